@@ -1,0 +1,109 @@
+"""A small healthy estate as plain values: every rule passes on it; tests change one thing at a time."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from vsphere_ai.facts import About, Estate, Facts, View
+from vsphere_ai.state import Target
+
+ABSENT = object()
+A100 = {"id": "0000:3b:00.0", "vendorId": 0x10DE, "classId": 0x0302, "deviceId": 0x20F1, "subDeviceId": 0x145F,
+        "deviceName": "GA100 [A100 PCIe 40GB]"}  # fmt: skip
+VF = {**A100, "id": "0000:3b:00.4", "subDeviceId": 0}
+# 0xa2d6 and 0xb000 as vSphere shows them: signed 16-bit numbers
+NIC = {"id": "0000:5e:00.0", "vendorId": 0x15B3, "classId": 0x0200, "deviceId": -23850, "subDeviceId": -20480}
+DRIVER = {"name": "NVIDIA-AIE_ESXi_7.0.2_Driver", "version": "510.47.03-1OEM.702.0.0.17630552", "vendor": "NVIDIA"}
+
+ABOUT = About("vc01", "7.0.2", "17694817", "7.0.2.0", "instance")
+
+HOST = {
+    "name": "esx01",
+    "parent": "ClusterComputeResource:domain-c1",
+    "config.product": {"version": "7.0.2", "build": "17867351"},
+    "summary.config.product": {"version": "7.0.2", "build": "17867351"},
+    "runtime.connectionState": "connected",
+    "runtime.inMaintenanceMode": False,
+    "summary.rebootRequired": False,
+    "config.lockdownMode": "lockdownDisabled",
+    "config.service.service": ({"key": "TSM-SSH", "running": False}, {"key": "ntpd", "running": True}),
+    "hardware.pciDevice": (NIC, A100, VF),
+    "config.pciPassthruInfo": (
+        {"id": A100["id"], "passthruCapable": True, "passthruEnabled": False, "sriovCapable": True},
+        {"id": NIC["id"], "passthruCapable": True, "passthruEnabled": False},
+    ),
+    "config.graphicsInfo": ({"pciId": A100["id"], "graphicsType": "sharedDirect"},
+                            {"pciId": "0000:03:00.0", "graphicsType": "basic"}),
+    "config.graphicsConfig": {"hostDefaultGraphicsType": "sharedDirect", "deviceType": ()},
+    "software": (DRIVER, {"name": "esx-base", "version": "7.0.2-0.0.17867351"}),
+    "option:Net.PVRDMAVmknic": "vmk2",
+    "config.network.rdmaDevice": (
+        {"device": "vmrdma0", "connectionInfo": {"state": "active"}, "capability": {"roceV2Capable": True}},
+    ),
+}  # fmt: skip
+
+VGPU = {"_typeName": "VirtualPCIPassthrough",
+        "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": "grid_a100-20c"}}  # fmt: skip
+PVRDMA = {"_typeName": "VirtualVmxnet3Vrdma", "deviceProtocol": "rocev2",
+          "backing": {"port": {"portgroupKey": "dvportgroup-1"}}}  # fmt: skip
+DISK = {"_typeName": "VirtualDisk", "backing": None}
+
+VM = {
+    "name": "train-01",
+    "runtime.host": "HostSystem:host-1",
+    "runtime.connectionState": "connected",
+    "runtime.powerState": "poweredOn",
+    "config.version": "vmx-19",
+    "config.firmware": "efi",
+    "config.guestId": "ubuntu64Guest",
+    "config.tools.toolsVersion": 11333,
+    "guest.toolsRunningStatus": "guestToolsRunning",
+    "guest.toolsVersionStatus2": "guestToolsUnmanaged",
+    "config.hardware.device": (DISK, VGPU, PVRDMA),
+    "config.memoryReservationLockedToMax": True,
+    "config.cpuHotAddEnabled": False,
+    "config.memoryHotAddEnabled": False,
+}
+GROUP = {"name": "dvpg-rdma", "config.distributedVirtualSwitch": "VmwareDistributedVirtualSwitch:dvs-1"}
+SWITCH = {"name": "dvs-ai", "config.productInfo.version": "7.0.2"}
+
+ESX01 = Target("host", "esx01", "HostSystem:host-1")
+TRAIN = Target("vm", "train-01", "VirtualMachine:vm-1")
+OBJECTS = {
+    ESX01.ref: HOST,
+    TRAIN.ref: VM,
+    "DistributedVirtualPortgroup:dvportgroup-1": GROUP,
+    "VmwareDistributedVirtualSwitch:dvs-1": SWITCH,
+    "ClusterComputeResource:domain-c1": {"name": "gpu-a"},
+}
+
+
+class World:
+    """Builds views of the healthy estate with changes: {reference: {path: value or ABSENT}}."""
+
+    absent = ABSENT
+    about, host, vm = ABOUT, ESX01, TRAIN
+    a100, vf, nic, driver, vgpu, pvrdma = A100, VF, NIC, DRIVER, VGPU, PVRDMA
+    host_properties, vm_properties = HOST, VM
+
+    def view(self, changes=None, *, planned=None, about=None, unreadable=None, rebooting=()):
+        """Return a view; `planned` is {(ref, kind): fields}, `unreadable` {ref: {path: reason}}."""
+        facts = {}
+        changes = changes or {}
+        for ref in [*OBJECTS, *(r for r in changes if r not in OBJECTS)]:
+            change = changes.get(ref, {})
+            if change is ABSENT:
+                continue
+            merged = {**OBJECTS.get(ref, {}), **change}
+            shown = {p: v for p, v in merged.items() if v is not ABSENT}
+            facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}))
+        anywhere = {"runs_on": lambda host, view: True}
+        states = {key: SimpleNamespace(**{**anywhere, **fields}) for key, fields in (planned or {}).items()}
+        estate = Estate(replace(ABOUT, **(about or {})), facts)
+        return View(estate, states, frozenset(rebooting), frozenset(states))
+
+
+@pytest.fixture(scope="session")
+def world():
+    return World()

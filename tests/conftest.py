@@ -1,0 +1,144 @@
+"""Fixtures for everyone: the simulated farm as a process of its own, and a pyVmomi client to it."""
+
+from __future__ import annotations
+
+import re
+import ssl
+import time
+from importlib import resources
+
+import pytest
+
+QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
+
+
+@pytest.fixture(scope="session")
+def quick_scenario(tmp_path_factory):
+    """The default scenario with short waits, as a file."""
+    text = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+    quick, changed = re.subn(r"(?m)^timing: .*$", QUICK, text)
+    assert changed == 1
+    path = tmp_path_factory.mktemp("scenario") / "quick.yml"
+    path.write_text(quick, encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def session_lab(tmp_path_factory, quick_scenario):
+    """One lab for the whole session; use `lab`, which resets it."""
+    from vsphere_ai.lab import process
+
+    directory = tmp_path_factory.mktemp("lab")
+    yield process.start(directory, quick_scenario)
+    process.stop(directory)
+
+
+@pytest.fixture
+def lab(session_lab, monkeypatch):
+    """The default farm, fresh: `lab.get("/lab/farm")`, `lab.get("/lab/ledger")`, files in `lab.directory`.
+
+    `VSPHERE_AI_LAB_DIR` points to it, so an inventory with `lab: true` and `vsphere-ai lab status` find it.
+    """
+    session_lab.post("/lab/reset")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(session_lab.directory))
+    return session_lab
+
+
+@pytest.fixture
+def make_lab(tmp_path):
+    """Start labs of one's own: `make_lab(scenario_text)`."""
+    from vsphere_ai.lab import process
+
+    started = []
+
+    def make(text):
+        directory = tmp_path / f"lab{len(started)}"
+        directory.mkdir()
+        (directory / "scenario.yml").write_text(text, encoding="utf-8")
+        started.append(directory)
+        return process.start(directory, directory / "scenario.yml")
+
+    yield make
+    for directory in started:
+        process.stop(directory)
+
+
+class Client:
+    """A plain pyVmomi client, logged in to a lab, with the few helpers tests need."""
+
+    def __init__(self, lab, *, version="vim.version.v7_0_2_0", login=True):
+        from pyVmomi import SoapStubAdapter, vim
+
+        self.vim, self.lab = vim, lab
+        self.context = ssl.create_default_context(cafile=str(lab.directory / "ca.pem"))
+        self.stub = SoapStubAdapter(host="127.0.0.1", port=lab.port, sslContext=self.context, version=version)
+        self.instance = vim.ServiceInstance("ServiceInstance", self.stub)
+        self.content = self.instance.RetrieveContent()
+        if login:
+            password = (lab.directory / "password").read_text(encoding="utf-8").strip()
+            self.session = self.content.sessionManager.Login("administrator@vsphere.local", password)
+
+    def find(self, typ, name):
+        """The object of a type with this name."""
+        view = self.content.viewManager.CreateContainerView(self.content.rootFolder, [typ], True)
+        try:
+            return next(o for o in view.view if o.name == name)
+        finally:
+            view.DestroyView()
+
+    def vm(self, name):
+        return self.find(self.vim.VirtualMachine, name)
+
+    def host(self, name):
+        return self.find(self.vim.HostSystem, f"{name}.lab.local")
+
+    def wait(self, task, seconds=10.0):
+        """The result of a task; raises its fault."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            info = task.info
+            if info.state == "success":
+                return info.result
+            if info.state == "error":
+                raise info.error
+            time.sleep(0.01)
+        raise AssertionError(f"{task.info.descriptionId} still {task.info.state}")
+
+    def until(self, true, seconds=10.0):
+        """Wait until a function answers something true, and return it."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            value = true()
+            if value:
+                return value
+            time.sleep(0.02)
+        raise AssertionError("did not happen in time")
+
+    def calls(self):
+        """The ledger as (object, call) pairs."""
+        return [(e["object"], e["call"]) for e in self.lab.get("/lab/ledger")["entries"]]
+
+    def close(self):
+        self.stub.DropConnections()
+
+
+@pytest.fixture
+def soap(lab):
+    """A pyVmomi client logged in to the fresh default farm."""
+    client = Client(lab)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def new_client():
+    """Make further clients: `new_client(lab, version=..., login=False)`."""
+    made = []
+
+    def make(lab, **options):
+        made.append(Client(lab, **options))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()

@@ -1,0 +1,66 @@
+"""One refused credential, one attempt, however many hosts are asked at once."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from vsphere_ai.connect.gate import LoginGate, credential_id
+from vsphere_ai.errors import Denied, Unreachable
+
+
+def test_sixteen_hosts_make_one_attempt_with_a_wrong_credential():
+    gate, attempts, ready = LoginGate(), [], threading.Barrier(16)
+
+    def refuse():
+        attempts.append(1)
+        raise Denied("wrong password")
+
+    def one(_):
+        ready.wait(5)
+        try:
+            gate.login("c", refuse)
+        except Denied as error:
+            return error.message
+        return "in"
+
+    with ThreadPoolExecutor(16) as pool:
+        said = list(pool.map(one, range(16)))
+    assert len(attempts) == 1
+    assert sum(text.startswith("not tried") for text in said) == 15
+
+
+def test_after_the_first_success_logins_go_side_by_side():
+    gate = LoginGate()
+    gate.login("c", lambda: None)
+    together = threading.Barrier(3)
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(lambda _: gate.login("c", lambda: together.wait(5)), range(3)))
+
+
+def test_a_host_that_does_not_answer_says_nothing_about_the_credential():
+    gate = LoginGate()
+
+    def silent():
+        raise Unreachable("no answer")
+
+    with pytest.raises(Unreachable):
+        gate.login("c", silent)
+    done = []
+    gate.login("c", lambda: done.append(1))
+    assert done == [1]
+
+
+def test_other_credentials_are_still_tried():
+    gate = LoginGate()
+
+    def refuse():
+        raise Denied("no")
+
+    with pytest.raises(Denied):
+        gate.login(credential_id("root", "a"), refuse)
+    gate.login(credential_id("root", "b"), lambda: None)
+    assert credential_id("a", "b") != credential_id("ab", None) != credential_id("a", None)
+    assert "secret" not in credential_id("root", "secret")

@@ -1,0 +1,184 @@
+"""Bulk reads: one view, leaf paths, pages, and what cannot be read."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Denied, StepFailed, Unreachable
+
+
+def value(name, text, kind="xsd:string"):
+    return f'<propSet><name>{name}</name><val xsi:type="{kind}">{text}</val></propSet>'
+
+
+def missing(path, kind, detail=""):
+    return (
+        f'<missingSet><path>{path}</path><fault><fault xsi:type="{kind}">{detail}</fault>'
+        f"<localizedMessage>{kind} for {path}</localizedMessage></fault></missingSet>"
+    )
+
+
+def item(kind, moid, *inner):
+    return f'<objects><obj type="{kind}">{moid}</obj>{"".join(inner)}</objects>'
+
+
+def page(*items, token=""):
+    return f"<returnval>{f'<token>{token}</token>' if token else ''}{''.join(items)}</returnval>"
+
+
+def refuse(kind, detail=""):
+    return (
+        f"<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring/><detail>"
+        f'<{kind}Fault xmlns="urn:vim25" xsi:type="{kind}">{detail}</{kind}Fault></detail></soapenv:Fault>'
+    )
+
+
+@pytest.fixture
+def vcenter(fake, authority, limits):
+    fake.script["CreateContainerView"] = lambda _: '<returnval type="ContainerView">view-1</returnval>'
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
+        fake.calls.clear()
+        fake.bodies.clear()
+        yield connected
+
+
+VM = {"VirtualMachine": ("name", "runtime.powerState")}
+
+
+def test_one_view_and_one_request_per_page(fake, vcenter):
+    pages = {"t1": page(item("VirtualMachine", "vm-2", value("name", "two")), token="t2"),
+             "t2": page(item("VirtualMachine", "vm-3", value("name", "three")))}
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-1", value("name", "one")), token="t1")
+    fake.script["ContinueRetrievePropertiesEx"] = lambda body: pages[re.search(r"<token[^>]*>(\w+)<", body)[1]]
+    found = vcenter.read(VM)
+    assert {ref: f.name for ref, f in found.items()} == {
+        "VirtualMachine:vm-1": "one", "VirtualMachine:vm-2": "two", "VirtualMachine:vm-3": "three"
+    }
+    assert fake.calls == ["CreateContainerView", "RetrievePropertiesEx", *["ContinueRetrievePropertiesEx"] * 2,
+                          "DestroyView"]
+    assert "<maxObjects>500</maxObjects>" in fake.bodies[1]
+    assert "<all>false</all>" in fake.bodies[1]
+
+
+def test_nothing_there_is_nothing(fake, vcenter):
+    assert vcenter.read(VM) == {}
+    assert fake.calls[-1] == "DestroyView"
+
+
+def test_the_root_folder_is_read_too_when_folders_are(fake, vcenter):
+    vcenter.read({"Folder": ("name",)})
+    assert "group-d1" in fake.bodies[1]
+    vcenter.read(VM)
+    assert "group-d1" not in fake.bodies[4]
+
+
+def test_a_derived_type_gets_its_own_and_its_bases_paths(fake, vcenter):
+    vcenter.read({"ComputeResource": ("name",), "ClusterComputeResource": ("configurationEx",)})
+    specs = dict(re.findall(r"<propSet><type>(\w+)</type><all>false</all>((?:<pathSet>[^<]*</pathSet>)+)", fake.bodies[1]))
+    assert specs["ComputeResource"] == "<pathSet>name</pathSet>"
+    assert specs["ClusterComputeResource"] == "<pathSet>configurationEx</pathSet><pathSet>name</pathSet>"
+
+
+def test_a_path_newer_than_the_server_is_not_asked_for(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-1", value("name", "one")))
+    facts = vcenter.read({"VirtualMachine": ("name", "config.fixedPassthruHotPlugEnabled", "no.such")})
+    assert "fixedPassthru" not in fake.bodies[1]
+    assert facts["VirtualMachine:vm-1"].unreadable == {
+        "config.fixedPassthruHotPlugEnabled": "not in vSphere API 7.0.2.0", "no.such": "not in vSphere API 7.0.2.0"
+    }
+
+
+def test_a_path_the_server_rejects_is_given_up_and_the_rest_read(fake, vcenter):
+    def answer(body):
+        if "runtime.powerState" in body:
+            return refuse("InvalidProperty", "<name>runtime.powerState</name>")
+        return page(item("VirtualMachine", "vm-1", value("name", "one")))
+
+    fake.script["RetrievePropertiesEx"] = answer
+    facts = vcenter.read(VM)["VirtualMachine:vm-1"]
+    assert facts.name == "one"
+    assert facts.unreadable == {"runtime.powerState": "not known to this server"}
+    fake.script["RetrievePropertiesEx"] = lambda _: refuse("InvalidProperty", "<name>other</name>")
+    with pytest.raises(StepFailed, match="InvalidProperty"):
+        vcenter.read(VM)
+
+
+def test_what_may_not_be_read_says_why(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(
+        item("VirtualMachine", "vm-1", value("name", "one"), missing("runtime.powerState", "NoPermission"))
+    )
+    facts = vcenter.read(VM)["VirtualMachine:vm-1"]
+    assert facts.properties == {"name": "one"}
+    assert "NoPermission for runtime.powerState" in facts.unreadable["runtime.powerState"]
+
+
+def test_escaped_names_are_read_as_people_write_them(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(
+        item("VirtualMachine", "vm-1", value("name", "a%2fb%5Cc%25d%20e"), value("config.annotation", "50%25"))
+    )
+    facts = vcenter.read({"VirtualMachine": ("name", "config.annotation")})["VirtualMachine:vm-1"]
+    assert facts.name == "a/b\\c%d%20e"
+    assert facts.get("config.annotation") == "50%25"
+
+
+def test_a_session_lost_between_pages_starts_over_with_a_new_view(fake, vcenter):
+    views = iter("abc")
+    fake.script["CreateContainerView"] = lambda _: f'<returnval type="ContainerView">{next(views)}</returnval>'
+    lost = [refuse("NotAuthenticated")]
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-1", value("name", "1")), token="t")
+    fake.script["ContinueRetrievePropertiesEx"] = lambda _: (
+        lost.pop() if lost else page(item("VirtualMachine", "vm-2", value("name", "2")))
+    )
+    assert len(vcenter.read(VM)) == 2
+    assert fake.count("Login") == 1
+    assert fake.count("CreateContainerView") == 2
+    assert "ContainerView\">b<" in fake.bodies[fake.calls.index("Login") + 2]
+
+
+def test_named_objects_are_read_in_one_request(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda body: page(
+        *(item("VirtualMachine", m, value("name", m)) for m in re.findall(r">(vm-\d+)<", body))
+    )
+    refs = [f"VirtualMachine:vm-{i}" for i in range(700)]
+    assert len(vcenter.read_objects([*refs, "HostSystem:host-1"], VM)) == 700
+    assert fake.calls == ["RetrievePropertiesEx"]
+    assert vcenter.read_objects([], VM) == {}
+    assert vcenter.read_objects(["HostSystem:host-1"], VM) == {}
+    assert fake.calls == ["RetrievePropertiesEx"]
+
+
+def test_objects_that_are_gone_are_left_out(fake, vcenter):
+    def answer(body):
+        if ">vm-2<" in body:
+            return refuse("ManagedObjectNotFound", '<obj type="VirtualMachine">vm-2</obj>')
+        return page(*(item("VirtualMachine", m, value("name", m)) for m in re.findall(r">(vm-\d+)<", body)))
+
+    fake.script["RetrievePropertiesEx"] = answer
+    refs = [f"VirtualMachine:vm-{i}" for i in (1, 2, 3)]
+    assert sorted(vcenter.read_objects(refs, VM)) == ["VirtualMachine:vm-1", "VirtualMachine:vm-3"]
+    assert vcenter.read_objects(["VirtualMachine:vm-2"], VM) == {}
+
+
+def test_a_view_that_cannot_be_made_is_an_error(fake, vcenter):
+    fake.script["CreateContainerView"] = lambda _: refuse("NoPermission", "<privilegeId>System.View</privilegeId>")
+    with pytest.raises(Denied) as caught:
+        vcenter.read(VM)
+    assert "System.View" in caught.value.remedy
+    del fake.script["CreateContainerView"]
+    with pytest.raises(Unreachable, match="cannot be read"):
+        vcenter.read(VM)
+
+
+def test_a_manager_is_found_by_its_path(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(
+        item("HostSystem", "host-1", '<propSet><name>configManager.graphicsManager</name>'
+             '<val xsi:type="ManagedObjectReference" type="HostGraphicsManager">g-1</val></propSet>')
+    )
+    path = "configManager.graphicsManager"
+    assert vcenter.resolve_path("HostSystem:host-1", path) == "HostGraphicsManager:g-1"
+    assert vcenter.resolve_path("HostSystem:host-1", "") == "HostSystem:host-1"
+    with pytest.raises(StepFailed, match="configManager.nothing"):
+        vcenter.resolve_path("HostSystem:host-1", "configManager.nothing")

@@ -1,0 +1,205 @@
+"""What is repeated and what is not: logins, reads, changes, and lost answers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from vsphere_ai.connect.faults import VimFault
+from vsphere_ai.connect.plain import NotExpressible
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable
+
+HOST = "HostSystem:host-1"
+SERVICES = "HostServiceSystem:serviceSystem-1"
+START = (SERVICES, "StartService", {"id": "TSM-SSH"})
+
+
+def fault(kind, text="", detail=""):
+    return (
+        f"<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>{text}</faultstring><detail>"
+        f'<{kind}Fault xmlns="urn:vim25" xsi:type="{kind}">{detail}</{kind}Fault></detail></soapenv:Fault>'
+    )
+
+
+class Sometimes:
+    """Answers with each of the given in turn, then with the last for ever; an exception is raised."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+
+    def __call__(self, _body):
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def vcenter(fake, authority, limits):
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
+        yield connected
+
+
+TIME = "<returnval>2026-05-01T10:00:00Z</returnval>"
+
+
+def test_one_login_and_one_logout(fake, authority, limits):
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
+        assert vcenter.now().isoformat() == "2026-05-01T10:00:00+00:00"
+    assert fake.calls == ["RetrieveServiceContent", "Login", "CurrentTime", "Logout"]
+    assert "secret&lt;&amp;&gt;" in fake.bodies[1]
+
+
+def test_a_wrong_password_is_tried_once(fake, authority, limits):
+    fake.script["Login"] = lambda _: fault("InvalidLogin", "Cannot complete login")
+    with pytest.raises(Denied, match="user name or the password"):
+        VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits)
+    assert fake.count("Login") == 1
+
+
+def test_a_lost_answer_to_the_login_is_unreachable(fake, authority, limits, drop):
+    fake.script["Login"] = Sometimes(drop)
+    with pytest.raises(Unreachable):
+        VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits)
+    assert fake.count("Login") == 1
+
+
+def test_a_forgotten_session_is_renewed_once_and_the_call_repeated(fake, vcenter):
+    fake.script["CurrentTime"] = Sometimes(fault("NotAuthenticated"), TIME)
+    vcenter.now()
+    assert fake.count("Login") == 2
+    assert fake.count("CurrentTime") == 2
+
+
+def test_a_change_the_server_did_not_run_for_lack_of_a_session_is_repeated(fake, vcenter):
+    fake.script["StartService"] = Sometimes(fault("NotAuthenticated"), "")
+    vcenter.call(*START)
+    assert fake.count("Login") == 2
+    assert fake.count("StartService") == 2
+
+
+def test_threads_share_one_new_login(fake, vcenter):
+    expired = {"yes": True}
+
+    def answer(_body):
+        return fault("NotAuthenticated") if expired["yes"] else TIME
+
+    def login(_body):
+        expired["yes"] = False
+        return fake.built_in("Login")
+
+    fake.script["CurrentTime"] = answer
+    fake.script["Login"] = login
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: vcenter.now(), range(4)))
+    assert fake.count("Login") == 2
+
+
+def test_a_session_that_never_holds_is_given_up(fake, vcenter):
+    fake.script["CurrentTime"] = lambda _: fault("NotAuthenticated", "The session is not authenticated.")
+    for _ in range(4):
+        with pytest.raises(Denied):
+            vcenter.now()
+    assert fake.count("Login") == 1 + 3
+    with pytest.raises(Denied, match="3 times within ten minutes"):
+        vcenter.now()
+
+
+@pytest.mark.parametrize("trouble", ["drop", "busy", "garbage"])
+def test_a_read_is_repeated(fake, vcenter, trouble, request):
+    bad = "RAW<broken" if trouble == "garbage" else request.getfixturevalue(trouble)
+    fake.script["CurrentTime"] = Sometimes(bad, bad, TIME)
+    vcenter.now()
+    assert fake.count("CurrentTime") == 3
+    assert fake.count("Login") == 1
+
+
+def test_a_read_is_given_up_when_patience_ends(fake, vcenter, drop):
+    fake.script["CurrentTime"] = Sometimes(drop)
+    with pytest.raises(Unreachable):
+        vcenter.now()
+    assert 1 < fake.count("CurrentTime") < 60
+
+
+@pytest.mark.parametrize("trouble", ["drop", "busy", "garbage"])
+def test_a_change_is_sent_once_and_its_outcome_is_unknown(fake, vcenter, trouble, request):
+    fake.script["StartService"] = Sometimes(
+        "RAW<broken" if trouble == "garbage" else request.getfixturevalue(trouble), ""
+    )
+    with pytest.raises(OutcomeUnknown, match="StartService on HostServiceSystem:serviceSystem-1"):
+        vcenter.call(*START)
+    assert fake.count("StartService") == 1
+
+
+def test_a_change_is_not_written_to_a_connection_the_server_has_left(fake, vcenter):
+    fake.cut_connections()
+    vcenter._session.stub.connectionPoolTimeout = 0
+    vcenter.call(*START)
+    assert fake.count("StartService") == 1
+
+
+def test_a_change_that_never_left_is_unreachable_not_unknown(serve, good_tls, authority, limits):
+    fake = serve(good_tls)
+    vcenter = VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits)
+    vcenter._session.stub.DropConnections()
+    vcenter._session.stub.port = 1
+    with pytest.raises(Unreachable, match="refused"):
+        vcenter.call(*START)
+    assert fake.count("StartService") == 0
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "says"),
+    [
+        (fault("NoPermission", "Permission was denied.", "<privilegeId>Host.Config.NetService</privilegeId>"), Denied,
+         "Permission was denied"),
+        (fault("ConcurrentAccess", "changed"), Conflict, "somebody else"),
+        (fault("InvalidState", "Not in this state."), VimFault, "Not in this state"),
+        (fault("NotFound"), VimFault, "NotFound"),
+    ],
+)
+def test_refusals_are_sorted_by_who_has_to_act(fake, vcenter, answer, error, says):
+    fake.script["StartService"] = lambda _: answer
+    with pytest.raises(error, match=says) as caught:
+        vcenter.call(*START)
+    assert fake.count("StartService") == 1
+    if error is Denied:
+        assert "Host.Config.NetService" in caught.value.remedy
+    if error is VimFault:
+        assert caught.value.fault in ("InvalidState", "NotFound")
+        assert isinstance(caught.value, StepFailed)
+
+
+@pytest.mark.parametrize(
+    ("ref", "method", "args", "says"),
+    [
+        (SERVICES, "NoSuchMethod", {}, "NoSuchMethod is not a method"),
+        (HOST, "StartService", {"id": "x"}, "not a method of HostSystem"),
+        (SERVICES, "StartService", {}, "StartService.id needs a value"),
+        (SERVICES, "StartService", {"id": "x", "force": True}, "no argument force"),
+        (SERVICES, "StartService", {"id": 5}, "expected string"),
+        ("HostSystem", "StartService", {}, "not a reference"),
+        ("Nothing:1", "StartService", {}, "Nothing is not a type"),
+        ("VirtualDevice:1", "StartService", {}, "not a managed object"),
+    ],
+)
+def test_a_call_that_cannot_be_meant_is_not_sent(fake, vcenter, ref, method, args, says):
+    before = len(fake.calls)
+    with pytest.raises(NotExpressible, match=says):
+        vcenter.call(ref, method, args)
+    assert len(fake.calls) == before
+
+
+def test_a_method_newer_than_the_server_is_refused(fake, vcenter):
+    with pytest.raises(Refused, match=r"RetrieveVgpuProfileInfo needs vSphere API 7\.0\.3\.0.*7\.0\.2\.0"):
+        vcenter.call("HostGraphicsManager:g", "RetrieveVgpuProfileInfo")
+    assert fake.count("RetrieveVgpuProfileInfo") == 0
+
+
+def test_a_service_a_server_does_not_have_is_none(vcenter):
+    assert vcenter.service("vmCompatibilityChecker") is None
+    assert vcenter.service("viewManager") == "ViewManager:vm"
+    assert vcenter.service("about") is None
+    assert vcenter.service("no such thing") is None

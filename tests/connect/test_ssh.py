@@ -1,0 +1,361 @@
+"""SSH against a small server: host keys, logins, deadlines and broken connections."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import paramiko
+import pytest
+
+from vsphere_ai.connect.esxi import LARGEST_OUTPUT, WEAK, Ssh, SshEndpoint, SshLimits, SshRefused, fetch_host_key
+from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.hostkeys import fingerprint
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
+from vsphere_ai.facts import Output
+
+KEY = paramiko.ECDSAKey.generate()
+OTHER = paramiko.ECDSAKey.generate()
+RSA = paramiko.RSAKey.generate(2048)
+PASSWORD = "geheim ü<&"
+
+
+@dataclass
+class FakeHost(paramiko.ServerInterface):
+    """Behaves as told; counts what it was asked."""
+
+    key: paramiko.PKey = KEY
+    methods: str = "publickey,keyboard-interactive"
+    answer: Callable[[paramiko.Channel, str], None] | None = None
+    frozen_exec: bool = False
+    password: str = PASSWORD
+    user_key: paramiko.PKey | None = None
+    attempts: int = 0
+    connections: int = 0
+    commands: list[str] = field(default_factory=list)
+    port: int = 0
+    release: threading.Event = field(default_factory=threading.Event)
+    transports: list[paramiko.Transport] = field(default_factory=list)
+
+    def get_allowed_auths(self, username):
+        return self.methods
+
+    def _judge(self, given):
+        self.attempts += 1
+        return paramiko.AUTH_SUCCESSFUL if given == self.password else paramiko.AUTH_FAILED
+
+    def check_auth_password(self, username, password):
+        return self._judge(password) if "password" in self.methods.split(",") else paramiko.AUTH_FAILED
+
+    def check_auth_interactive(self, username, submethods):
+        return paramiko.InteractiveQuery("", "", ("Password: ", False))
+
+    def check_auth_interactive_response(self, responses):
+        return self._judge(responses[0])
+
+    def check_auth_publickey(self, username, key):
+        self.attempts += 1
+        good = self.user_key is not None and key.get_base64() == self.user_key.get_base64()
+        return paramiko.AUTH_SUCCESSFUL if good else paramiko.AUTH_FAILED
+
+    def check_channel_request(self, kind, chanid):
+        return paramiko.OPEN_SUCCEEDED
+
+    def check_channel_exec_request(self, channel, command):
+        self.commands.append(command.decode())
+        if self.frozen_exec:
+            self.release.wait(20)
+            return False
+        threading.Thread(target=self._run, args=(channel, command.decode()), daemon=True).start()
+        return True
+
+    def _run(self, channel, command):
+        time.sleep(0.01)  # the reply to the request has to leave first
+        (self.answer or say(f"ran {command}\n"))(channel, command)
+
+
+def say(out="", err="", status=0):
+    def answer(channel, _command):
+        channel.sendall(out.encode())
+        channel.sendall_stderr(err.encode())
+        channel.send_exit_status(status)
+        channel.close()
+
+    return answer
+
+
+@pytest.fixture
+def host() -> Iterator[FakeHost]:
+    logging.getLogger("paramiko").setLevel(logging.CRITICAL)
+    fake = FakeHost()
+    listener = socket.create_server(("127.0.0.1", 0))
+    fake.port = listener.getsockname()[1]
+
+    def serve() -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:
+                return
+            fake.connections += 1
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            transport = paramiko.Transport(client)
+            transport.add_server_key(fake.key)
+            fake.transports.append(transport)
+            try:
+                transport.start_server(server=fake, event=threading.Event())
+            except (paramiko.SSHException, EOFError):
+                continue
+
+    threading.Thread(target=serve, daemon=True).start()
+    yield fake
+    fake.release.set()
+    listener.close()
+    for transport in fake.transports:
+        transport.close()
+
+
+@pytest.fixture
+def connect(host, tmp_path):
+    """Make a connection to the host; by default its key is known."""
+    shells = []
+
+    def make(known=None, gate=None, limits=None, **changed):
+        path = tmp_path / "known_hosts"
+        line = f"[127.0.0.1]:{host.port} {KEY.get_name()} {KEY.get_base64()}\n"
+        path.write_text(line if known is None else known)
+        settings = {"password": PASSWORD, "known_hosts": path, **changed}
+        endpoint = SshEndpoint(host="esx01", address="127.0.0.1", port=host.port, username="root", **settings)
+        shells.append(Ssh(endpoint, limits, gate=gate))
+        return shells[-1]
+
+    yield make
+    for shell in shells:
+        shell.close()
+
+
+def test_a_command_gives_status_and_both_streams(host, connect):
+    host.answer = say("out ü\n", "err\n", 3)
+    with connect() as shell:
+        assert shell.run(["nvidia-smi", "-q", "a b'c"], 5) == Output(3, "out ü\n", "err\n")
+        assert shell.run(("true",), 5).status == 3
+    assert host.commands[0] == "nvidia-smi -q 'a b'\"'\"'c'"
+    assert host.connections == 1
+
+
+@pytest.mark.parametrize("methods", ["publickey,keyboard-interactive", "publickey,password", "password,keyboard-interactive"])
+def test_a_password_is_given_the_way_the_host_takes_it_once(host, connect, methods):
+    host.methods = methods
+    connect().run(["true"], 5)
+    assert host.attempts == 1
+
+
+@pytest.mark.parametrize("methods", ["publickey,keyboard-interactive", "password,keyboard-interactive"])
+def test_a_wrong_password_is_tried_once(host, connect, methods):
+    host.methods = methods
+    with pytest.raises(Denied, match="does not accept the SSH login of root"):
+        connect(password="wrong").open()
+    assert host.attempts == 1
+
+
+def test_a_host_without_passwords_says_what_it_takes(host, connect):
+    host.methods = "publickey"
+    with pytest.raises(Denied, match="only publickey"):
+        connect().open()
+    assert host.attempts == 0
+
+
+@pytest.mark.parametrize("passphrase", [None, "pässphrase"])
+def test_a_key_file(host, connect, tmp_path, passphrase):
+    host.user_key = RSA
+    path = tmp_path / "id_rsa"
+    RSA.write_private_key_file(str(path), password=passphrase)
+    connect(password=None, key_file=path, passphrase=passphrase).run(["true"], 5)
+    assert host.attempts == 1
+    with pytest.raises(Denied, match="cannot be used"):
+        connect(password=None, key_file=tmp_path / "absent").open()
+    if passphrase:
+        with pytest.raises(Denied, match="cannot be used"):
+            connect(password=None, key_file=path, passphrase="other").open()
+
+
+def line(name, key, mark=""):
+    return f"{mark}{name} {key.get_name()} {key.get_base64()}\n"
+
+
+@pytest.mark.parametrize("form", ["address", "hashed", "host name", "after junk", "beside another type"])
+def test_a_known_key_is_accepted(host, connect, form):
+    name = f"[127.0.0.1]:{host.port}"
+    texts = {
+        "address": line(name, KEY),
+        "hashed": line(paramiko.HostKeys.hash_host(name), KEY),
+        "host name": line(f"[esx01]:{host.port}", KEY),
+        "after junk": f"# comment\n\n{name} ecdsa-sha2-nistp256 notbase64\n@cert-authority * x y\njunk\n" + line(name, KEY),
+        "beside another type": line(name, RSA) + line(name, KEY),
+    }
+    connect(known=texts[form]).run(["true"], 5)
+
+
+@pytest.mark.parametrize("form", ["unknown", "other port", "changed", "other type only", "revoked", "authority", "empty"])
+def test_any_other_key_is_refused_before_a_login(host, connect, form):
+    name = f"[127.0.0.1]:{host.port}"
+    texts = {
+        "unknown": line("[10.0.0.1]:22", KEY),
+        "other port": line("127.0.0.1", KEY),
+        "changed": line(name, OTHER),
+        "other type only": line(name, RSA),
+        "revoked": line(name, KEY) + line(name, KEY, "@revoked "),
+        "authority": line(name, KEY, "@cert-authority "),
+        "empty": "",
+    }
+    with pytest.raises(Denied if form != "other type only" else (Denied, Unreachable)) as caught:
+        connect(known=texts[form]).open()
+    assert host.attempts == 0
+    assert fingerprint(KEY) in caught.value.message
+    if form in ("unknown", "other port", "authority", "empty"):
+        assert "vsphere-ai trust esx01" in caught.value.remedy
+    if form == "changed":
+        assert fingerprint(OTHER) in caught.value.message
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe\x00"])
+def test_a_file_that_cannot_be_read_is_denied(host, connect, tmp_path, content):
+    shell = connect()
+    path = tmp_path / "known_hosts"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(Denied, match="known_hosts"):
+        shell.open()
+    assert host.connections == 0
+
+
+@pytest.mark.parametrize(("changes", "error"), [(False, Unreachable), (True, OutcomeUnknown)])
+@pytest.mark.parametrize("how", ["never ends", "exec is not answered", "ends without a status", "connection breaks",
+                                 "closes its streams only"])
+def test_a_command_whose_end_is_not_seen(host, connect, how, changes, error):
+    def hold(channel, _command):
+        channel.sendall(b"begun")
+        host.release.wait(20)
+
+    def streams_only(channel, _command):
+        channel.shutdown_write()
+        host.release.wait(20)
+
+    def cut(channel, _command):
+        channel.get_transport().close()
+
+    host.answer = {"never ends": hold, "ends without a status": lambda c, _: c.close(), "connection breaks": cut,
+                   "closes its streams only": streams_only}.get(how)
+    host.frozen_exec = how == "exec is not answered"
+    shell = connect()
+    begun = time.monotonic()
+    with pytest.raises(error, match="esx01: `reboot -d 0`"):
+        shell.run(["reboot", "-d", "0"], 0.4, changes=changes)
+    assert time.monotonic() - begun < 3
+    assert len(host.commands) == 1
+
+
+def test_the_connection_is_made_again_after_it_broke(host, connect):
+    host.answer = lambda channel, _: channel.get_transport().close()
+    shell = connect()
+    with pytest.raises(Unreachable):
+        shell.run(["true"], 5)
+    host.answer = None
+    assert shell.run(["true"], 5).stdout == "ran true\n"
+    assert host.connections == 2
+
+
+def test_endless_output_is_cut(host, connect):
+    def flood(channel, _command):
+        try:
+            while not host.release.is_set():
+                channel.sendall(b"x" * 65536)
+        except OSError:
+            return
+
+    host.answer = flood
+    with pytest.raises(Unreachable, match=f"more than {LARGEST_OUTPUT >> 20} MiB"):
+        connect().run(["yes"], 30)
+
+
+def test_much_on_both_streams_does_not_block(host, connect):
+    def both(channel, _command):
+        for _ in range(20):
+            channel.sendall_stderr(b"e" * 50_000)
+            channel.sendall(b"o" * 50_000)
+        channel.send_exit_status(0)
+        channel.close()
+
+    host.answer = both
+    output = connect().run(["dmesg"], 20)
+    assert (len(output.stdout), len(output.stderr)) == (1_000_000, 1_000_000)
+
+
+def test_a_stopped_service_is_told_from_a_silent_host(connect, tmp_path):
+    known = tmp_path / "k"
+    known.write_text("")
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        with pytest.raises(SshRefused) as caught:
+            Ssh(SshEndpoint("esx01", "127.0.0.1", port, "root", known, password="p")).open()
+        assert "TSM-SSH" in caught.value.remedy
+        with pytest.raises(SshRefused):
+            fetch_host_key("127.0.0.1", port)
+
+
+@pytest.mark.parametrize("greeting", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b""])
+def test_a_port_without_ssh_is_unreachable_in_time(tmp_path, greeting):
+    known = tmp_path / "k"
+    known.write_text("")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def serve():
+            client, _ = listener.accept()
+            if greeting is not None:
+                client.sendall(greeting)
+                client.close()
+            else:
+                held.append(client)
+
+        held = []
+        threading.Thread(target=serve, daemon=True).start()
+        begun = time.monotonic()
+        endpoint = SshEndpoint("esx01", "127.0.0.1", listener.getsockname()[1], "root", known, password="p")
+        with pytest.raises(Unreachable, match="no SSH handshake"):
+            Ssh(endpoint, SshLimits(banner=0.5)).open()
+        assert time.monotonic() - begun < 4
+
+
+def test_the_key_of_a_host_can_be_shown_before_it_is_trusted(host):
+    assert fetch_host_key("127.0.0.1", host.port) == (KEY.get_name(), KEY.get_base64(), fingerprint(KEY))
+    assert host.attempts == 0
+
+
+def test_one_refused_credential_is_not_tried_on_another_host(host, connect):
+    gate = LoginGate()
+    for _ in range(3):
+        with pytest.raises(Denied):
+            connect(gate=gate, password="wrong").open()
+    assert host.attempts == 1
+    connect(gate=gate).open()
+    assert host.attempts == 2
+
+
+def test_weak_algorithms_are_not_offered(host, connect):
+    shell = connect()
+    shell.open()
+    options = shell._transport.get_security_options()
+    offered = {*shell._transport.preferred_ciphers, *shell._transport.preferred_macs, *shell._transport.preferred_kex}
+    assert not offered & {name for names in WEAK.values() for name in names}
+    assert not any("cbc" in name or "md5" in name or "sha1" in name for name in offered)
+    assert options.key_types
+
+
+def test_secrets_are_not_shown(tmp_path):
+    shown = repr(SshEndpoint("h", "a", 22, "root", tmp_path, password="hunter2", passphrase="hunter3"))
+    assert "hunter" not in shown

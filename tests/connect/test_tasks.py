@@ -1,0 +1,188 @@
+"""Following a task to its end, or saying honestly that the end was not seen."""
+
+from __future__ import annotations
+
+import pytest
+
+from vsphere_ai.connect.faults import VimFault
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import OutcomeUnknown
+
+VM = "VirtualMachine:vm-1"
+
+
+def update(version, *changes, kind="modify"):
+    inner = "".join(
+        f'<changeSet><name>{name}</name><op>assign</op><val xsi:type="{kind_}">{text}</val></changeSet>'
+        for name, kind_, text in changes
+    )
+    return (
+        f'<returnval><version>{version}</version><filterSet><filter type="PropertyFilter">f</filter><objectSet>'
+        f'<kind>{kind}</kind><obj type="Task">task-7</obj>{inner}</objectSet></filterSet></returnval>'
+    )
+
+
+def state(text):
+    return ("info.state", "TaskInfoState", text)
+
+
+def percent(number):
+    return ("info.progress", "xsd:int", number)
+
+
+def outcome(*properties):
+    inner = "".join(f"<propSet><name>{name}</name>{val}</propSet>" for name, val in properties)
+    return f'<returnval><objects><obj type="Task">task-7</obj>{inner}</objects></returnval>'
+
+
+SUCCESS = outcome(("info.state", '<val xsi:type="TaskInfoState">success</val>'))
+CAUSE = (
+    '<val xsi:type="LocalizedMethodFault"><fault xsi:type="GenericVmConfigFault"><faultCause>'
+    '<fault xsi:type="InsufficientGraphicsResourcesFault"/><localizedMessage>There is not enough free GPU memory'
+    "</localizedMessage></faultCause><faultMessage><key>vob.gpu</key><message>Could not initialize plugin "
+    "'libnvidia-vgx.so' for vGPU 'grid_a100-40c'.</message></faultMessage><reason>r</reason></fault>"
+    "<localizedMessage>Module 'DevicePowerOn' power on failed.</localizedMessage></val>"
+)
+FAILURE = outcome(("info.error", CAUSE), ("info.state", '<val xsi:type="TaskInfoState">error</val>'))
+GONE = (
+    "<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring/><detail>"
+    '<{0}Fault xmlns="urn:vim25" xsi:type="{0}"/></detail></soapenv:Fault>'
+)
+
+
+@pytest.fixture
+def vcenter(fake, authority, limits):
+    fake.script.update(
+        PowerOnVM_Task=lambda _: '<returnval type="Task">task-7</returnval>',
+        CreatePropertyCollector=lambda _: '<returnval type="PropertyCollector">pc-1</returnval>',
+        CreateFilter=lambda _: '<returnval type="PropertyFilter">f</returnval>',
+        RetrievePropertiesEx=lambda _: SUCCESS,
+    )
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as connected:
+        yield connected
+
+
+def waits(fake, *answers):
+    """Script WaitForUpdatesEx; an exception is raised, the last answer stays."""
+    left = list(answers)
+
+    def answer(_body):
+        one = left.pop(0) if len(left) > 1 else left[0]
+        if isinstance(one, Exception):
+            raise one
+        return one
+
+    fake.script["WaitForUpdatesEx"] = answer
+
+
+def test_a_task_is_followed_by_updates_not_by_polling(fake, vcenter):
+    waits(fake, update("1", state("queued")), update("2", state("running"), percent(40)), "", update("3", state("success")))
+    seen = []
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5, progress=seen.append) is None
+    assert seen == [None, 40, 40, 40]
+    assert fake.count("PowerOnVM_Task") == 1
+    assert fake.count("WaitForUpdatesEx") == 4
+    assert fake.count("RetrievePropertiesEx") == 1
+    assert fake.calls[-2:] == ["DestroyPropertyCollector", "RetrievePropertiesEx"]
+    assert ">2</version>" in [b for b in fake.bodies if "WaitForUpdatesEx" in b][2]
+
+
+def test_a_result_is_returned_as_plain_values(fake, vcenter):
+    waits(fake, update("1", state("success")))
+    fake.script["RetrievePropertiesEx"] = lambda _: outcome(
+        ("info.result", '<val xsi:type="ManagedObjectReference" type="VirtualMachine">vm-9</val>'),
+        ("info.state", '<val xsi:type="TaskInfoState">success</val>'),
+    )
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5) == "VirtualMachine:vm-9"
+    assert vcenter.wait_task("Task:task-7", subject=VM, timeout=5) == "VirtualMachine:vm-9"
+
+
+def test_a_failed_task_tells_the_whole_story(fake, vcenter):
+    waits(fake, update("1", state("error")))
+    fake.script["RetrievePropertiesEx"] = lambda body: (
+        FAILURE if "info.state" in body else outcome(("info.error", CAUSE))
+    )
+    with pytest.raises(VimFault) as caught:
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    message = caught.value.message
+    for part in ("PowerOnVM_Task on VirtualMachine:vm-1", "Module 'DevicePowerOn' power on failed.",
+                 "libnvidia-vgx.so", "not enough free GPU memory"):
+        assert part in message
+    assert caught.value.fault == "GenericVmConfigFault"
+
+
+def test_a_task_that_does_not_end_in_time_is_unknown_and_named(fake, vcenter):
+    waits(fake, update("1", state("running")), "")
+    with pytest.raises(OutcomeUnknown, match="task-7 has not ended within 0 s"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=0.05)
+    assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_a_question_of_the_vm_is_reported_not_answered(fake, vcenter):
+    question = (
+        "runtime.question", "VirtualMachineQuestionInfo",
+        "<id>1</id><text>Did you move or copy this virtual machine?</text><choice><choiceInfo/></choice>",
+    )
+    waits(fake, update("1", state("running"), question))
+    with pytest.raises(OutcomeUnknown, match="Did you move or copy"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert fake.count("AnswerVM") == 0
+
+
+@pytest.mark.parametrize("trouble", ["drop", "NotAuthenticated", "InvalidCollectorVersion", "ManagedObjectNotFound"])
+def test_a_wait_that_breaks_goes_on_with_a_new_collector(fake, vcenter, trouble, drop):
+    waits(fake, drop if trouble == "drop" else GONE.format(trouble), update("1", state("success")))
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5) is None
+    assert fake.count("PowerOnVM_Task") == 1
+    assert fake.count("CreatePropertyCollector") == 2
+
+
+def test_a_session_lost_while_waiting_is_renewed(fake, vcenter):
+    waits(fake, GONE.format("NotAuthenticated"), update("1", state("success")))
+    forgotten = [GONE.format("NotAuthenticated")]
+    first = [True]
+
+    def create(_body):
+        if first:
+            first.clear()
+            return '<returnval type="PropertyCollector">pc-1</returnval>'
+        return forgotten.pop() if forgotten else '<returnval type="PropertyCollector">pc-2</returnval>'
+
+    fake.script["CreatePropertyCollector"] = create
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5) is None
+    assert fake.count("Login") == 2
+    assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_a_task_vcenter_has_forgotten_is_unknown(fake, vcenter):
+    waits(fake, update("1", kind="leave"))
+    with pytest.raises(OutcomeUnknown, match="no longer known"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    waits(fake, update("1", state("success")))
+    fake.script["RetrievePropertiesEx"] = lambda _: (
+        GONE.format("ManagedObjectNotFound").replace("/></detail>", '><obj type="Task">task-7</obj></ManagedObjectNotFoundFault></detail>')
+    )
+    with pytest.raises(OutcomeUnknown, match="no longer known"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+
+
+def test_a_vcenter_that_stays_away_leaves_the_outcome_unknown(fake, vcenter, drop):
+    waits(fake, drop)
+
+    def gone(_body):
+        raise drop
+
+    fake.script["CreateFilter"] = gone
+    with pytest.raises(OutcomeUnknown, match="can no longer be followed"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=30)
+    assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_a_lost_answer_to_the_call_itself_is_unknown(fake, vcenter, drop):
+    def gone(_body):
+        raise drop
+
+    fake.script["PowerOnVM_Task"] = gone
+    with pytest.raises(OutcomeUnknown, match="PowerOnVM_Task"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert fake.count("PowerOnVM_Task") == 1

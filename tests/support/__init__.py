@@ -1,0 +1,1 @@
+"""Builds small estates as plain values, for tests of the pure rooms."""

@@ -1,0 +1,247 @@
+"""Runs a plan: each step as soon as what it waits for has ended well, several targets side by side."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import partial
+from graphlib import TopologicalSorter
+from typing import Literal
+
+from vsphere_ai.deeds import Deeds
+from vsphere_ai.errors import OutcomeUnknown, VsphereAiError, most_serious
+from vsphere_ai.graph import PlannedStep
+from vsphere_ai.plan import Plan
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Lifecycle, Wait
+
+HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
+State = Literal["done", "failed", "unknown", "skipped"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened while applying: a step started, made progress or ended; or nothing did for a while."""
+
+    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
+    planned: PlannedStep | None = None
+    text: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for."""
+
+    planned: PlannedStep
+    state: State
+    seconds: float = 0.0
+    error: VsphereAiError | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a plan ended. `open` names what could not be put back: maintenance, SSH, VMs that are off."""
+
+    plan: Plan
+    outcomes: tuple[Outcome, ...]
+    seconds: float
+    signal: int = 0
+    open: tuple[str, ...] = ()
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether an operator stopped it."""
+        return self.signal != 0
+
+    @property
+    def exit_code(self) -> int:
+        """0 when everything was done and read back, else the most serious code of what was not."""
+        return most_serious(o.error.exit_code for o in self.outcomes if o.error is not None)
+
+    def count(self, state: State) -> int:
+        """Return how many steps ended in a state."""
+        return sum(o.state == state for o in self.outcomes)
+
+    def verified(self) -> tuple[Target, ...]:
+        """Return the targets that were read back and found as planned."""
+        return tuple(sorted(o.planned.step.target for o in self.outcomes if o.state == "done" and _reads_back(o)))
+
+
+@dataclass
+class Debts:
+    """What we changed only for the time of the run, and have to put back."""
+
+    maintenance: set[Target] = field(default_factory=set)
+    ssh: set[Target] = field(default_factory=set)
+    off: set[Target] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def note(self, planned: PlannedStep, *, own_ssh: bool) -> None:
+        """Book a step that ended well."""
+        step = planned.step
+        if not isinstance(step, Lifecycle):
+            return
+        with self.lock:
+            match step.action:
+                case "enter-maintenance":
+                    self.maintenance.add(step.target)
+                case "exit-maintenance":
+                    self.maintenance.discard(step.target)
+                case "start-ssh" if own_ssh:
+                    self.ssh.add(step.target)
+                case "stop-ssh":
+                    self.ssh.discard(step.target)
+                case "power-off":
+                    self.off.add(step.target)
+                case "power-on":
+                    self.off.discard(step.target)
+
+
+class Runner:
+    """Runs one plan once. `stop` (from a signal handler) lets what is in flight end and starts nothing more."""
+
+    def __init__(self, plan: Plan, deeds: Deeds, emit: Callable[[Event], None], *, parallel: int = 8) -> None:
+        self._plan, self._deeds, self._emit, self._parallel = plan, deeds, emit, parallel
+        self._steps = {p.id: p for p in plan.steps}
+        self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
+        self._outcomes: dict[str, Outcome] = {}
+        self._debts = Debts()
+        self.signalled = 0
+        self._last_sign = time.monotonic()
+
+    def stop(self, number: int) -> None:
+        """Start no further step, because this signal came; called from a signal handler."""
+        self.signalled = number
+
+    def run(self) -> Run:
+        """Run every step whose predecessors ended well; then put back what was changed for the run only."""
+        started = time.monotonic()
+        sorter = TopologicalSorter({p.id: p.after for p in self._plan.steps})
+        sorter.prepare()
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
+            running: dict[Future[Outcome], str] = {}
+            while sorter.is_active():
+                for name in sorted(sorter.get_ready()):
+                    blocker = self._blocker(name)
+                    if blocker:
+                        self._end(Outcome(self._steps[name], "skipped", reason=blocker))
+                        sorter.done(name)
+                    else:
+                        running[pool.submit(self._do, self._steps[name])] = name
+                if running:
+                    self._collect(running, sorter)
+        opened = self._settle()
+        outcomes = tuple(self._outcomes[p.id] for p in self._plan.steps)
+        return Run(self._plan, outcomes, time.monotonic() - started, self.signalled, opened)
+
+    def _collect(self, running: dict[Future[Outcome], str], sorter: TopologicalSorter[str]) -> None:
+        ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in ended:
+            name = running.pop(future)
+            self._end(future.result())
+            sorter.done(name)
+        if time.monotonic() - self._last_sign > HEARTBEAT and running:
+            names = ", ".join(sorted({self._steps[n].step.target.name for n in running.values()}))
+            self._say(Event("waiting", text=f"still working on {names}"))
+
+    def _blocker(self, name: str) -> str:
+        for earlier in self._steps[name].after:
+            outcome = self._outcomes[earlier]
+            if outcome.state != "done":
+                return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
+        return "stopped by the operator" if self.signalled and not self._finishes(name) else ""
+
+    def _finishes(self, name: str) -> bool:
+        """After a stop, a target that is in the middle of its window is brought to the window's end."""
+        target = self._steps[name].step.target
+        return target in self._debts.maintenance or target in self._debts.off
+
+    def _do(self, planned: PlannedStep) -> Outcome:
+        started = time.monotonic()
+        self._say(Event("start", planned))
+        try:
+            self._deeds.do(planned.step, lambda text: self._progress(planned, text, started))
+        except VsphereAiError as error:
+            state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
+            return Outcome(planned, state, time.monotonic() - started, error)
+        except Exception as error:  # a bug must not leave a host half-way without a word
+            wrapped = VsphereAiError(
+                f"{type(error).__name__}: {error}", "this is a bug in vsphere-ai, please report it"
+            )
+            wrapped.__cause__ = error
+            return Outcome(planned, "failed", time.monotonic() - started, wrapped)
+        self._debts.note(planned, own_ssh=planned.step.target in self._own_ssh)
+        return Outcome(planned, "done", time.monotonic() - started)
+
+    def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
+        self._say(Event("progress", planned, text, time.monotonic() - started))
+
+    def _end(self, outcome: Outcome) -> None:
+        self._outcomes[outcome.planned.id] = outcome
+        text = outcome.error.message if outcome.error else outcome.reason
+        self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
+
+    def _say(self, event: Event) -> None:
+        if event.what != "progress":
+            self._last_sign = time.monotonic()
+        self._emit(event)
+
+    def _settle(self) -> tuple[str, ...]:
+        """Put back what can be put back; return what stays open, with the words an operator needs."""
+        left = []
+        for host in sorted(self._debts.ssh):
+            if not self._tried(f"stop SSH on {host.name}", partial(self._deeds.switch_ssh, host, running=False)):
+                left.append(f"SSH is still running on {host.name}; it was stopped before")
+        for vm in sorted(self._debts.off):
+            if self._may_power_on(vm) and self._tried(
+                f"power on {vm.name}", partial(self._deeds.power_on, vm, _silent)
+            ):
+                continue
+            left.append(f"{vm.name} is powered off; it was running before")
+        left += [
+            f"{host.name} is still in maintenance mode; leave it in the vSphere Client once it is healthy, "
+            f"or with govc host.maintenance.exit {host.name}"
+            for host in sorted(self._debts.maintenance)
+        ]
+        return tuple(left)
+
+    def _may_power_on(self, vm: Target) -> bool:
+        """Not where the VM's own change is in doubt, its power-on was refused, or its host is out of service."""
+        own = [o for o in self._outcomes.values() if o.planned.step.target == vm]
+        doubtful = any(
+            o.state == "unknown" or (o.state == "failed" and (_is(o.planned, "power-on") or _reads_back(o)))
+            for o in own
+        )
+        host = self._deeds.host_of(vm)
+        return not doubtful and host not in {h.ref for h in self._debts.maintenance}
+
+    def _tried(self, what: str, act: Callable[[], None]) -> bool:
+        try:
+            act()
+        except VsphereAiError as error:
+            self._say(Event("failed", text=f"{what}: {error.message}"))
+            return False
+        self._say(Event("settled", text=what))
+        return True
+
+
+def _silent(_: str) -> None:
+    return
+
+
+def _is(planned: PlannedStep, action: str) -> bool:
+    return isinstance(planned.step, Lifecycle) and planned.step.action == action
+
+
+def _reads_back(outcome: Outcome) -> bool:
+    return isinstance(outcome.planned.step, Wait) and outcome.planned.step.until == "as-planned"
+
+
+def failures(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Return the outcomes an operator has to look at, in plan order."""
+    return tuple(o for o in outcomes if o.state in ("failed", "unknown"))

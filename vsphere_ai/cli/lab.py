@@ -1,0 +1,160 @@
+"""``vsphere-ai lab``: a simulated GPU farm on this machine, to try things on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vsphere_ai.errors import UsageError
+from vsphere_ai.places import lab_dir
+
+
+@click.group("lab")
+def command() -> None:
+    """Run a simulated vCenter with ESXi hosts and GPUs on this machine."""
+
+
+@command.command()
+@click.option(
+    "--scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A farm described in YAML."
+)
+@click.option("--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default.")
+def up(scenario: Path | None, port: int) -> None:
+    """Start the lab and say how to use it."""
+    from vsphere_ai.lab import process
+
+    directory = lab_dir()
+    running = process.find(directory)
+    if running is not None:
+        if running.scenario_digest != process.check_scenario(scenario):
+            raise UsageError(
+                f"a lab with another scenario ({running.scenario}) is running", "stop it with: vsphere-ai lab down"
+            )
+        click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
+        return
+    if scenario is not None:
+        process.check_scenario(scenario)
+    running = process.start(directory, scenario, port)
+    farm = running.get("/lab/farm")
+    click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
+    click.echo(overview(farm))
+    click.echo(f"\nConnection data, certificate and passwords: {directory}")
+    click.echo("An inventory with the line `lab: true` uses this farm. Look at it with: vsphere-ai lab status")
+
+
+@command.command()
+def down() -> None:
+    """Stop the lab; what happened in it is forgotten."""
+    from vsphere_ai.lab import process
+
+    click.echo("The lab is down." if process.stop(lab_dir()) else "No lab is running.")
+
+
+@command.command()
+@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@click.option("--ledger", is_flag=True, help="Show every change that took effect.")
+def status(format_: str, ledger: bool) -> None:
+    """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen."""
+    running = _running()
+    farm = running.get("/lab/farm")
+    entries = running.get("/lab/ledger")["entries"] if ledger else []
+    if format_ == "json":
+        shown = {"schema_version": 1, **farm}
+        if ledger:
+            shown["ledger_entries"] = entries
+        click.echo(json.dumps(shown, indent=2))
+        return
+    click.echo(overview(farm))
+    click.echo(f"\nledger: {farm['ledger']} changes")
+    if ledger and entries:
+        rows = [(e["number"], e["time"][11:23], e["channel"], e["object"], e["call"], _detail(e["detail"])) for e in entries]
+        click.echo(table(("no", "time", "via", "object", "call", "detail"), rows))
+
+
+@command.command()
+def reset() -> None:
+    """Put the farm back to what its scenario says, without a restart."""
+    running = _running()
+    running.post("/lab/reset")
+    click.echo(f"The lab is back at the start of scenario {running.scenario}.")
+
+
+def overview(farm: dict[str, Any]) -> str:
+    """Return the hosts, GPUs and VMs of a farm as text."""
+    hosts = [
+        (
+            h["name"],
+            h["cluster"] or "-",
+            h["version"],
+            h["state"] + (", maintenance" if h["maintenance"] else ""),
+            "yes" if h["reboot_required"] else "no",
+            "on" if h["ssh"]["running"] else "off",
+            h["pvrdma"]["vmknic"] or "-",
+        )
+        for h in farm["hosts"]
+    ]
+    gpus = [
+        (h["name"], g["pci"], g["name"], _change(g["configured"], g["active"]), _mig(g), ", ".join(g["vms"]) or "-")
+        for h in farm["hosts"]
+        for g in h["gpus"]
+    ]
+    vms = [
+        (
+            v["name"],
+            v["host"],
+            v["power"].removeprefix("powered").lower(),
+            v["hardware"],
+            ", ".join(v["vgpu"]) or "-",
+            ", ".join(f"{p['port_group']} {p['protocol'] or ''}".strip() for p in v["pvrdma"]) or "-",
+        )
+        for v in farm["vms"]
+    ]
+    parts = [table(("host", "cluster", "esxi", "state", "reboot needed", "ssh", "pvrdma vmknic"), hosts)]
+    if gpus:
+        parts.append(table(("host", "gpu", "model", "graphics", "mig", "used by"), gpus))
+    if vms:
+        more = [("...", f"{len(vms) - 40} more", "", "", "", "")] if len(vms) > 40 else []
+        parts.append(table(("vm", "host", "power", "hardware", "vgpu", "pvrdma"), [*vms[:40], *more]))
+    return "\n\n".join(parts)
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return rows as aligned columns under their heads."""
+    lines = [tuple(str(cell) for cell in row) for row in rows]
+    widths = [max(len(line[i]) for line in [tuple(heads), *lines]) for i in range(len(heads))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in [tuple(h.upper() for h in heads), *lines]
+    )
+
+
+def _change(configured: str, active: str) -> str:
+    return active if configured == active else f"{active} (configured {configured})"
+
+
+def _mig(gpu: dict[str, Any]) -> str:
+    mig = gpu["mig"]
+    if not mig["capable"]:
+        return "n/a"
+    state = "enabled" if mig["current"] else "disabled"
+    if mig["current"] != mig["pending"]:
+        state += f" (pending {'enabled' if mig['pending'] else 'disabled'})"
+    instances = " ".join(f"{i['profile']}@{i['start']}" for i in gpu["instances"])
+    return f"{state}: {instances}" if instances else state
+
+
+def _detail(detail: dict[str, Any]) -> str:
+    return json.dumps(detail, separators=(", ", ": ")) if detail else ""
+
+
+def _running() -> Any:
+    from vsphere_ai.lab import process
+
+    running = process.find(lab_dir())
+    if running is None:
+        raise UsageError("no lab is running", "start it with: vsphere-ai lab up")
+    return running

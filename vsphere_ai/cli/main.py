@@ -1,0 +1,138 @@
+"""The `vsphere-ai` command: finds the subcommand, and turns every error into words and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import Any
+
+import click
+
+from vsphere_ai import __version__
+from vsphere_ai.errors import InputError, VsphereAiError
+
+# name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
+COMMANDS = {
+    "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
+    "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
+    "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
+    "verify": ("vsphere_ai.cli.verify", "Tell whether the estate still is as a playbook says."),
+    "show": ("vsphere_ai.cli.show", "Write the live state as a playbook."),
+    "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
+    "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),
+}
+
+
+class Commands(click.Group):
+    """Loads a subcommand when it is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order an operator needs them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(COMMANDS[cmd_name][0]).command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest a command for a misspelt one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = difflib.get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(COMMANDS)}."
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, words) for name, (_, words) in COMMANDS.items()])
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="vsphere-ai")
+def command() -> None:
+    """Turn a VMware vSphere estate into a GPU farm for distributed AI training."""
+
+
+def run() -> None:
+    """Run the command line; the only place where exceptions end."""
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(arguments: list[str]) -> int:
+    """Run one command and return its exit code."""
+    signal.signal(signal.SIGTERM, _terminated)
+    signal.signal(signal.SIGHUP, _terminated)
+    try:
+        result = command.main(arguments, prog_name="vsphere-ai", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    except click.ClickException as error:
+        error.show()
+        return 64
+    except (click.exceptions.Abort, KeyboardInterrupt):
+        click.echo("stopped", err=True)
+        return 130
+    except Terminated as stopped:
+        click.echo("stopped", err=True)
+        return 128 + stopped.number
+    except BrokenPipeError:
+        # whoever read our output has left; there is nobody to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except VsphereAiError as error:
+        _tell(error)
+        return error.exit_code
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"error: {where}{error.strerror or error}", err=True)
+        return 8
+    except Exception as error:
+        return _bug(error)
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP arrived while no plan was being applied."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def _terminated(number: int, frame: FrameType | None) -> Any:
+    raise Terminated(number)
+
+
+def _tell(error: VsphereAiError) -> None:
+    from vsphere_ai.report.values import safe
+
+    if isinstance(error, InputError):
+        from vsphere_ai.report.diagnostics import diagnostics_text
+
+        click.echo(diagnostics_text(error.diagnostics), err=True)
+        return
+    for line in error.message.splitlines():
+        click.echo(f"{error.title}: {safe(line)}", err=True)
+    if error.remedy:
+        click.echo(f"  {safe(error.remedy)}", err=True)
+
+
+def _bug(error: Exception) -> int:
+    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
+    click.echo("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.", err=True)
+    if os.environ.get("VSPHERE_AI_TRACEBACK"):
+        import traceback
+
+        traceback.print_exception(error)
+    return 70

@@ -1,0 +1,79 @@
+"""`vsphere-ai plan`: what a playbook would change and disrupt; changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, width
+
+
+@click.command("plan")
+@click.argument("playbook", type=click.Path(path_type=Path, dir_okay=False))
+@estate_options
+@format_option("text", "json")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Save the plan, for apply.")
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
+def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: bool, **shared: Any) -> int:
+    """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
+
+    Exits 0, or 1 when the plan has problems.
+    """
+    from vsphere_ai.checks import with_answers
+    from vsphere_ai.report import plan_json
+    from vsphere_ai.report.plan_text import plan_text
+
+    loaded = read_playbook(playbook)
+    with open_bench(shared, loaded) as bench:
+        plan, estate = bench.plan(loaded)
+        plan = with_answers(plan, bench.vcenter, estate)
+        scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
+    hush()
+    if form == "json":
+        click.echo(plan_json.dumps({**plan_json.plan_document(plan), "digest": plan_json.digest(plan)}))
+    else:
+        click.echo(colour(plan_text(plan, plan_json.digest(plan), width())))
+    if plan.problems:
+        if output:
+            click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)
+        return 1
+    if output:
+        _save(output, plan_json.dumps(plan_json.saved_plan(plan, loaded, scope)))
+        click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
+    elif plan.steps and form == "text":
+        click.echo(f"Apply it with: vsphere-ai apply {playbook}", err=True)
+    return 2 if detailed_exitcode and plan.steps else 0
+
+
+def _save(path: Path, text: str) -> None:
+    """Write a plan file that only its owner can read: it names hosts, VMs and networks."""
+    import os
+
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+SIGNS = {"+": "green", "~": "yellow", "-": "red", "!": "red", "=": "bright_black"}
+
+
+def colour(text: str) -> str:
+    """Colour lines by their sign; the sign stays, colour is never the only carrier."""
+    import os
+    import sys
+
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return text
+    return "\n".join(_line(line) for line in text.splitlines())
+
+
+def _line(line: str) -> str:
+    sign = line.strip()[:2].strip()
+    if sign in SIGNS and line.startswith("  "):
+        return click.style(line, fg=SIGNS[sign])
+    if line.startswith(("IMPACT", "PROBLEMS")):
+        return click.style(line, bold=True)
+    return line

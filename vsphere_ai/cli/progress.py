@@ -1,0 +1,98 @@
+"""Progress of a run: a live view on a terminal, one line per event anywhere else, JSON lines on demand."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from vsphere_ai.apply import Event
+    from vsphere_ai.plan import Plan
+
+Emit = Callable[["Event"], None]
+
+
+@contextmanager
+def make_progress(plan: Plan, digest: str, form: str) -> Iterator[Emit]:
+    """Yield a function that shows events in the way this output wants them."""
+    if form == "json":
+        from vsphere_ai.report.run_json import event_line, header_line
+
+        click.echo(header_line(digest, len(plan.steps)))
+        yield _locked(lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z"))))
+    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        yield from _live(plan)
+    else:
+        yield _locked(_lines(len(plan.steps)))
+
+
+def _lines(total: int) -> Emit:
+    from vsphere_ai.report.run_text import event_text
+
+    def emit(event: Event) -> None:
+        if event.what != "progress":
+            click.echo(event_text(event, _clock("%H:%M:%S"), total))
+            sys.stdout.flush()
+
+    return emit
+
+
+def _live(plan: Plan) -> Iterator[Emit]:
+    """Keep one line per step in flight at the bottom of the screen; what ended scrolls above it."""
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from vsphere_ai.report.run_text import duration, event_text
+    from vsphere_ai.report.values import safe
+
+    flying: dict[str, tuple[Any, float, str]] = {}
+    done = 0
+    console = Console(highlight=False)
+
+    def view() -> Text:
+        now = time.monotonic()
+        lines = [
+            f"  {safe(p.step.target.name):<18} {safe(p.step.summary)}  {duration(now - since)}  {safe(text)}"
+            for p, since, text in list(flying.values())
+        ]
+        footer = f"{done} of {len(plan.steps)} steps done · Ctrl-C finishes what is in flight and stops"
+        return Text("\n".join([*lines, footer]), overflow="ellipsis", no_wrap=True)
+
+    with Live(get_renderable=view, console=console, refresh_per_second=4, transient=True) as live:
+
+        def emit(event: Event) -> None:
+            nonlocal done
+            name = event.planned.id if event.planned else ""
+            if event.what == "start":
+                flying[name] = (event.planned, time.monotonic(), "")
+            elif event.what == "progress" and name in flying:
+                planned, since, _ = flying[name]
+                flying[name] = (planned, since, event.text)
+            elif event.what != "waiting":
+                flying.pop(name, None)
+                done += event.what == "done"
+                live.console.print(Text(event_text(event, _clock("%H:%M:%S"), len(plan.steps))))
+
+        yield _locked(emit)
+
+
+def _locked(emit: Emit) -> Emit:
+    lock = threading.RLock()  # a signal handler may emit while its own thread is emitting
+
+    def one_at_a_time(event: Event) -> None:
+        with lock:
+            emit(event)
+
+    return one_at_a_time
+
+
+def _clock(form: str) -> str:
+    return time.strftime(form)

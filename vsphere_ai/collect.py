@@ -1,0 +1,186 @@
+"""Reads the estate: lightly everywhere, then deeply where it matters, then the hosts' shells; in bulk, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from vsphere_ai.connect import service
+from vsphere_ai.connect.faults import VimFault
+from vsphere_ai.connect.probing import Prober, Shells
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.steps import Probe
+
+_NAMED = ("name", "parent")
+LIGHT: Mapping[str, tuple[str, ...]] = {
+    "Folder": _NAMED,
+    "Datacenter": _NAMED,
+    "ComputeResource": _NAMED,
+    "DistributedVirtualSwitch": _NAMED,
+    "DistributedVirtualPortgroup": _NAMED,
+    "HostSystem": (
+        *_NAMED,
+        *service.PATHS,
+        "config.product",
+        "runtime.bootTime",
+        "runtime.inMaintenanceMode",
+        "runtime.powerState",
+    ),
+    "VirtualMachine": (
+        *_NAMED,
+        "config.template",
+        "runtime.connectionState",
+        "runtime.host",
+        "runtime.powerState",
+    ),
+}
+"""What is read of every object, to know what there is and which objects a playbook means."""
+
+OPTION = "option:"
+"""``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
+SOFTWARE = "software"
+"""Among a host's paths: the installed packages (VIBs)."""
+_OPTION_MANAGER = "configManager.advancedOption"
+_IMAGE_MANAGER = "configManager.imageConfigManager"
+_CHOSEN = ("HostSystem", "VirtualMachine")
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Which hosts and VMs are read deeply, and on which hosts the probes run; references."""
+
+    hosts: frozenset[str] = frozenset()
+    vms: frozenset[str] = frozenset()
+    probe: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know.
+
+    `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
+    read as far as `choose` says after the light reading, every other type wholly. `start_ssh` allows to start a
+    stopped SSH service for the time of the probes. `progress` is told what is going on.
+    """
+
+    paths: Mapping[str, tuple[str, ...]]
+    choose: Callable[[Estate], Depth]
+    probes: tuple[Probe, ...] = ()
+    start_ssh: bool = False
+    parallel: int = 8
+    deadline_s: float = 60.0
+    progress: Callable[[str], None] | None = None
+
+
+def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
+    """Read one vCenter. The number of requests depends on pages and chosen hosts, not on how many VMs there are.
+
+    Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error.
+    """
+    tell = request.progress or (lambda _line: None)
+    tell(f"{vcenter.name}: reading the inventory")
+    objects = vcenter.read(_everywhere(request))
+    depth = request.choose(Estate(vcenter.about, objects))
+    deep = _deep(vcenter, depth, request)
+    objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in objects.items()}
+    hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
+    tell(f"{vcenter.name}: reading {len(hosts)} hosts and {len(depth.vms)} virtual machines")
+    for facts in _extras(vcenter, hosts, request):
+        objects[facts.ref] = facts
+    if shells is not None:
+        probed = [objects[ref] for ref in sorted(depth.probe) if ref in objects]
+        if probed and request.probes:
+            tell(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
+        prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s)
+        for ref, answers in prober.probe_all(probed, request.probes, request.parallel).items():
+            objects[ref] = replace(objects[ref], probes=answers)
+    return Estate(vcenter.about, objects)
+
+
+def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
+    """Return what the one view is read for: the light paths, and all paths of types there are few objects of."""
+    paths = {kind: (*LIGHT.get(kind, ()), *wanted) for kind, wanted in request.paths.items() if kind not in _CHOSEN}
+    return {**LIGHT, **paths}
+
+
+def _deep(vcenter: VCenter, depth: Depth, request: Request) -> dict[str, Facts]:
+    paths = {kind: _real(kind, request.paths.get(kind, ())) for kind in _CHOSEN}
+    wanted = {kind: real for kind, real in paths.items() if real}
+    return vcenter.read_objects(sorted(depth.hosts | depth.vms), wanted) if wanted else {}
+
+
+def _real(kind: str, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Replace what is no property path by the managers it is asked from."""
+    asked = tuple(wanted)
+    real = [path for path in asked if path != SOFTWARE and not path.startswith(OPTION)]
+    if kind == "HostSystem":
+        if any(path.startswith(OPTION) for path in asked):
+            real.append(_OPTION_MANAGER)
+        if SOFTWARE in asked:
+            real.append(_IMAGE_MANAGER)
+    return tuple(real)
+
+
+def _merged(light: Facts, deep: Facts | None) -> Facts:
+    if deep is None:
+        return light
+    return replace(
+        light,
+        properties={**light.properties, **deep.properties},
+        unreadable={**light.unreadable, **deep.unreadable},
+    )
+
+
+def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Facts]:
+    wanted = request.paths.get("HostSystem", ())
+    keys = tuple(path for path in wanted if path.startswith(OPTION))
+    if not hosts or not (keys or SOFTWARE in wanted):
+        return []
+
+    def ask(host: Facts) -> Facts:
+        found: dict[str, Any] = {}
+        unreadable: dict[str, str] = {}
+        for key in keys:
+            _ask(key, partial(_option, vcenter, host, key), found, unreadable)
+        if SOFTWARE in wanted:
+            _ask(SOFTWARE, partial(_software, vcenter, host), found, unreadable)
+        return _merged(host, Facts(host.ref, found, unreadable))
+
+    with ThreadPoolExecutor(max_workers=max(1, min(request.parallel, len(hosts)))) as pool:
+        return list(pool.map(ask, hosts))
+
+
+def _ask(path: str, question: Callable[[], Any], found: dict[str, Any], unreadable: dict[str, str]) -> None:
+    try:
+        value = question()
+    except (Denied, StepFailed) as error:
+        unreadable[path] = error.message
+        return
+    if value is not None:
+        found[path] = value
+
+
+def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
+    manager = host.get(_OPTION_MANAGER)
+    if manager is None:
+        raise StepFailed(f"{host.name} has no option manager; it may be disconnected")
+    try:
+        values = vcenter.call(manager, "QueryOptions", {"name": path.removeprefix(OPTION)})
+    except VimFault as error:
+        # vSphere's answer for a setting that this version of ESXi does not have.
+        if error.fault == "InvalidName":
+            return None
+        raise
+    return next((v.get("value", "") for v in values or ()), None)
+
+
+def _software(vcenter: VCenter, host: Facts) -> Any:
+    manager = host.get(_IMAGE_MANAGER)
+    if manager is None:
+        raise StepFailed(f"{host.name} has no image manager; it may be disconnected")
+    return vcenter.call(manager, "fetchSoftwarePackages") or ()

@@ -1,0 +1,1 @@
+"""Compatibility rules: each with an id, a verdict, evidence and a source. Pure."""

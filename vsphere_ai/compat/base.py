@@ -1,0 +1,148 @@
+"""The contract of a compatibility rule: what it reads, whom it concerns, and what it found with which evidence."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.state import Target
+
+Verdict = Literal["pass", "warn", "fail", "unknown"]
+Evidence = tuple[str, Any]
+"""A property path (``about.…`` for the vCenter, ``plan.…`` for what this plan changes) and the value seen there."""
+
+Meanings = Mapping[Verdict, str]
+Paths = Mapping[str, tuple[str, ...]]
+
+LONGEST_VALUE = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule says about one target; a target of None is the vCenter. `refuses` tells whether it stops a plan."""
+
+    target: Target | None
+    rule: str
+    verdict: Verdict
+    message: str
+    evidence: tuple[tuple[str, str], ...]
+    source: str
+    help: str = ""
+    refuses: bool = False
+
+    def __post_init__(self) -> None:
+        if self.verdict != "unknown" and not self.evidence:
+            raise ValueError(f"{self.rule}: a verdict of {self.verdict} needs evidence")
+
+
+class Unreadable(Exception):
+    """A property a rule needs was not shown by the server; the rule's verdict is then unknown."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path}: {reason}")
+        self.path = path
+        self.reason = reason
+
+
+class Rule(ABC):
+    """One compatibility rule. The class docstring is its paragraph in the documentation, `verdicts` its table there."""
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    target: ClassVar[Literal["vcenter", "host", "vm"]]
+    source: ClassVar[str]
+    """The public page the rule stands on."""
+    verdicts: ClassVar[Meanings]
+    """When each verdict is given; unknown is added where only a missing property leads to it."""
+    properties: ClassVar[Paths] = {}
+    """Managed type -> property paths it wants read."""
+    needed_by: ClassVar[frozenset[str]] = frozenset()
+    """The kinds that make it relevant; empty means it always is."""
+    blocks_unknown: ClassVar[bool] = False
+    """An unknown verdict refuses a plan just as a failure does."""
+
+    def check(self, target: Target | None, view: View) -> Iterator[Finding]:
+        """Yield what the rule finds on a target; a property that cannot be read becomes one unknown finding."""
+        case = Case(self, target, view)
+        try:
+            yield from self.judge(case)
+        except Unreadable as missing:
+            yield case.unknown(f"{missing.path} cannot be read: {missing.reason}")
+
+    @abstractmethod
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Yield the findings; reading with `Case.need` makes a missing property an unknown verdict."""
+
+    def concerns(self, kinds: frozenset[str]) -> bool:
+        """Tell whether the rule is relevant to a target on which these kinds are wanted."""
+        return not self.needed_by or bool(self.needed_by & kinds)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One rule before one target: reads the target's properties and words the finding."""
+
+    rule: Rule
+    target: Target | None
+    view: View
+
+    @property
+    def ref(self) -> str:
+        """The target's managed object reference."""
+        return self.target.ref if self.target else ""
+
+    def read(self, *paths: str) -> tuple[str, Any]:
+        """Return the first of several equivalent paths that has a value, with it; raise `Unreadable` if none has."""
+        facts = self.view.estate.get(self.ref)
+        for path in paths:
+            if facts is not None and facts.get(path) is not None:
+                return path, facts.get(path)
+        raise Unreadable(paths[0], why_absent(facts, paths[0]))
+
+    def need(self, path: str) -> Any:
+        """Return the value of a path, or raise `Unreadable`."""
+        return self.read(path)[1]
+
+    def planned(self, kind: str, field: str) -> Any:
+        """Return a field of the state this plan gives the target; None when the plan does not change that kind."""
+        state = self.view.state(self.ref, kind) if self.view.is_planned(self.ref, kind) else None
+        return getattr(state, field, None)
+
+    def passed(self, message: str, *evidence: Evidence) -> Finding:
+        """Word a pass."""
+        return self._finding("pass", message, evidence)
+
+    def warned(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
+        """Word a warning: possible, but the operator should know."""
+        return self._finding("warn", message, evidence, help)
+
+    def failed(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
+        """Word a failure; it refuses a plan."""
+        return self._finding("fail", message, evidence, help)
+
+    def unknown(self, message: str, *evidence: Evidence, help: str = "") -> Finding:
+        """Word that it could not be found out."""
+        return self._finding("unknown", message, evidence, help)
+
+    def _finding(self, verdict: Verdict, message: str, evidence: tuple[Evidence, ...], help: str = "") -> Finding:
+        refuses = verdict == "fail" or (verdict == "unknown" and self.rule.blocks_unknown)
+        seen = tuple((path, _short(value)) for path, value in evidence)
+        return Finding(self.target, self.rule.id, verdict, message, seen, self.rule.source, help, refuses)
+
+
+def why_absent(facts: Facts | None, path: str) -> str:
+    """Say why a property has no value: not read, refused by the server, object disconnected, or unset."""
+    if facts is None:
+        return "the object was not read"
+    if path in facts.unreadable:
+        return facts.unreadable[path]
+    state = facts.get("runtime.connectionState", "connected")
+    return "the server shows no value" if state == "connected" else f"vCenter reports it as {state}"
+
+
+def _short(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."

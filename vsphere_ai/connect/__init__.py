@@ -1,0 +1,1 @@
+"""Thin adapters to vCenter (SOAP) and ESXi (SSH); they know no kind."""

@@ -1,0 +1,274 @@
+"""SSH to an ESXi host: known host keys only, one login attempt, and a deadline around every command."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import shlex
+import socket
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import NoReturn, Self
+
+import paramiko
+
+from vsphere_ai.connect.gate import LoginGate, credential_id
+from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
+from vsphere_ai.facts import Output
+
+# Without a handler of its own paramiko's thread prints every broken connection on stderr.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
+LARGEST_OUTPUT = 4 << 20
+_LATE = "it did not end in time"
+# paramiko still offers these for old servers: https://www.openssh.com/txt/release-6.7 dropped them in 2014.
+WEAK = {
+    "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc", "blowfish-cbc"],
+    "macs": ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"],
+    "kex": ["diffie-hellman-group1-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group-exchange-sha1"],
+}
+
+
+class SshRefused(Unreachable):
+    """The host answers, but nothing listens: the SSH service is stopped."""
+
+
+@dataclass(frozen=True)
+class SshEndpoint:
+    """An ESXi host's SSH service. `host` is the name in vCenter, `address` and `port` are what is connected to."""
+
+    host: str
+    address: str
+    port: int
+    username: str
+    known_hosts: Path
+    password: str | None = field(default=None, repr=False)
+    key_file: Path | None = None
+    passphrase: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class SshLimits:
+    """Seconds to connect, until the server's banner, and for the login."""
+
+    connect: float = 10.0
+    banner: float = 15.0
+    login: float = 15.0
+
+
+class Ssh:
+    """A connection to one host, opened by the first command. A context manager that closes it."""
+
+    def __init__(
+        self, endpoint: SshEndpoint, limits: SshLimits | None = None, *, gate: LoginGate | None = None
+    ) -> None:
+        self.endpoint = endpoint
+        self.limits = limits or SshLimits()
+        self._gate = gate or LoginGate()
+        self._transport: paramiko.Transport | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a running command is left to the host."""
+        if self._transport is not None:
+            self._transport.close()
+            self._transport = None
+
+    def open(self) -> None:
+        """Connect and log in. Unreachable (SshRefused when nothing listens) or Denied when that fails."""
+        if self._transport is not None and self._transport.is_active():
+            return
+        self.close()
+        keys = HostKeys(self.endpoint.known_hosts)
+        transport = self._handshake(keys)
+        try:
+            keys.check(self.endpoint.host, self.endpoint.address, self.endpoint.port, transport.get_remote_server_key())
+            self._gate.login(self._credential(), lambda: self._login(transport))
+        except BaseException:
+            transport.close()
+            raise
+        self._transport = transport
+
+    def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
+        """Run one command and return its status and output.
+
+        Without an end within `deadline_s` seconds, or when the connection breaks, the connection is closed, and the
+        error is OutcomeUnknown if the command `changes` something, else Unreachable.
+        """
+        self.open()
+        transport = self._transport
+        if transport is None:
+            raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed")
+        deadline = time.monotonic() + deadline_s
+        command = shlex.join(argv)
+        try:
+            channel = transport.open_session(timeout=deadline_s)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            self.close()
+            raise Unreachable(f"{self.endpoint.host}: no SSH session could be opened: {_say(error)}") from error
+        # paramiko waits for the answer to exec without any limit; only closing the connection wakes it.
+        watchdog = threading.Timer(max(0.1, deadline - time.monotonic()), transport.close)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            channel.exec_command(command)
+            return self._collect(channel, deadline)
+        except _Cut as cut:
+            self._abandon(command, str(cut), changes=changes)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            late = time.monotonic() >= deadline
+            why = _LATE if late else f"the connection broke ({_say(error)})"
+            self._abandon(command, why, changes=changes)
+        finally:
+            watchdog.cancel()
+            channel.close()
+
+    def _abandon(self, command: str, why: str, *, changes: bool) -> NoReturn:
+        self.close()
+        if changes:
+            raise OutcomeUnknown(
+                f"{self.endpoint.host}: `{command}`: {why}", "Plan again to see whether it took effect."
+            )
+        raise Unreachable(f"{self.endpoint.host}: `{command}`: {why}", "Look whether the host is well, then try again.")
+
+    def _collect(self, channel: paramiko.Channel, deadline: float) -> Output:
+        """Read both streams and the exit status. paramiko's own wait for the status knows no deadline."""
+        out, err = bytearray(), bytearray()
+        while True:
+            while channel.recv_ready():
+                out += channel.recv(1 << 16)
+            while channel.recv_stderr_ready():
+                err += channel.recv_stderr(1 << 16)
+            if len(out) + len(err) > LARGEST_OUTPUT:
+                raise _Cut(f"it wrote more than {LARGEST_OUTPUT >> 20} MiB")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise _Cut(_LATE)
+            if channel.eof_received or channel.closed:
+                if channel.recv_ready() or channel.recv_stderr_ready():
+                    continue
+                if not channel.status_event.wait(left):
+                    raise _Cut(_LATE)
+                break
+            select.select([channel], [], [], min(left, 1.0))
+        if channel.exit_status < 0:
+            late = time.monotonic() >= deadline
+            raise _Cut(_LATE if late else "the connection broke before its exit status came")
+        return Output(channel.exit_status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
+
+    def _handshake(self, keys: HostKeys) -> paramiko.Transport:
+        at = self.endpoint
+        try:
+            raw = socket.create_connection((at.address, at.port), self.limits.connect)
+        except ConnectionRefusedError as error:
+            raise SshRefused(
+                f"{at.host}: nothing listens on {at.address}:{at.port}", "Start the host's SSH service (TSM-SSH)."
+            ) from error
+        except OSError as error:
+            raise Unreachable(
+                f"{at.host}: {at.address}:{at.port} cannot be reached: {_say(error)}",
+                "Check address and firewalls.",
+            ) from error
+        # Two small packets a command: with Nagle's algorithm on, each costs 40 ms.
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        transport = paramiko.Transport(raw, disabled_algorithms=WEAK)
+        transport.banner_timeout = self.limits.banner
+        transport.auth_timeout = self.limits.login
+        keys.prefer_known_types(transport, at.host, at.address, at.port)
+        try:
+            transport.start_client(timeout=self.limits.banner)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            transport.close()
+            raise Unreachable(
+                f"{at.host}: no SSH handshake: {_say(error)}", "The host may be starting up or shutting down."
+            ) from error
+        return transport
+
+    def _credential(self) -> str:
+        at = self.endpoint
+        return credential_id(at.username, at.password, str(at.key_file or ""), at.passphrase)
+
+    def _login(self, transport: paramiko.Transport) -> None:
+        at = self.endpoint
+        try:
+            if at.key_file is not None:
+                transport.auth_publickey(at.username, self._key(at.key_file))
+            else:
+                self._with_password(transport, at.password or "")
+        except paramiko.AuthenticationException as error:
+            # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
+            if "timeout" in str(error).lower() or not transport.is_active():
+                raise Unreachable(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
+            raise Denied(
+                f"{at.host} does not accept the SSH login of {at.username}",
+                "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures.",
+            ) from error
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise Unreachable(f"{at.host}: the SSH login broke off: {_say(error)}") from error
+        if not transport.is_authenticated():
+            raise Denied(f"{at.host} wants more than one factor for the SSH login of {at.username}")
+
+    def _with_password(self, transport: paramiko.Transport, password: str) -> None:
+        """Ask what the server takes, then try once: ESXi takes passwords by keyboard-interactive only."""
+        username = self.endpoint.username
+        allowed: list[str] = []
+        try:
+            transport.auth_none(username)
+        except paramiko.BadAuthenticationType as answer:
+            allowed = list(answer.allowed_types)
+        if transport.is_authenticated():
+            return
+        if "password" in allowed:
+            transport.auth_password(username, password, fallback=False)
+        elif "keyboard-interactive" in allowed:
+            transport.auth_interactive(username, lambda _title, _text, prompts: [password] * len(prompts))
+        else:
+            raise Denied(
+                f"{self.endpoint.host} takes no passwords over SSH, only {', '.join(allowed) or 'nothing'}",
+                "Give a key file under ssh: in the inventory.",
+            )
+
+    def _key(self, path: Path) -> paramiko.PKey:
+        try:
+            secret = self.endpoint.passphrase
+            return paramiko.PKey.from_path(path, secret.encode() if secret else None)  # type: ignore[arg-type]
+        except (paramiko.SSHException, OSError, ValueError, TypeError) as error:
+            raise Denied(f"the SSH key {path} cannot be used: {_say(error)}", "Check file and passphrase.") from error
+
+
+def fetch_host_key(address: str, port: int, limits: SshLimits | None = None) -> tuple[str, str, str]:
+    """Return type, base64 and SHA-256 fingerprint of the key a host shows now, for an operator to compare and trust."""
+    limits = limits or SshLimits()
+    try:
+        raw = socket.create_connection((address, port), limits.connect)
+        transport = paramiko.Transport(raw, disabled_algorithms=WEAK)
+        with contextlib.closing(transport):
+            transport.banner_timeout = limits.banner
+            transport.start_client(timeout=limits.banner)
+            key = transport.get_remote_server_key()
+    except ConnectionRefusedError as error:
+        raise SshRefused(f"nothing listens on {address}:{port}", "Start the host's SSH service.") from error
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        raise Unreachable(f"{address}:{port} shows no host key: {_say(error)}") from error
+    return key.get_name(), key.get_base64(), fingerprint(key)
+
+
+class _Cut(Exception):
+    """The command's end was not seen."""
+
+
+def _say(error: BaseException) -> str:
+    return str(getattr(error, "strerror", None) or error or type(error).__name__)

@@ -1,0 +1,80 @@
+"""Faults of the vSphere API as errors an operator can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.connect.plain import to_plain
+from vsphere_ai.errors import Conflict, Denied, StepFailed, VsphereAiError
+
+
+class VimFault(StepFailed):
+    """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
+
+    def __init__(self, message: str, remedy: str, detail: Mapping[str, Any]) -> None:
+        super().__init__(message, remedy)
+        self.detail = detail
+        self.fault = str(detail.get("_typeName", ""))
+
+
+_REMEDIES = {
+    "TaskInProgress": "Wait until the other task has ended, then run again.",
+    "InvalidPowerState": "Look at the power state in the vSphere Client, then plan again.",
+    "ManagedObjectNotFound": "It was removed meanwhile; plan again.",
+    "MethodNotFound": "This vCenter is too old for it.",
+    "HostNotConnected": "Connect the host in the vSphere Client, then run again.",
+    "InsufficientGraphicsResourcesFault": "Look at the GPUs' free capacity with `vsphere-ai capacity`.",
+    "ToolsUnavailable": "VMware Tools do not run in the guest.",
+}
+
+
+_TELLING = ("name", "property", "invalidProperty", "privilegeId", "reason", "existingState")
+"""Fields of faults that say what is wrong, where the server sends no text."""
+
+
+def text_of(fault: Any) -> str:
+    """Return everything a fault says: its own text, the messages behind it, and its cause's."""
+    said: list[str] = []
+    for line in _lines(to_plain(fault)):
+        if line not in said:
+            said.append(line)
+    return "; ".join(said) or type_of(to_plain(fault))
+
+
+def type_of(detail: Mapping[str, Any]) -> str:
+    """Return the fault's type, with what says most about it when there is no text."""
+    name = str(detail.get("_typeName", "fault"))
+    extra = [str(detail[key]) for key in _TELLING if detail.get(key)]
+    return f"{name} ({', '.join(extra)})" if extra else name
+
+
+def _lines(detail: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    own = str(detail.get("msg", "")).strip()
+    # VMware's simulator and some servers put a Go or Java type there, which says less than the fault's own name.
+    yield type_of(detail) if not own or own.startswith("*types.") else own
+    for message in detail.get("faultMessage", ()):
+        text = str(message.get("message", "") or message.get("key", "")).strip()
+        if text:
+            yield text
+    cause = detail.get("faultCause")
+    if isinstance(cause, Mapping) and depth < 8:
+        yield from _lines(cause, depth + 1)
+
+
+def error_of(fault: Any, doing: str) -> VsphereAiError:
+    """Return the error for a fault raised by a call or found in a task; `doing` says what was tried."""
+    detail = to_plain(fault)
+    name = str(detail["_typeName"])
+    said = text_of(fault)
+    if name == "InvalidLogin":
+        return Denied(
+            f"{doing}: user name or password is wrong", "Correct them in the inventory; it is not tried again."
+        )
+    if name in ("NoPermission", "NotAuthenticated"):
+        privilege = detail.get("privilegeId")
+        need = f"The account needs the privilege {privilege}" if privilege else "The account lacks a privilege"
+        return Denied(f"{doing}: {said}", f"{need} on {detail.get('object', 'the object')}.")
+    if name == "ConcurrentAccess":
+        return Conflict(f"{doing}: somebody else changed it meanwhile", "Plan again and look at the difference.")
+    return VimFault(f"{doing}: {said}", _REMEDIES.get(name, ""), detail)

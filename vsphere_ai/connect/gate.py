@@ -1,0 +1,56 @@
+"""A credential that was refused once is not tried again in a run, so that no account gets locked."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+
+from vsphere_ai.errors import Denied
+
+
+class LoginGate:
+    """Shared by every SSH connection of a run.
+
+    The first login of a credential is made alone; the others wait for its outcome. ESXi 7 locks an account for
+    15 minutes after five failures (Security.AccountLockFailures, Security.AccountUnlockTime).
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._first: dict[str, threading.Lock] = {}
+        self._good: set[str] = set()
+        self._refused: dict[str, str] = {}
+
+    def login(self, credential: str, attempt: Callable[[], None]) -> None:
+        """Run one login attempt; raise Denied without an attempt when the credential was refused before."""
+        with self._lock:
+            first = self._first.setdefault(credential, threading.Lock())
+            good = credential in self._good
+        if good:
+            self._try(credential, attempt)
+            return
+        with first:
+            self._try(credential, attempt)
+
+    def _try(self, credential: str, attempt: Callable[[], None]) -> None:
+        with self._lock:
+            refused = self._refused.get(credential)
+        if refused is not None:
+            raise Denied(
+                f"not tried: the same SSH credential was refused before ({refused})",
+                "Correct ssh: in the inventory. ESXi locks an account after a few failures.",
+            )
+        try:
+            attempt()
+        except Denied as error:
+            with self._lock:
+                self._refused[credential] = error.message
+            raise
+        with self._lock:
+            self._good.add(credential)
+
+
+def credential_id(*parts: str | None) -> str:
+    """Return an id for a credential that does not show it."""
+    return hashlib.sha256("\0".join(p or "" for p in parts).encode()).hexdigest()

@@ -1,0 +1,274 @@
+"""Between pyVmomi objects and plain values: mappings with ``_typeName``, tuples, references, ISO times."""
+
+from __future__ import annotations
+
+import base64
+import difflib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.errors import Refused, VsphereAiError
+
+NAMESPACE = "urn:vim25"
+_INTEGERS = {
+    VmomiSupport.byte: (-(2**7), 2**7 - 1),
+    VmomiSupport.short: (-(2**15), 2**15 - 1),
+    int: (-(2**31), 2**31 - 1),
+    VmomiSupport.long: (-(2**63), 2**63 - 1),
+}
+_SCALARS: dict[str, Any] = {
+    "xsd:byte": VmomiSupport.byte,
+    "xsd:short": VmomiSupport.short,
+    "xsd:int": int,
+    "xsd:long": VmomiSupport.long,
+    "xsd:float": float,
+    "xsd:double": VmomiSupport.double,
+    "xsd:boolean": bool,
+    "xsd:string": str,
+    "xsd:dateTime": datetime,
+    "xsd:base64Binary": VmomiSupport.binary,
+}
+
+
+class NotExpressible(VsphereAiError):
+    """A plain value does not fit the vSphere type it is meant for; nothing was sent."""
+
+    title = "invalid argument"
+
+
+def type_named(name: str) -> Any:
+    """Return the pyVmomi type of a WSDL name such as ``VirtualVmxnet3Vrdma``; NotExpressible when there is none."""
+    try:
+        return VmomiSupport.GetWsdlType(NAMESPACE, name)
+    except (KeyError, TypeError, AttributeError):
+        raise NotExpressible(f"{name} is not a type of the vSphere API") from None
+
+
+def to_object(ref: str, stub: Any = None) -> Any:
+    """Return the managed object of a reference such as ``HostSystem:host-12``."""
+    name, colon, moid = ref.partition(":")
+    if not colon or not moid:
+        raise NotExpressible(f"{ref!r} is not a reference; expected Type:id, for example HostSystem:host-12")
+    kind = type_named(name)
+    if not issubclass(kind, VmomiSupport.ManagedObject):
+        raise NotExpressible(f"{ref!r} is not a reference: {name} is not a managed object")
+    return kind(moid, stub)
+
+
+def to_ref(managed: Any) -> str:
+    """Return ``Type:id`` of a managed object."""
+    return f"{VmomiSupport.GetWsdlName(type(managed))}:{managed._GetMoId()}"
+
+
+def version_id(version: str) -> str:
+    """Return ``7.0.2.0`` for pyVmomi's ``vim.version.v7_0_2_0``."""
+    return str(VmomiSupport.versionIdMap[version])
+
+
+def to_plain(value: Any) -> Any:
+    """Return a pyVmomi value as plain values. Fields that are unset, or empty lists inside objects, are left out."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, VmomiSupport.DataObject):
+        return _plain_mapping(value)
+    if isinstance(value, VmomiSupport.ManagedObject):
+        return to_ref(value)
+    if isinstance(value, list | tuple):
+        return tuple(to_plain(v) for v in value)
+    if isinstance(value, datetime):
+        return _utc(value)
+    if isinstance(value, bytes | bytearray):
+        return base64.b64encode(value).decode("ascii")
+    if isinstance(value, type):
+        return VmomiSupport.GetWsdlName(value)
+    if isinstance(value, VmomiSupport.ManagedMethod):
+        return str(value.info.wsdlName)
+    return _plain_scalar(value)
+
+
+def _plain_scalar(value: Any) -> Any:
+    for base in (int, float, str):
+        if isinstance(value, base):
+            return base(value)
+    raise NotExpressible(f"{type(value).__name__} has no plain form")
+
+
+def _plain_mapping(value: Any) -> dict[str, Any]:
+    plain: dict[str, Any] = {"_typeName": str(VmomiSupport.GetWsdlName(type(value)))}
+    for info in value._GetPropertyList():
+        field = getattr(value, info.name)
+        if field is not None and not (isinstance(field, list) and not field):
+            plain[info.name] = to_plain(field)
+    return plain
+
+
+def _utc(value: datetime) -> str:
+    # vSphere sends UTC; a time without a zone is UTC too.
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
+    """Return a plain value as the declared pyVmomi type, complete and known to `version`, or refuse.
+
+    pyVmomi itself leaves out fields and widens types that the negotiated version does not have, and sends required
+    fields that are unset as empty elements. Here these are errors: Refused for what needs a newer API,
+    NotExpressible for what does not fit. `at` is the place named in messages.
+    """
+    if plain is None:
+        return None
+    if declared is object:
+        return _to_any(plain, version, at)
+    if issubclass(declared, list):
+        if isinstance(plain, str | Mapping) or not isinstance(plain, Sequence):
+            raise NotExpressible(f"{at}: expected a list of {_name(declared.Item)}, got {plain!r}")
+        return declared([to_vim(v, declared.Item, version, f"{at}[{i}]") for i, v in enumerate(plain)])
+    if issubclass(declared, VmomiSupport.ManagedObject):
+        return _to_managed(plain, declared, at)
+    if issubclass(declared, VmomiSupport.DataObject):
+        return _to_data(plain, declared, version, at)
+    return _to_scalar(plain, declared, at)
+
+
+def _to_managed(plain: Any, declared: Any, at: str) -> Any:
+    if not isinstance(plain, str):
+        raise NotExpressible(f"{at}: expected a reference to a {_name(declared)}, got {plain!r}")
+    managed = to_object(plain)
+    if not isinstance(managed, declared):
+        raise NotExpressible(f"{at}: expected a reference to a {_name(declared)}, got {plain}")
+    return managed
+
+
+def _to_data(plain: Any, declared: Any, version: str, at: str) -> Any:
+    if not isinstance(plain, Mapping):
+        raise NotExpressible(f"{at}: expected a {_name(declared)}, got {plain!r}")
+    kind = type_named(plain["_typeName"]) if "_typeName" in plain else declared
+    if not issubclass(kind, declared):
+        raise NotExpressible(f"{at}: {_name(kind)} is not a {_name(declared)}")
+    require_version(kind._version, version, f"{at}: type {_name(kind)}")
+    infos = {info.name: info for info in kind._GetPropertyList()}
+    for name in plain:
+        if name not in infos and name != "_typeName":
+            close = difflib.get_close_matches(name, infos, 1)
+            raise NotExpressible(
+                f"{at}: {_name(kind)} has no field {name}", f"Did you mean {close[0]}?" if close else ""
+            )
+    made = kind()
+    for name, info in infos.items():
+        value = plain.get(name)
+        if value is not None:
+            require_version(info.version, version, f"{at}.{name}")
+            setattr(made, name, to_vim(value, info.type, version, f"{at}.{name}"))
+        required = not info.flags & VmomiSupport.F_OPTIONAL and VmomiSupport.IsChildVersion(version, info.version)
+        if required and value in (None, (), []):
+            raise NotExpressible(f"{at}: {_name(kind)} needs a value for {name}")
+    return made
+
+
+def require_version(needed: str, version: str, what: str) -> None:
+    """Refuse what needs a newer API version than the negotiated one."""
+    if not VmomiSupport.IsChildVersion(version, needed):
+        raise Refused(
+            f"{what} needs vSphere API {version_id(needed)}, this vCenter offers {version_id(version)}",
+            "Upgrade vCenter, or leave the setting out.",
+        )
+
+
+def _to_any(plain: Any, version: str, at: str) -> Any:
+    """Take the type from the Python value, or from the value itself: ``{"_typeName": "xsd:long", "value": 5}``."""
+    if isinstance(plain, bool | str):
+        return plain
+    if isinstance(plain, float):
+        return VmomiSupport.double(plain)
+    if isinstance(plain, int):
+        low, high = _INTEGERS[int]
+        # Python's int is tagged xsd:int whatever its size, which the server cannot read beyond 32 bits.
+        return plain if low <= plain <= high else _to_scalar(plain, VmomiSupport.long, at)
+    if isinstance(plain, Mapping):
+        name = str(plain.get("_typeName", ""))
+        if name in _SCALARS:
+            return _to_scalar(plain.get("value"), _SCALARS[name], at)
+        if name.startswith("ArrayOf"):
+            return to_vim(plain.get("value", ()), type_named(name), version, at)
+        if name:
+            return _to_data(plain, VmomiSupport.DataObject, version, at)
+    raise NotExpressible(f"{at}: {plain!r} needs a _typeName here, for example xsd:long or ArrayOfString")
+
+
+def _to_scalar(plain: Any, declared: Any, at: str) -> Any:
+    if declared in _INTEGERS:
+        low, high = _INTEGERS[declared]
+        if isinstance(plain, int) and not isinstance(plain, bool) and low <= plain <= high:
+            return declared(plain)
+    elif declared is bool:
+        if isinstance(plain, bool):
+            return plain
+    elif issubclass(declared, float):
+        if isinstance(plain, int | float) and not isinstance(plain, bool):
+            return declared(plain)
+    elif isinstance(plain, str):
+        return _from_text(plain, declared, at)
+    raise NotExpressible(f"{at}: expected {_name(declared)}, got {plain!r}")
+
+
+def _from_text(plain: str, declared: Any, at: str) -> Any:
+    try:
+        if issubclass(declared, datetime):
+            moment = datetime.fromisoformat(plain)
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if issubclass(declared, bytes):
+            return declared(base64.b64decode(plain, validate=True))
+    except ValueError:
+        raise NotExpressible(f"{at}: {plain!r} is not a {_name(declared)}") from None
+    if issubclass(declared, type):
+        return type_named(plain)
+    if issubclass(declared, VmomiSupport.Enum):
+        allowed = sorted(v for v in declared.values if isinstance(v, str))
+        if plain not in allowed:
+            raise NotExpressible(f"{at}: {plain!r} is not one of {', '.join(allowed)}")
+    if not issubclass(declared, str):
+        raise NotExpressible(f"{at}: expected {_name(declared)}, got {plain!r}")
+    return declared(plain)
+
+
+def _name(kind: Any) -> str:
+    try:
+        return str(VmomiSupport.GetWsdlName(kind))
+    except (KeyError, AttributeError):
+        return str(kind.__name__)
+
+
+# What the declared type of a property path leaves open: the type VMware's servers really answer with.
+_REALLY = {
+    "DVSConfigInfo": "VMwareDVSConfigInfo",
+    "DVPortSetting": "VMwareDVSPortSetting",
+    "ComputeResourceConfigInfo": "ClusterConfigInfoEx",
+    "ComputeResourceSummary": "ClusterComputeResourceSummary",
+}
+
+
+def supports(managed_type: str, path: str, version: str) -> bool:
+    """Tell whether a property path exists in an API version. A path a server does not know fails a whole read."""
+    at = type_named(managed_type)
+    parts = re.sub(r"\[[^]]*\]", "", path).split(".")
+    for depth, part in enumerate(parts):
+        info = _property(at, part)
+        if info is None or not VmomiSupport.IsChildVersion(version, info.version):
+            return False
+        at = info.type
+        is_inner = depth + 1 < len(parts)
+        if is_inner and not (at is object or issubclass(at, VmomiSupport.DataObject)):
+            return False
+    return True
+
+
+def _property(kind: Any, name: str) -> Any:
+    for candidate in (kind, type_named(_REALLY[_name(kind)]) if _name(kind) in _REALLY else kind):
+        try:
+            return candidate._GetPropertyInfo(name)
+        except AttributeError:
+            continue
+    return None

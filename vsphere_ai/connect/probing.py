@@ -1,0 +1,85 @@
+"""Reading commands on many hosts at once; a host that does not answer is a finding, not the end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from vsphere_ai.connect import service
+from vsphere_ai.connect.esxi import Ssh, SshRefused
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Probe
+
+Shells = Callable[[Target], Ssh]
+"""Makes the (still closed) connection to a host's shell."""
+Answers = Mapping[str, Output | ProbeFailure]
+_START_S = 10.0
+"""How long a service that was just started may refuse connections."""
+
+
+class Prober:
+    """Runs probes on hosts. `may_start` allows to start a stopped SSH service for the time of the probes."""
+
+    def __init__(self, vcenter: VCenter, shells: Shells, *, may_start: bool, deadline_s: float) -> None:
+        self.vcenter = vcenter
+        self.shells = shells
+        self.may_start = may_start
+        self.deadline_s = deadline_s
+
+    def probe_all(self, hosts: Sequence[Facts], probes: Sequence[Probe], parallel: int) -> dict[str, Answers]:
+        """Return, by host reference and probe name, what the host answered or why it did not."""
+        if not hosts or not probes:
+            return {}
+        with ThreadPoolExecutor(max_workers=max(1, min(parallel, len(hosts))), thread_name_prefix="ssh") as pool:
+            return dict(zip((h.ref for h in hosts), pool.map(lambda h: self.probe(h, probes), hosts), strict=True))
+
+    def probe(self, host: Facts, probes: Sequence[Probe]) -> Answers:
+        """Run the probes on one host, each distinct command once."""
+        names: dict[tuple[str, ...], list[str]] = {}
+        for probe in probes:
+            names.setdefault(probe.argv, []).append(probe.name)
+        answers: dict[str, Output | ProbeFailure] = {}
+        failure = service.obstacle(host, may_start=self.may_start)
+        if failure is None:
+            failure = self._run(host, names, answers)
+        for name in (n for same in names.values() for n in same):
+            if failure is not None:
+                answers.setdefault(name, failure)
+        return answers
+
+    def _run(
+        self, host: Facts, names: Mapping[tuple[str, ...], Iterable[str]], answers: dict[str, Output | ProbeFailure]
+    ) -> ProbeFailure | None:
+        try:
+            with service.running(self.vcenter, host) as started:
+                shell = self.shells(Target("host", host.name, host.ref))
+                with shell:
+                    _open(shell, _START_S if started else 0.0)
+                    for argv, same in names.items():
+                        output = shell.run(argv, self.deadline_s)
+                        answers.update(dict.fromkeys(same, output))
+        except service.LeftRunning:
+            raise
+        except SshRefused as error:
+            return ProbeFailure("ssh.stopped", error.message, error.remedy)
+        except Denied as error:
+            return ProbeFailure("ssh.denied", error.message, error.remedy)
+        except (Unreachable, StepFailed, OutcomeUnknown) as error:
+            return ProbeFailure("ssh.unreachable", error.message, error.remedy)
+        return None
+
+
+def _open(shell: Ssh, patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            shell.open()
+            return
+        except SshRefused:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.2)

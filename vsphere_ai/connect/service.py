@@ -1,0 +1,74 @@
+"""The SSH service of an ESXi host (TSM-SSH), seen and switched through vCenter, and left as it was found."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import StepFailed, VsphereAiError
+from vsphere_ai.facts import Facts, ProbeFailure
+
+SSH = "TSM-SSH"
+PATHS = ("config.lockdownMode", "config.service.service", "configManager.serviceSystem", "runtime.connectionState")
+"""What has to be read of a host before anybody uses SSH on it."""
+
+
+def is_running(host: Facts) -> bool | None:
+    """Tell whether the SSH service runs; None when the host does not say."""
+    for service in host.get("config.service.service", ()):
+        if service.get("key") == SSH:
+            return bool(service.get("running"))
+    return None
+
+
+def obstacle(host: Facts, *, may_start: bool) -> ProbeFailure | None:
+    """Return why commands cannot be run on a host, from what vCenter says about it; None when they can."""
+    connection = host.get("runtime.connectionState", "connected")
+    if connection != "connected":
+        return ProbeFailure(
+            "ssh.unreachable", f"{host.name} is {connection} in vCenter", "Bring the host back, then try again."
+        )
+    lockdown = host.get("config.lockdownMode", "lockdownDisabled")
+    if lockdown != "lockdownDisabled":
+        return ProbeFailure(
+            "ssh.lockdown",
+            f"{host.name} is in lockdown mode ({lockdown})",
+            "Take the host out of lockdown mode; it is never changed here.",
+        )
+    if is_running(host) is False and not may_start:
+        return ProbeFailure(
+            "ssh.stopped",
+            f"the SSH service ({SSH}) of {host.name} is stopped",
+            "Start it in the vSphere Client under Configure > Services, or let the inventory allow it: "
+            "ssh: {start_service: always}.",
+        )
+    return None
+
+
+@contextlib.contextmanager
+def running(vcenter: VCenter, host: Facts) -> Iterator[bool]:
+    """Have the SSH service run for a while; yields whether it had to be started, and then stops it again."""
+    if is_running(host) is not False:
+        yield False
+        return
+    system = host.get("configManager.serviceSystem") or vcenter.resolve_path(host.ref, "configManager.serviceSystem")
+    vcenter.call(system, "StartService", {"id": SSH})
+    try:
+        yield True
+    finally:
+        _stop(vcenter, host, system)
+
+
+class LeftRunning(StepFailed):
+    """The SSH service was started here and could not be stopped again."""
+
+
+def _stop(vcenter: VCenter, host: Facts, system: str) -> None:
+    try:
+        vcenter.call(system, "StopService", {"id": SSH})
+    except VsphereAiError as error:
+        raise LeftRunning(
+            f"{host.name}: the SSH service was started and could not be stopped again: {error.message}",
+            f"Stop {SSH} in the vSphere Client under Configure > Services.",
+        ) from error

@@ -1,0 +1,145 @@
+"""Waiting for a vCenter task: woken by the server, bounded by a deadline, and never silent for long."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+from vsphere_ai.connect.faults import error_of
+from vsphere_ai.connect.plain import to_object, to_plain
+from vsphere_ai.connect.reading import read_objects
+from vsphere_ai.connect.session import Lost, Session
+from vsphere_ai.connect.vmomi import Collector, vim, vmodl
+from vsphere_ai.errors import OutcomeUnknown, Unreachable
+
+Progress = Callable[[int | None], None]
+_WAKE_S = 8
+"""The longest wait in one request; after each one `progress` is told, so that an operator sees life."""
+_MOST_BREAKS = 6
+_ENDED = ("success", "error")
+
+
+class TaskWatch:
+    """Follows one task. `subject` is the object the task works on: a VM's pending question is reported."""
+
+    def __init__(self, session: Session, task: str, subject: str, doing: str) -> None:
+        self.session = session
+        self.task = task
+        self.subject = subject
+        self.doing = doing
+        self.seen: dict[str, Any] = {}
+        self._collector: Any = None
+        self._version = ""
+        self._breaks = 0
+
+    def result(self, timeout: float, progress: Progress | None) -> Any:
+        """Wait for the end; return the task's result. A failed task raises its fault, no end OutcomeUnknown."""
+        deadline = time.monotonic() + timeout
+        try:
+            while self.seen.get("info.state") not in _ENDED:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self._unknown(f"has not ended within {timeout:.0f} s")
+                self._wait(left)
+                if progress is not None:
+                    progress(self.seen.get("info.progress"))
+                self._look_for_question()
+        finally:
+            self._unsubscribe()
+        return self._outcome()
+
+    def _wait(self, left: float) -> None:
+        try:
+            if self._collector is None:
+                self._subscribe()
+            options = Collector.WaitOptions(maxWaitSeconds=max(1, min(_WAKE_S, int(left))))
+            update = self.session.invoke(self._collector, "WaitForUpdatesEx", self._version, options)
+        except (
+            Lost,
+            vim.fault.NotAuthenticated,
+            vmodl.query.InvalidCollectorVersion,
+            vmodl.fault.ManagedObjectNotFound,
+            vmodl.fault.RequestCanceled,
+        ) as error:
+            # Collectors live in the session: whatever happened to it, start over with a new one.
+            self._collector = None
+            self._breaks += 1
+            if self._breaks > _MOST_BREAKS:
+                raise self._unknown(f"can no longer be followed ({error})") from error
+            time.sleep(min(left, 0.1 * 2**self._breaks))
+            return
+        self._breaks = 0
+        if update is not None:
+            self._version = update.version
+            for of_filter in update.filterSet:
+                for changed in of_filter.objectSet:
+                    self._take(changed)
+
+    def _take(self, changed: Any) -> None:
+        if changed.kind == "leave" and isinstance(changed.obj, vim.Task):
+            raise self._unknown("is no longer known to vCenter")
+        for change in changed.changeSet:
+            self.seen[change.name] = to_plain(change.val)
+
+    def _subscribe(self) -> None:
+        try:
+            self._collector = self.session.reading(self._new_collector)
+        except Unreachable as error:
+            raise self._unknown(f"can no longer be followed: {error.message}") from error
+        self._version = ""
+
+    def _new_collector(self) -> Any:
+        objects = [Collector.ObjectSpec(obj=to_object(self.task), skip=False)]
+        wanted = [Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.progress", "info.state"])]
+        if self.subject.startswith("VirtualMachine:"):
+            objects.append(Collector.ObjectSpec(obj=to_object(self.subject), skip=False))
+            wanted.append(Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=["runtime.question"]))
+        collector = self.session.invoke(self.session.content.propertyCollector, "CreatePropertyCollector")
+        self.session.invoke(collector, "CreateFilter", Collector.FilterSpec(objectSet=objects, propSet=wanted), False)
+        return collector
+
+    def _unsubscribe(self) -> None:
+        if self._collector is not None:
+            with contextlib.suppress(Lost, vmodl.MethodFault):
+                self.session.invoke(self._collector, "DestroyPropertyCollector")
+            self._collector = None
+
+    def _look_for_question(self) -> None:
+        question = self.seen.get("runtime.question")
+        if question and self.seen.get("info.state") not in _ENDED:
+            raise self._unknown(
+                f"waits for an answer to a question of the virtual machine: {question.get('text', '')}",
+                "Answer it in the vSphere Client, then plan again.",
+            )
+
+    def _outcome(self) -> Any:
+        """Read how it ended in one piece, because state and result may come in different updates."""
+        try:
+            found = read_objects(self.session, [self.task], {"Task": ("info.error", "info.result", "info.state")})
+        except Unreachable as error:
+            raise self._unknown(f"has ended, but how cannot be read: {error.message}") from error
+        info = found.get(self.task)
+        if info is None:
+            raise self._unknown("has ended, and is no longer known to vCenter")
+        if info.get("info.state") == "success":
+            return info.get("info.result")
+        raise error_of(self._fault(), self.doing)
+
+    def _fault(self) -> Any:
+        spec = Collector.FilterSpec(
+            objectSet=[Collector.ObjectSpec(obj=to_object(self.task), skip=False)],
+            propSet=[Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.error"])],
+        )
+        collector = self.session.content.propertyCollector
+        page = self.session.reading(
+            lambda: self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
+        )
+        faults = [p.val for o in (page.objects if page else ()) for p in o.propSet]
+        if not faults:
+            raise self._unknown("failed without saying why")
+        return faults[0]
+
+    def _unknown(self, what: str, remedy: str = "Look at the task in vCenter, then plan again.") -> OutcomeUnknown:
+        return OutcomeUnknown(f"{self.doing}: the task {self.task.partition(':')[2]} {what}", remedy)

@@ -1,0 +1,157 @@
+"""A vCenter: what is there in bulk, and calls, in plain values only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from vsphere_ai.connect import plain, reading
+from vsphere_ai.connect.session import Limits, Session
+from vsphere_ai.connect.tasks import Progress, TaskWatch
+from vsphere_ai.connect.tls import Endpoint
+from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.errors import StepFailed
+from vsphere_ai.facts import About, Facts
+
+MINIMUM = "7.0.2.0"
+"""vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
+_READS = ("query", "fetch", "retrieve", "find", "has", "check", "current")
+"""How the names of methods begin that change nothing, so that they may be repeated."""
+
+
+class VCenter:
+    """A connection to one vCenter; a context manager that logs out at its end.
+
+    Reads are repeated while the server cannot be reached; calls that change something are sent once, and a lost
+    answer is OutcomeUnknown. Refusals are Denied (rights, certificate), Conflict, or VimFault with the fault's detail.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        about = session.content.about
+        self.about = About(
+            name=str(about.name),
+            version=str(about.version),
+            build=str(about.build),
+            api=plain.version_id(session.version),
+            instance=str(about.instanceUuid or ""),
+            api_type=str(about.apiType),
+        )
+
+    @classmethod
+    def connect(cls, endpoint: Endpoint, *, limits: Limits | None = None, minimum: str = MINIMUM) -> Self:
+        """Verify the server, agree on a version, log in once. Refused when it is older than `minimum`."""
+        return cls(Session(endpoint, limits or Limits(), minimum))
+
+    def close(self) -> None:
+        """Log out."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Address as an operator wrote it, with the port when it is not 443."""
+        return str(self._session.endpoint)
+
+    def now(self) -> datetime:
+        """Return the server's clock, in UTC."""
+        service = plain.to_object("ServiceInstance:ServiceInstance")
+        moment: datetime = self._session.reading(lambda: self._session.invoke(service, "CurrentTime"))
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+    def supports(self, managed_type: str, path: str) -> bool:
+        """Tell whether the negotiated version has a property path."""
+        return plain.supports(managed_type, path, self._session.version)
+
+    def service(self, name: str) -> str | None:
+        """Return the reference of a service such as ``vmCompatibilityChecker``; None when this server has none."""
+        found = getattr(self._session.content, name, None)
+        return plain.to_ref(found) if isinstance(found, VmomiSupport.ManagedObject) else None
+
+    def read(self, paths: reading.Paths) -> dict[str, Facts]:
+        """Read property paths of every object of the given types (and of types derived from them), by reference."""
+        return reading.read_all(self._session, paths)
+
+    def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
+        """Read property paths of the named objects only. Objects that are gone are left out."""
+        return reading.read_objects(self._session, refs, paths)
+
+    def resolve_path(self, ref: str, path: str) -> str:
+        """Return the reference at a property path, e.g. ``configManager.graphicsManager`` of a host."""
+        if not path:
+            return ref
+        found = self.read_objects([ref], {ref.partition(":")[0]: (path,)}).get(ref)
+        value = found.get(path) if found else None
+        if not isinstance(value, str) or ":" not in value:
+            reason = found.unreadable.get(path, "it is not there") if found else "the object is gone"
+            raise StepFailed(f"{ref}: {path} cannot be used: {reason}", "Check that the host is connected.")
+        return value
+
+    def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any:
+        """Call a method by its WSDL name; arguments and result are plain values.
+
+        A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once.
+        """
+        target, values = self._prepare(ref, method, args or {})
+
+        def send() -> Any:
+            return plain.to_plain(self._session.invoke(target, method, *values))
+
+        if method.lower().startswith(_READS):
+            return self._session.reading(send)
+        return self._session.changing(send, f"{method} on {ref}")
+
+    def run_task(
+        self,
+        ref: str,
+        method: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        timeout: float,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Call a method that returns a task, and wait for its end; return its result as plain values.
+
+        `progress` is called at least every 8 s with a percentage or None. Without an end within `timeout` seconds,
+        or when the VM asks a question, the error is OutcomeUnknown and names the task.
+        """
+        task = str(self.call(ref, method, args))
+        return TaskWatch(self._session, task, ref, f"{method} on {ref}").result(timeout, progress)
+
+    def wait_task(self, task: str, *, subject: str = "", timeout: float, progress: Progress | None = None) -> Any:
+        """Wait for a task somebody else started, e.g. one of the tasks in a ``ClusterPowerOnVmResult``."""
+        return TaskWatch(self._session, task, subject, f"task of {subject or 'vCenter'}").result(timeout, progress)
+
+    def _prepare(self, ref: str, method: str, args: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+        target = plain.to_object(ref)
+        try:
+            info = VmomiSupport.GetWsdlMethod(plain.NAMESPACE, method).info
+            owner = VmomiSupport.GetVmodlType(info.typeName)
+        except KeyError:
+            raise plain.NotExpressible(f"{method} is not a method of the vSphere API") from None
+        if not isinstance(target, owner):
+            raise plain.NotExpressible(f"{method} is not a method of {ref.partition(':')[0]}")
+        version = self._session.version
+        plain.require_version(info.version, version, f"method {method}")
+        unknown = sorted(set(args) - {p.name for p in info.params})
+        if unknown:
+            raise plain.NotExpressible(f"{method} has no argument {unknown[0]}")
+        return target, [self._argument(method, p, args.get(p.name)) for p in info.params]
+
+    def _argument(self, method: str, param: Any, value: Any) -> Any:
+        where = f"{method}.{param.name}"
+        if value is None:
+            if not param.flags & VmomiSupport.F_OPTIONAL:
+                raise plain.NotExpressible(f"{where} needs a value")
+            return None
+        plain.require_version(param.version, self._session.version, where)
+        return plain.to_vim(value, param.type, self._session.version, where)

@@ -1,0 +1,64 @@
+"""The API version to speak with a server: the newest both sides know, asked for before anybody logs in."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import ssl
+from xml.etree import ElementTree
+
+from vsphere_ai.connect.plain import version_id
+from vsphere_ai.connect.tls import Endpoint, refusal
+from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.errors import Refused, Unreachable
+
+PATH = "/sdk/vimServiceVersions.xml"
+_LARGEST = 1 << 20
+
+
+def probe(endpoint: Endpoint, tls: ssl.SSLContext, timeout: float) -> str:
+    """Ask a server which versions it speaks; return pyVmomi's name of the newest common one.
+
+    Denied when the certificate is not trusted, Unreachable when nothing that looks like a vCenter answers.
+    """
+    connection = http.client.HTTPSConnection(endpoint.address, endpoint.port, timeout=timeout, context=tls)
+    try:
+        connection.request("GET", PATH)
+        answer = connection.getresponse()
+        body = answer.read(_LARGEST)
+    except (OSError, http.client.HTTPException) as error:
+        raise refusal(endpoint, error) from error
+    finally:
+        connection.close()
+    if answer.status != http.HTTPStatus.OK:
+        raise Unreachable(
+            f"{endpoint} answers {answer.status} {answer.reason} instead of its API versions",
+            "Check that this is the address of a vCenter, and that its services are up.",
+        )
+    return _newest_common(endpoint, offered(endpoint, body))
+
+
+def offered(endpoint: Endpoint, body: bytes) -> frozenset[str]:
+    """Return the version ids of the vim25 service in a vimServiceVersions.xml."""
+    try:
+        root = ElementTree.fromstring(body)  # noqa: S314 the sender was verified, the size is capped, expat is guarded
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Unreachable(f"{endpoint} does not answer like a vCenter", "Check address and port.") from error
+    return frozenset(
+        (item.text or "").strip()
+        for namespace in root.findall("namespace")
+        if (namespace.findtext("name") or "").strip() == "urn:vim25"
+        for item in (*namespace.findall("version"), *namespace.findall("priorVersions/version"))
+    )
+
+
+def _newest_common(endpoint: Endpoint, ids: frozenset[str]) -> str:
+    for version in VmomiSupport.GetServiceVersions("vim25"):
+        if str(version).startswith("vim.") and version_id(version) in ids:
+            return str(version)
+    raise Refused(f"{endpoint} offers no version of the vSphere API that is known here", "Update pyVmomi.")
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return ``(7, 0, 2, 0)`` for ``7.0.2.0``, comparable between versions."""
+    return tuple(int(n) for n in re.findall(r"\d+", version))

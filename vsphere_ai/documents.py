@@ -1,0 +1,180 @@
+"""YAML files as plain values, every one of which knows its file, line and column."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.yaml12 import Broken, Fault, Node, read
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_FAULTS = 100
+WIDTH = 110
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+# An operator's slip may have put a password into the file; it must not go on from there to a screen or a log.
+_SECRET = re.compile(r"(?i)((?:passwo?r?d|passphrase|secret|token)\w{0,40}[\"']?\s*:\s*)(?![\"']?(?:env|file):)\S.*")
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+DocumentPath = tuple[str | int, ...]
+
+
+class Faults:
+    """Collects every fault of the files read in one run, so that all are shown at once."""
+
+    def __init__(self) -> None:
+        self.found: dict[Diagnostic, None] = {}
+
+    def add(self, mark: Mark, message: str, help: str = "", *, excerpt: str = "") -> None:
+        """Note one fault; the same one is noted once, and beyond `MAX_FAULTS` nothing is."""
+        if len(self.found) < MAX_FAULTS:
+            self.found.setdefault(Diagnostic(mark, printable(message), printable(help), excerpt))
+
+    def include(self, error: InputError) -> None:
+        """Note the faults of an error."""
+        for diagnostic in error.diagnostics:
+            self.found.setdefault(diagnostic)
+
+    def raise_any(self) -> None:
+        """Raise `InputError` with everything that was noted."""
+        if self.found:
+            raise InputError(self.found)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML file that was read. `data` holds plain values; a path is a tuple of keys and indices into it."""
+
+    name: str
+    text: str
+    root: Node
+    data: Any
+
+    def node(self, path: DocumentPath) -> Node:
+        """Return the node at a path, or the deepest one on the way that exists."""
+        at = self.root
+        for step in path:
+            below = at.child(step)
+            if below is None:
+                break
+            at = below
+        return at
+
+    def mark_of(self, path: DocumentPath = ()) -> Mark:
+        """Return where the value at a path starts."""
+        node = self.node(path)
+        return Mark(self.name, node.line + 1, node.column + 1)
+
+    def mark_of_key(self, path: DocumentPath) -> Mark:
+        """Return where the last key of a path is written; for an item of a list, where the item starts."""
+        place = self.node(path[:-1]).keys.get(str(path[-1])) if path else None
+        return Mark(self.name, place[0] + 1, place[1] + 1) if place else self.mark_of(path)
+
+    def excerpt(self, mark: Mark, width: int = 1) -> str:
+        """Return the marked line with its number and a caret (`width` wide) below; passwords are masked."""
+        return excerpt(self.text, mark, width)
+
+    def refuse(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of the value at a path."""
+        mark = self.mark_of(path)
+        faults.add(mark, message, help, excerpt=self.excerpt(mark, self.node(path).width))
+
+    def refuse_key(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of the last key of a path."""
+        mark = self.mark_of_key(path)
+        faults.add(mark, message, help, excerpt=self.excerpt(mark, len(str(path[-1]))))
+
+
+def load(path: Path, faults: Faults | None = None) -> Document:
+    """Read a YAML file; `InputError` when it cannot be read or is not one.
+
+    Faults that leave a readable rest (such as a key given twice) go to `faults` when that is given.
+    """
+    name = str(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError([Diagnostic(Mark(name), "this is not a file", "give the path of a YAML file")])
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {reason}")]) from None
+    return parse(decode(content, name), name, faults)
+
+
+def decode(content: bytes, name: str) -> str:
+    """Return the text of a file's bytes: UTF-8, with or without a byte order mark, at most `MAX_BYTES`."""
+    if len(content) > MAX_BYTES:
+        raise InputError([Diagnostic(Mark(name), f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")])
+    for bom, encoding in _BOMS:
+        if content.startswith(bom):
+            raise InputError([Diagnostic(Mark(name, 1, 1), f"the file is {encoding}", "save it as UTF-8")])
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as fault:
+        before = content[: fault.start].decode()
+        message = f"the byte 0x{content[fault.start]:02x} is not UTF-8"
+        raise InputError([Diagnostic(_mark_at(before, name), message, "save the file as UTF-8")]) from None
+
+
+def parse(text: str, name: str, faults: Faults | None = None) -> Document:
+    """Read YAML from a text; `name` stands for the file in every place. See `load`."""
+    bad = _CONTROL.search(text)
+    if bad:
+        mark = _mark_at(text[: bad.start()], name)
+        message = f"the control character U+{ord(bad[0]):04X} is not allowed"
+        raise InputError([Diagnostic(mark, message, "remove it", excerpt(text, mark))])
+    own = Faults() if faults is None else faults
+    found: list[Fault] = []
+    try:
+        root = read(text, found)
+    except Broken as broken:
+        raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
+    own.include(InputError(_of_fault(fault, text, name) for fault in found))
+    if faults is None:
+        own.raise_any()
+    return Document(name, text, root, root.plain())
+
+
+def excerpt(text: str, mark: Mark, width: int = 1) -> str:
+    """Return the marked line of a text as an editor shows it, with a caret below the column."""
+    lines = _lines(text)
+    if not 0 < mark.line <= len(lines):
+        return ""
+    line = _SECRET.sub(r"\1***", lines[mark.line - 1])
+    column = min(mark.column - 1, len(line))
+    start = max(0, column - WIDTH // 2) if len(line) > WIDTH else 0
+    shown = printable(line[start : start + WIDTH].replace("\t", " ")).rstrip()
+    carets = "^" * max(1, min(width, len(shown) - (column - start)))
+    return f"{mark.line:5} | {shown}\n      | {' ' * (column - start)}{carets}"
+
+
+@lru_cache(maxsize=4)
+def _lines(text: str) -> list[str]:
+    # A large file with a hundred faults is taken apart once.
+    return text.splitlines()
+
+
+def printable(text: str) -> str:
+    """Return a text with everything a terminal would obey instead of show replaced by U+FFFD."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+def _of_fault(fault: Fault, text: str, name: str) -> Diagnostic:
+    mark = Mark(name, fault.line + 1, fault.column + 1)
+    return Diagnostic(mark, printable(fault.message), printable(fault.help), excerpt(text, mark))
+
+
+def _mark_at(before: str, name: str) -> Mark:
+    lines = (before + "|").splitlines()
+    return Mark(name, len(lines), len(lines[-1]))

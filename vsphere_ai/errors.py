@@ -1,0 +1,122 @@
+"""Everything that can go wrong, sorted by who has to act; each carries its exit code and a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, order=True)
+class Mark:
+    """A place in a file; line and column count from 1, 0 when there is no place."""
+
+    file: str
+    line: int = 0
+    column: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+
+
+@dataclass(frozen=True, order=True)
+class Diagnostic:
+    """One fault in an input file: where, what was given, what would work."""
+
+    mark: Mark
+    message: str
+    help: str = ""
+    excerpt: str = ""
+
+
+class VsphereAiError(Exception):
+    """Base of every error an operator may see. `exit_code` is the process's exit code, `remedy` what to do."""
+
+    exit_code = 70
+    title = "internal error"
+
+    def __init__(self, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+
+class InputError(VsphereAiError):
+    """A playbook or an inventory is wrong; holds every fault found in one run."""
+
+    exit_code = 65
+    title = "invalid input"
+
+    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
+        self.diagnostics = tuple(sorted(diagnostics))
+        super().__init__("\n".join(f"{d.mark}: {d.message}" for d in self.diagnostics))
+
+
+class UsageError(VsphereAiError):
+    """The command line cannot be carried out as given."""
+
+    exit_code = 64
+    title = "usage"
+
+
+class Refused(VsphereAiError):
+    """The plan has problems; nothing was changed."""
+
+    exit_code = 1
+    title = "refused"
+
+
+class Conflict(VsphereAiError):
+    """A saved plan is stale or edited, or somebody else changed the object."""
+
+    exit_code = 3
+    title = "conflict"
+
+
+class Denied(VsphereAiError):
+    """Credentials, permissions, TLS certificates or SSH host keys were not accepted."""
+
+    exit_code = 4
+    title = "denied"
+
+
+class Unreachable(VsphereAiError):
+    """A server did not answer in time."""
+
+    exit_code = 5
+    title = "unreachable"
+
+
+class HostUnhealthy(VsphereAiError):
+    """A host did not come back as it should; the roll-out stopped there."""
+
+    exit_code = 6
+    title = "host unhealthy"
+
+
+class StepFailed(VsphereAiError):
+    """vCenter or a host refused a step."""
+
+    exit_code = 1
+    title = "step failed"
+
+
+class OutcomeUnknown(VsphereAiError):
+    """A change was sent and its result could not be read; nobody may call it done."""
+
+    exit_code = 9
+    title = "outcome unknown"
+
+
+class NotVerified(VsphereAiError):
+    """The step was accepted, but reading back does not show the wanted state."""
+
+    exit_code = 1
+    title = "not verified"
+
+
+SERIOUSNESS = (70, 8, 9, 6, 4, 5, 3, 7, 1, 2, 0)
+
+
+def most_serious(codes: Iterable[int]) -> int:
+    """Return the exit code to end with when several apply."""
+    return min(codes, key=lambda c: SERIOUSNESS.index(c) if c in SERIOUSNESS else -1, default=0)

@@ -1,0 +1,172 @@
+"""What was read from the estate, as plain values, and the view a kind gets of it while planning.
+
+Plain values: mappings in VMware's own spelling with ``_typeName``, tuples of such, strings, numbers, booleans.
+A reference to a managed object is the string ``Type:moid``, e.g. ``HostSystem:host-12``. Times are ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from vsphere_ai.state import State, Target
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command on a host answered."""
+
+    status: int
+    stdout: str
+    stderr: str = ""
+
+
+@dataclass(frozen=True)
+class ProbeFailure:
+    """Why a probe has no output.
+
+    `rule` is one of ``ssh.stopped``, ``ssh.lockdown``, ``ssh.unreachable``, ``ssh.denied``.
+    """
+
+    rule: str
+    reason: str
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was read of one managed object.
+
+    `properties` maps a property path to its plain value; a path that is unset on the server is absent.
+    `unreadable` maps a path to the reason the server gave for not showing it.
+    """
+
+    ref: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, Output | ProbeFailure] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The inventory name, unescaped."""
+        return str(self.properties.get("name", self.ref))
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the value of a property path, or `default` when it is unset or unreadable."""
+        return self.properties.get(path, default)
+
+
+@dataclass(frozen=True)
+class About:
+    """The vCenter that was read. `api` is the negotiated API version, e.g. ``7.0.2.0``."""
+
+    name: str
+    version: str
+    build: str
+    api: str
+    instance: str
+    api_type: str = "VirtualCenter"
+
+
+@dataclass(frozen=True)
+class Estate:
+    """Everything one reading brought, by reference, and the relations between objects."""
+
+    about: About
+    objects: Mapping[str, Facts]
+
+    def __getitem__(self, ref: str) -> Facts:
+        return self.objects[ref]
+
+    def get(self, ref: str | None) -> Facts | None:
+        """Return the facts of an object, None when it was not read."""
+        return self.objects.get(ref) if ref else None
+
+    def of_type(self, *types: str) -> Iterator[Facts]:
+        """Yield objects whose managed type is one of `types`, by name."""
+        found = (f for r, f in self.objects.items() if r.partition(":")[0] in types)
+        return iter(sorted(found, key=lambda f: (f.name, f.ref)))
+
+    @cached_property
+    def hosts(self) -> tuple[Target, ...]:
+        """Every ESXi host, by name."""
+        return tuple(Target("host", f.name, f.ref) for f in self.of_type("HostSystem"))
+
+    @cached_property
+    def vms(self) -> tuple[Target, ...]:
+        """Every virtual machine that is not a template, by name."""
+        return tuple(
+            Target("vm", f.name, f.ref) for f in self.of_type("VirtualMachine") if not f.get("config.template")
+        )
+
+    def path_of(self, ref: str) -> str:
+        """Return the inventory path, e.g. ``/DC0/vm/ai/train-01``."""
+        parts: list[str] = []
+        at = self.get(ref)
+        while at is not None and at.get("parent"):
+            parts.append(at.name)
+            at = self.get(at.get("parent"))
+        return "/" + "/".join(reversed(parts))
+
+    def cluster_of(self, host: str) -> Facts | None:
+        """Return the compute resource (cluster or standalone) a host belongs to."""
+        return self.get(self[host].get("parent"))
+
+    def host_of(self, vm: str) -> Target | None:
+        """Return the host a VM is registered on."""
+        facts = self.get(self[vm].get("runtime.host"))
+        return Target("host", facts.name, facts.ref) if facts else None
+
+    def vms_on(self, host: str) -> tuple[Target, ...]:
+        """Return the VMs registered on a host, by name."""
+        return tuple(v for v in self.vms if self[v.ref].get("runtime.host") == host)
+
+    def hosts_for(self, vm: str) -> tuple[Target, ...]:
+        """Return every host a VM can run on: the hosts of its cluster, else its own host."""
+        own = self.host_of(vm)
+        if own is None:
+            return ()
+        parent = self[own.ref].get("parent", "")
+        if not parent.startswith("ClusterComputeResource:"):
+            return (own,)
+        return tuple(h for h in self.hosts if self[h.ref].get("parent") == parent)
+
+
+@dataclass(frozen=True)
+class View:
+    """The estate as it will be when the steps planned so far have run.
+
+    `states` holds, per (reference, kind), the observed state or, once planned, the wanted one.
+    `rebooting` names the hosts this plan reboots; `planned` says which states are planned and not yet true;
+    `stated` says which states the playbook speaks of, planned yet or not.
+    """
+
+    estate: Estate
+    states: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    rebooting: frozenset[str] = frozenset()
+    planned: frozenset[tuple[str, str]] = frozenset()
+    stated: frozenset[tuple[str, str]] = frozenset()
+
+    def state(self, ref: str, kind: str) -> Any:
+        """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
+        return self.states.get((ref, kind))
+
+    def facts(self, ref: str) -> Facts:
+        """Return what was read of an object."""
+        return self.estate[ref]
+
+    def is_planned(self, ref: str, kind: str) -> bool:
+        """Tell whether this plan changes that state (it is not true yet)."""
+        return (ref, kind) in self.planned
+
+    def with_planned(self, ref: str, state: State) -> View:
+        """Return the view with one more planned state laid over it."""
+        key = (ref, state.kind)
+        return replace(self, states={**self.states, key: state}, planned=self.planned | {key})
+
+    def candidates(self, vm: str) -> tuple[Target, ...]:
+        """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
+        states = [s for (ref, _), s in self.states.items() if ref == vm and s is not None]
+        return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))

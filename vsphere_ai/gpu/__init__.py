@@ -1,0 +1,1 @@
+"""GPU knowledge: boards, MIG placement arithmetic, vGPU names, nvidia-smi text. Pure."""

@@ -1,0 +1,275 @@
+"""Why a MIG layout does not fit, with numbers, and the closest layouts that do."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.search import (
+    FOUR_PLUS_THREE_DRIVER,
+    Instance,
+    Placed,
+    Wanted,
+    allowed,
+    arrangements,
+    best_arrangement,
+    four_plus_three,
+    largest_first,
+    needs_newer,
+    plain_profiles,
+    resolve,
+    spots,
+    without,
+)
+
+MAX_POOLED = 28
+"""Instances `pool` distributes; more than four GPUs' worth is a question for a capacity plan."""
+
+_EXTRA = re.compile(r"^\d+g\.\d+gb")
+_TIMES = {1: "once", 2: "twice"}
+Multiset = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A legal layout of one GPU with explicit starts, largest instance first."""
+
+    instances: tuple[Instance, ...]
+    ids: tuple[int, ...]
+    short: str
+    """The usual spelling by compute slices, e.g. ``4-2-1``; what is not plain stays visible: ``3-1+me-1g.10gb``."""
+
+    @property
+    def cgi(self) -> str:
+        """The value for ``nvidia-smi mig -cgi``, e.g. ``5:0,14:4,19:6``; any order of creation works with it."""
+        return ",".join(f"{number}:{i.start}" for number, i in zip(self.ids, self.instances, strict=True))
+
+
+def reasons(
+    board: Board, wanted: Sequence[Item], busy: Sequence[Instance] = (), *, driver_major: int | None = None
+) -> tuple[str, ...]:
+    """Return every reason why the layout cannot be made while the `busy` instances stay; empty if it can."""
+    if not board.mig_capable:
+        return (f"{board.title} has no MIG",)
+    known, unknown = resolve(board, wanted)
+    found = [
+        *_sums(board, known),
+        *(_unknown(board, item) for item in dict.fromkeys(unknown)),
+        *_counts(known),
+        *_starts(known),
+        *_driver(board, known, driver_major),
+    ]
+    if not found and best_arrangement(board, known) is None:
+        found.append("the sums fit, but no legal starts are free for all of them: " + _listed(known))
+    return tuple(found) + tuple(_busy(board, known, busy, alone=not found))
+
+
+def nearest(
+    board: Board,
+    wanted: Sequence[Item],
+    busy: Sequence[Instance] = (),
+    *,
+    driver_major: int | None = None,
+    limit: int = 5,
+) -> tuple[Layout, ...]:
+    """Return the legal layouts closest to a request, made of its own profiles, `busy` instances included.
+
+    Closest first: drops fewest of the wanted instances, then adds fewest, then uses most slices. A name of another
+    board counts as this board's profile with as many compute slices.
+    """
+    profiles = _valid_part(board, wanted)
+    stay = spots(board, busy)
+    kinds = _kinds([*profiles, *(s.profile for s in stay)])
+    want = _multiset(kinds, profiles)
+    fixed = _multiset(kinds, [s.profile for s in stay])
+
+    def distance(candidate: Multiset) -> tuple[int, int, int, int]:
+        dropped = sum(max(w - c, 0) for w, c in zip(want, candidate, strict=True))
+        added = sum(max(c - w, 0) for w, c in zip(want, candidate, strict=True))
+        compute = sum(n * k.compute_slices for n, k in zip(candidate, kinds, strict=True))
+        memory = sum(n * k.memory_slices for n, k in zip(candidate, kinds, strict=True))
+        return dropped, added, -compute, -memory
+
+    chosen: list[Multiset] = []
+    layouts: list[Layout] = []
+    for candidate in sorted(_legal(board, kinds, driver_major), key=distance):
+        if len(layouts) == limit:
+            break
+        if not any(candidate) or any(_within(candidate, c) for c in chosen) or not _within(fixed, candidate):
+            continue
+        rest = [Wanted(p) for p in _profiles(kinds, _minus(candidate, fixed))]
+        found = best_arrangement(board, rest, stay)
+        if found is not None:
+            chosen.append(candidate)
+            layouts.append(_layout(board, (*stay, *found)))
+    return tuple(layouts)
+
+
+def pool(
+    board: Board, wanted: Sequence[Item], *, driver_major: int | None = None, most_gpus: int = 4
+) -> tuple[Layout, ...] | None:
+    """Return layouts for as few GPUs as can hold the valid part of a request; None when `most_gpus` do not suffice.
+
+    Starts that were asked for are not kept: on several GPUs they mean nothing.
+    """
+    profiles = _valid_part(board, wanted)
+    if not profiles or len(profiles) > MAX_POOLED:
+        return None
+    kinds = _kinds(profiles)
+    legal = sorted(_legal(board, kinds, driver_major), reverse=True)
+
+    @cache
+    def split(left: Multiset, gpus: int) -> tuple[Multiset, ...] | None:
+        if not any(left):
+            return ()
+        memory = sum(n * k.memory_slices for n, k in zip(left, kinds, strict=True))
+        if memory > gpus * board.memory_slices:
+            return None
+        largest = next(i for i, n in enumerate(left) if n)
+        # The largest instance has to go somewhere: only layouts that hold it are worth trying.
+        for take in (c for c in legal if c[largest] and _within(c, left)):
+            rest = split(_minus(left, take), gpus - 1)
+            if rest is not None:
+                return (take, *rest)
+        return None
+
+    want = _multiset(kinds, profiles)
+    answers = (split(want, gpus) for gpus in range(1, most_gpus + 1))
+    found = next((a for a in answers if a is not None), None)
+    return None if found is None else tuple(_arranged(board, _profiles(kinds, m)) for m in found)
+
+
+def _sums(board: Board, known: Sequence[Wanted]) -> Iterator[str]:
+    compute = sum(w.profile.compute_slices for w in known)
+    memory = sum(w.profile.memory_slices for w in known)
+    if compute > board.compute_slices:
+        yield f"{compute} of {board.compute_slices} compute slices"
+    if memory > board.memory_slices:
+        yield f"{memory} of {board.memory_slices} memory slices"
+
+
+def _unknown(board: Board, item: Item) -> str:
+    text = f"no profile {item.profile} on this GPU"
+    other = _same_slices(board, item.profile)
+    return f"{text}; its {other.compute_slices}g is {other.name}" if other else text
+
+
+def _counts(known: Sequence[Wanted]) -> Iterator[str]:
+    for profile, wanted in Counter(w.profile for w in known).items():
+        most = profile.max_instances
+        if wanted > most and not profile.media:
+            yield f"{profile.name} fits {_TIMES.get(most, f'{most} times')}, {wanted} wanted"
+    media = [w.profile.name for w in known if w.profile.media]
+    if len(media) > 1:
+        yield f"{len(media)} instances with media extensions ({', '.join(media)}), a GPU has one set"
+
+
+def _starts(known: Sequence[Wanted]) -> Iterator[str]:
+    for item in dict.fromkeys(w for w in known if not w.starts):
+        legal = ", ".join(str(s) for s in item.profile.starts)
+        yield f"{item.profile.name} cannot start at memory slice {item.start}, only at {legal}"
+
+
+def _driver(board: Board, known: Sequence[Wanted], driver_major: int | None) -> Iterator[str]:
+    for profile in dict.fromkeys(w.profile for w in known if needs_newer(w.profile, driver_major)):
+        yield f"{profile.name} needs driver R{profile.min_driver} or newer, the host has R{driver_major}"
+    if four_plus_three(board, (w.profile for w in known), driver_major):
+        yield f"4g and 3g on one GPU need driver R{FOUR_PLUS_THREE_DRIVER} or newer, the host has R{driver_major}"
+
+
+def _busy(board: Board, known: Sequence[Wanted], busy: Sequence[Instance], *, alone: bool) -> Iterator[str]:
+    rest = list(known)
+    foreign = False
+    for instance, spot in zip(busy, spots(board, busy), strict=True):
+        left = without(rest, [spot])
+        if left is None:
+            foreign = True
+            yield f"{instance} is in use and not part of the layout"
+        else:
+            rest = left
+    if busy and alone and not foreign and best_arrangement(board, rest, spots(board, busy)) is None:
+        blockers = "; ".join(str(i) for i in busy)
+        yield f"no legal starts are left for {_listed(rest)} beside what is in use ({blockers})"
+
+
+def _listed(items: Iterable[Wanted]) -> str:
+    return ", ".join(str(Item(w.profile.name, w.start)) for w in items)
+
+
+def _short(profile: Profile, plain: Sequence[Profile]) -> str:
+    if any(p.compute_slices == profile.compute_slices and p.memory_slices == profile.memory_slices for p in plain):
+        return f"{profile.compute_slices}{_EXTRA.sub('', profile.name)}"
+    return profile.name
+
+
+def _same_slices(board: Board, name: str) -> Profile | None:
+    slices, dot, _ = name.partition("g.")
+    same = (p for p in board.profiles if dot and str(p.compute_slices) == slices)
+    return min(same, key=lambda p: (p.memory_slices, p.name), default=None)
+
+
+def _valid_part(board: Board, wanted: Iterable[Item]) -> list[Profile]:
+    found = (board.find_profile(i.profile) or _same_slices(board, i.profile) for i in wanted)
+    return [p for p in found if p is not None]
+
+
+def _kinds(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    return tuple(sorted(set(profiles), key=lambda p: (-p.compute_slices, -p.memory_slices, p.name)))
+
+
+def _multiset(kinds: Sequence[Profile], profiles: Sequence[Profile]) -> Multiset:
+    count = Counter(profiles)
+    return tuple(count[k] for k in kinds)
+
+
+def _profiles(kinds: Sequence[Profile], multiset: Multiset) -> list[Profile]:
+    return [k for k, n in zip(kinds, multiset, strict=True) for _ in range(n)]
+
+
+def _within(small: Multiset, large: Multiset) -> bool:
+    return all(s <= n for s, n in zip(small, large, strict=True))
+
+
+def _minus(large: Multiset, small: Multiset) -> Multiset:
+    return tuple(n - s for n, s in zip(large, small, strict=True))
+
+
+@lru_cache(maxsize=256)
+def _legal(board: Board, kinds: tuple[Profile, ...], driver_major: int | None) -> tuple[Multiset, ...]:
+    """Return every multiset of these kinds that an empty GPU can hold, the empty one included."""
+
+    def extend(index: int, chosen: Multiset) -> Iterator[Multiset]:
+        if index == len(kinds):
+            yield chosen
+            return
+        for count in range(kinds[index].max_instances + 1):
+            part = (*chosen, count)
+            profiles = _profiles(kinds[: index + 1], part)
+            if not allowed(board, profiles, driver_major) or not fits(profiles):
+                break
+            yield from extend(index + 1, part)
+
+    def fits(profiles: Sequence[Profile]) -> bool:
+        return next(arrangements([Wanted(p) for p in profiles]), None) is not None
+
+    return tuple(extend(0, ()))
+
+
+def _arranged(board: Board, profiles: Sequence[Profile]) -> Layout:
+    found = best_arrangement(board, [Wanted(p) for p in profiles])
+    return _layout(board, found or ())
+
+
+def _layout(board: Board, places: Sequence[Placed]) -> Layout:
+    plain = plain_profiles(board)
+    ordered = largest_first(places)
+    return Layout(
+        tuple(s.instance for s in ordered),
+        tuple(s.profile.id for s in ordered),
+        "-".join(_short(s.profile, plain) for s in ordered),
+    )

@@ -1,0 +1,22 @@
+"""Which GPU boards a host has, by PCI address."""
+
+from __future__ import annotations
+
+from vsphere_ai.facts import Facts
+from vsphere_ai.gpu.catalog import Board, board_of_device
+
+NVIDIA = 0x10DE
+DISPLAY = 0x0300  # class 0x0300 VGA controller, 0x0302 3D controller (A100, H100)
+
+
+def boards_of(facts: Facts) -> dict[str, Board | None]:
+    """Return PCI address -> board of every NVIDIA GPU of a host; None = a GPU the catalogue does not know.
+
+    The API sends the ids as signed shorts. SR-IOV virtual functions of a GPU show sub device id 0 and are left out.
+    """
+    found: dict[str, Board | None] = {}
+    for device in facts.get("hardware.pciDevice", ()):
+        display = device["classId"] & 0xFF00 == DISPLAY
+        if device["vendorId"] & 0xFFFF == NVIDIA and display and device.get("subDeviceId"):
+            found[device["id"]] = board_of_device(device["deviceId"] & 0xFFFF)
+    return dict(sorted(found.items()))

@@ -1,0 +1,9 @@
+"""Runs the lab in the foreground: ``python -m vsphere_ai.lab --directory DIR``."""
+
+from __future__ import annotations
+
+import sys
+
+from vsphere_ai.lab.main import main
+
+sys.exit(main())

@@ -1,0 +1,232 @@
+"""Builds a running farm from a scenario."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from itertools import cycle
+from typing import Any, Literal, cast
+
+from pyVmomi import vim
+
+from vsphere_ai.lab import collector, views
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware import parts
+from vsphere_ai.lab.hardware.gpu import Gpu
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.managed import (
+    authorization_manager,
+    cluster,
+    compatibility_checker,
+    datacenter,
+    environment_browser,
+    host_system,
+    image_config,
+    maintenance,
+    network,
+    power,
+    reconfigure,
+    search_index,
+    service_instance,
+    task,
+    virtual_machine,
+)
+from vsphere_ai.lab.scenario import Host as HostSpec
+from vsphere_ai.lab.scenario import Nic, Scenario, expand
+from vsphere_ai.lab.store import ManagedObject, fill
+
+HANDLERS = (
+    authorization_manager,
+    collector,
+    compatibility_checker,
+    datacenter,
+    environment_browser,
+    image_config,
+    reconfigure,
+    search_index,
+    task,
+    views,
+)
+"""Modules that are imported because importing them registers their methods."""
+
+NIC_MODELS: dict[str, dict[str, Any]] = {
+    "I350": {"driver": "igbn", "device_id": 0x1521, "sriov_max": 7},
+    "X710": {
+        "driver": "i40en",
+        "device_id": 0x1572,
+        "speed_mb": 10000,
+        "sriov_max": 32,
+        "description": "Intel(R) Ethernet Controller X710 for 10GbE SFP+",
+    },
+    "ConnectX-5": {
+        "driver": "nmlx5_core",
+        "vendor_id": 0x15B3,
+        "device_id": 0x1017,
+        "speed_mb": 100000,
+        "sriov_max": 16,
+        "description": "Mellanox Technologies MT27800 Family [ConnectX-5]",
+    },
+    "ConnectX-6": {
+        "driver": "nmlx5_core",
+        "vendor_id": 0x15B3,
+        "device_id": 0x101B,
+        "speed_mb": 100000,
+        "sriov_max": 16,
+        "description": "Mellanox Technologies MT28908 Family [ConnectX-6]",
+    },
+}
+
+
+def build(scenario: Scenario, password: str) -> Farm:
+    """Return the farm a scenario describes, ready to serve."""
+    farm = Farm(scenario, password)
+    farm.project = host_system.project
+    with farm.store.lock:
+        vm_folder = _inventory(farm)
+        for spec in scenario.switches:
+            folder = farm.named["networkFolder"]
+            farm.named[f"switch:{spec.name}"] = network.add_switch(farm, folder, spec)
+        _hosts(farm)
+        _vms(farm, vm_folder)
+        for mo in farm.store.of(vim.HostSystem):
+            farm.mark(mo)
+        farm.settle()
+    farm.ledger.clear()
+    return farm
+
+
+def _inventory(farm: Farm) -> ManagedObject:
+    store, name = farm.store, farm.scenario.datastore
+    root = store.new(
+        vim.Folder,
+        "group-d1",
+        name="Datacenters",
+        childEntity=[],
+        childType=[vim.Folder, vim.Datacenter],
+        overallStatus="green",
+    )
+    farm.named["rootFolder"] = root
+    service_instance.add_service(farm, root)
+    center = store.new(vim.Datacenter, prefix="datacenter", name=farm.scenario.datacenter, parent=root.ref, overallStatus="green")
+    root["childEntity"].append(center.ref)
+    folders = {
+        "vmFolder": ("vm", vim.VirtualMachine),
+        "hostFolder": ("host", vim.ComputeResource),
+        "datastoreFolder": ("datastore", vim.Datastore),
+        "networkFolder": ("network", vim.Network),
+    }
+    for prop, (label, typ) in folders.items():
+        farm.named[prop] = cluster.add_folder(farm, center, label, [typ])
+        store.set(center, **{prop: farm.named[prop].ref})
+    url = f"ds:///vmfs/volumes/{name}/"
+    datastore = store.new(
+        vim.Datastore,
+        prefix="datastore",
+        name=name,
+        parent=farm.named["datastoreFolder"].ref,
+        host=[],
+        vm=[],
+        overallStatus="green",
+        info=vim.Datastore.Info(name=name, url=url, freeSpace=1 << 43, maxFileSize=1 << 40),
+        capability=fill(vim.Datastore.Capability()),
+        summary=vim.Datastore.Summary(
+            name=name, url=url, capacity=1 << 44, freeSpace=1 << 43, accessible=True, type="vsan", multipleHostAccess=True
+        ),
+    )
+    farm.named["datastore"] = datastore
+    farm.named["datastoreFolder"]["childEntity"].append(datastore.ref)
+    return farm.named["vmFolder"]
+
+
+def _hosts(farm: Farm) -> None:
+    folder = farm.named["hostFolder"]
+    clusters = {c.name: cluster.add_compute(farm, folder, c.name, c) for c in farm.scenario.clusters}
+    computes = list(clusters.values())
+    number = 0
+    for spec in farm.scenario.hosts:
+        for name in expand(spec.name):
+            number += 1
+            parent = clusters.get(spec.cluster)
+            if parent is None:
+                parent = cluster.add_compute(farm, folder, name, None)
+                computes.append(parent)
+            mo = host_system.add_host(farm, parent, spec, machine(farm.scenario, spec, name, number, farm.ledger))
+            if not any(nic.switch for nic in spec.nics):
+                plain = network.add_plain_network(farm, farm.named["networkFolder"], "VM Network")
+                plain["host"].append(mo.ref)
+                mo["network"].append(plain.ref)
+            maintenance.serve_shell(farm, mo)
+    for compute in computes:
+        cluster.summarise(farm, compute)
+
+
+def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: Ledger) -> Host:
+    """Return the physical host a scenario describes; `number` makes its MAC addresses its own."""
+    services = parts.default_services()
+    services["TSM-SSH"].running = spec.ssh.running
+    services["TSM-SSH"].policy = cast(parts.Policy, spec.ssh.policy)
+    vibs = parts.default_vibs(spec.version, spec.build)
+    if spec.nvidia_driver:
+        line = cast(Literal["AIE", "VMware"], spec.driver_line)
+        esxi = {"7": "7.0.2", "8": "8.0.0", "6": "6.7.0"}.get(spec.version[0], spec.version)
+        vibs.append(parts.driver_vib(spec.nvidia_driver, line=line, esxi=esxi))
+    return Host(
+        name=name,
+        ledger=ledger,
+        gpus=list(_gpus(spec, name)),
+        pnics=[_pnic(nic, number, index) for index, nic in enumerate(spec.nics)],
+        vibs=vibs,
+        services=services,
+        version=spec.version,
+        build=spec.build,
+        boot_seconds=spec.boot_seconds if spec.boot_seconds >= 0 else scenario.timing.boot_seconds,
+        lockdown_mode=cast(Any, f"lockdown{spec.lockdown.capitalize()}"),
+        advanced_options={"Net.PVRDMAVmknic": spec.pvrdma_vmknic, "Misc.LogToFile": 1, "UserVars.SuppressShellWarning": 0},
+        firewall={"pvrdma": spec.pvrdma_firewall, "sshServer": True, "sshClient": False, "ntpClient": True},
+        hv_support=3 if spec.iommu else 2,
+        graphics_default=cast(Any, spec.graphics_default),
+        assignment_policy=cast(Any, spec.assignment_policy),
+        never_returns=spec.never_returns,
+    )
+
+
+def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
+    for index, slot in enumerate(spec.gpus):
+        gpu = Gpu.of(index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None)
+        gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
+        gpu.configured = cast(Any, slot.graphics_type)
+        gpu.mig_current = gpu.mig_pending = slot.mig and gpu.mig_capable
+        yield gpu
+
+
+def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
+    made = parts.Pnic(
+        name=nic.name,
+        pci=nic.pci.lower(),
+        mac=f"0c:42:a1:{host >> 8 & 0xFF:02x}:{host & 0xFF:02x}:{index:02x}",
+        link_up=nic.link_up,
+        **NIC_MODELS.get(nic.model, {}),
+    )
+    if nic.rdma:
+        made.mtu = 9000
+        made.rdma = parts.RdmaDevice(nic.rdma, state=cast(Any, nic.rdma_state))
+    return made
+
+
+def _vms(farm: Farm, root: ManagedObject) -> None:
+    folders = {"": root}
+    for spec in farm.scenario.vms:
+        hosts = cycle([farm.named[f"host:{h}"] for h in expand(spec.host)])
+        folder = _folder(farm, folders, spec.folder.strip("/"))
+        for name in expand(spec.name):
+            mo = virtual_machine.add_vm(farm, folder, next(hosts), name, spec)
+            if spec.power == "on":
+                power.power_on_now(farm, mo, farm.host_of(mo), "scenario")
+
+
+def _folder(farm: Farm, made: dict[str, ManagedObject], path: str) -> ManagedObject:
+    if path not in made:
+        parent, _, name = path.rpartition("/")
+        made[path] = cluster.add_folder(farm, _folder(farm, made, parent), name, [vim.VirtualMachine])
+    return made[path]

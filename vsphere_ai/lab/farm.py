@@ -1,0 +1,76 @@
+"""The running farm: managed objects, physical hosts, tasks, sessions and the ledger, tied together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.scenario import Scenario
+from vsphere_ai.lab.sessions import Sessions
+from vsphere_ai.lab.store import ManagedObject, Store
+from vsphere_ai.lab.tasks import Tasks
+
+
+class Farm:
+    """Everything one lab simulates. Lock order: `store.lock` before a host's own lock, never the other way."""
+
+    def __init__(self, scenario: Scenario, password: str) -> None:
+        self.scenario, self.password = scenario, password
+        self.store = Store()
+        self.tasks = Tasks(self.store, scenario.timing.task_seconds)
+        self.sessions = Sessions(self.store, scenario.timing.session_minutes * 60)
+        self.ledger = Ledger()
+        self.hosts: dict[str, Host] = {}
+        self.named: dict[str, ManagedObject] = {}
+        self.closed = False
+        self.project: Callable[[Farm, ManagedObject], None] = lambda farm, mo: None
+        self._dirty: set[str] = set()
+        self._wake = threading.Event()
+        threading.Thread(target=self._watch, daemon=True, name="lab-settle").start()
+
+    def host(self, mo: ManagedObject) -> Host:
+        """Return the physical host behind a HostSystem."""
+        return self.hosts[mo.moid]
+
+    def host_of(self, vm: ManagedObject) -> ManagedObject:
+        """Return the HostSystem a VM is registered on."""
+        return self.store.get(vm["runtime"].host)
+
+    def add_host(self, mo: ManagedObject, host: Host) -> None:
+        """Join a HostSystem with its physical host; changes over SSH then show in the API."""
+        self.hosts[mo.moid] = host
+        host.on_change(lambda _host, _what: self.mark(mo))
+
+    def mark(self, mo: ManagedObject) -> None:
+        """Remember that a host changed; called with the host's lock held, so nothing else may be locked here."""
+        self._dirty.add(mo.moid)
+        self._wake.set()
+
+    def settle(self) -> None:
+        """Bring the managed objects of changed hosts up to date; the caller holds `store.lock`."""
+        while self._dirty:
+            moid = self._dirty.pop()
+            if moid in self.store.objects:
+                self.project(self, self.store.objects[moid])
+
+    def record(self, mo: ManagedObject, call: str, **detail: Any) -> None:
+        """Enter an effective call in the ledger."""
+        self.ledger.record(str(mo["name"]), call, detail, channel="soap")
+
+    def close(self) -> None:
+        """Stop everything that waits; the farm is not used again."""
+        self.closed = True
+        self._wake.set()
+        with self.store.lock:
+            self.sessions.end_all()
+            self.store.changed.notify_all()
+
+    def _watch(self) -> None:
+        while not self.closed:
+            self._wake.wait()
+            self._wake.clear()
+            with self.store.lock:
+                self.settle()

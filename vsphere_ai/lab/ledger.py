@@ -1,0 +1,73 @@
+"""The lab's ledger: every mutating call that took effect, in order, whichever door it came through."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+Channel = Literal["soap", "ssh"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One call that changed something. `number` counts from 1, `time` is ISO 8601 in UTC."""
+
+    number: int
+    time: str
+    object: str
+    call: str
+    detail: Mapping[str, Any]
+    channel: Channel
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the entry as plain JSON types."""
+        return {
+            "number": self.number,
+            "time": self.time,
+            "object": self.object,
+            "call": self.call,
+            "detail": dict(self.detail),
+            "channel": self.channel,
+        }
+
+
+class Ledger:
+    """A thread-safe list of entries. Refused calls and calls without effect are not to be recorded."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._entries: list[Entry] = []
+        self._number = 0
+
+    def record(
+        self, object: str, call: str, detail: Mapping[str, Any] | None = None, *, channel: Channel = "soap"
+    ) -> Entry:
+        """Append a call on `object` (a host's or VM's name); `detail` must hold JSON types."""
+        with self._lock:
+            self._number += 1
+            now = datetime.now(UTC).isoformat(timespec="milliseconds")
+            entry = Entry(self._number, now, object, call, dict(detail or {}), channel)
+            self._entries.append(entry)
+            return entry
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Return all entries, oldest first."""
+        with self._lock:
+            return tuple(self._entries)
+
+    def as_json(self) -> list[dict[str, Any]]:
+        """Return all entries as plain JSON types, oldest first."""
+        return [entry.as_json() for entry in self.entries()]
+
+    def clear(self) -> None:
+        """Forget every entry; numbers start from 1 again."""
+        with self._lock:
+            self._entries.clear()
+            self._number = 0
+
+    def __len__(self) -> int:
+        with self._lock:
+            return len(self._entries)

@@ -1,0 +1,116 @@
+"""The lab's process: starts the servers, writes what clients need into its directory, serves until told to stop."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import secrets
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.lab.control import Lab
+from vsphere_ai.lab.scenario import Scenario, expand
+from vsphere_ai.lab.scenario_file import load
+from vsphere_ai.lab.server import Server
+from vsphere_ai.lab.tls import make_certificate, write_private
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a lab in the foreground; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m vsphere_ai.lab", description=__doc__)
+    parser.add_argument("--directory", type=Path, required=True, help="where connection.yml and the keys go")
+    parser.add_argument("--scenario", type=Path, help="a scenario file; the built-in farm without it")
+    parser.add_argument("--port", type=int, default=0, help="HTTPS port; a free one without it")
+    parser.add_argument("--trace", action="store_true", help="log every request")
+    given = parser.parse_args(argv)
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    try:
+        lab, server = start(given.directory, given.scenario, given.port)
+    except (VsphereAiError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return getattr(error, "exit_code", 70)
+    lab.trace = given.trace
+    stop.wait()
+    (given.directory / "lab.json").unlink(missing_ok=True)
+    server.shutdown()
+    lab.close()
+    return 0
+
+
+def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> tuple[Lab, Server]:
+    """Start a lab; when ``lab.json`` is there, every other file is, and both protocols answer."""
+    scenario = load(scenario_file)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    secret = {name: secrets.token_urlsafe(18) for name in ("password", "ssh_password")}
+    for name, value in secret.items():
+        write_private(directory / name, f"{value}\n".encode())
+    make_certificate(directory)
+    lab = Lab(scenario, directory, **secret, token=secrets.token_urlsafe(24))
+    server = Server(lab, directory, port)
+    lines = [s.known_hosts_line() for s in lab.ssh.values()]
+    (directory / "known_hosts").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    (directory / "connection.yml").write_text(connection(lab, server.port), encoding="utf-8")
+    lab.info = {
+        "pid": os.getpid(),
+        "url": f"https://127.0.0.1:{server.port}/sdk",
+        "port": server.port,
+        "scenario": scenario.name,
+        "scenario_file": str(scenario_file.resolve()) if scenario_file else "",
+        "scenario_digest": digest(scenario_file),
+        "hosts": len(lab.farm.hosts),
+        "vms": sum(len(list(expand(vm.name))) for vm in scenario.vms),
+    }
+    server.start()
+    text = json.dumps({**lab.info, "token": lab.token}, indent=2)
+    write_private(directory / "lab.json.new", text.encode())
+    (directory / "lab.json.new").rename(directory / "lab.json")
+    return lab, server
+
+
+def digest(scenario_file: Path | None) -> str:
+    """Return what tells two scenario files apart; empty for the built-in one."""
+    return hashlib.sha256(scenario_file.read_bytes()).hexdigest() if scenario_file else ""
+
+
+def connection(lab: Lab, port: int) -> str:
+    """Return the text of ``connection.yml``: how to reach the lab, in the format of an inventory."""
+    # JSON is YAML, and its strings are quoted: no host name or address can be mistaken for a number
+    document: dict[str, Any] = {
+        "vcenters": {
+            "lab": {
+                "address": "127.0.0.1",
+                "port": port,
+                "username": lab.scenario.vcenter.username,
+                "password": "file:password",
+                "tls": {"ca_file": "ca.pem"},
+            }
+        },
+        "ssh": {
+            "username": "root",
+            "password": "file:ssh_password",
+            "known_hosts": "known_hosts",
+            "addresses": {name: f"127.0.0.1:{server.port}" for name, server in lab.ssh.items()},
+        },
+        "hosts": _host_groups(lab.scenario),
+        "vms": {f.rpartition("/")[2]: {"folder": f} for f in dict.fromkeys(v.folder for v in lab.scenario.vms) if f},
+    }
+    return "".join(f"{key}: {json.dumps(value, indent=2)}\n" for key, value in document.items())
+
+
+def _host_groups(scenario: Scenario) -> dict[str, Any]:
+    gpu_hosts = [h for h in scenario.hosts if h.gpus and h.cluster] or [h for h in scenario.hosts if h.gpus]
+    if not gpu_hosts:
+        return {}
+    group: dict[str, Any] = {"names": [name for h in gpu_hosts for name in expand(h.name)]}
+    clusters = {h.cluster for h in gpu_hosts}
+    if len(clusters) == 1 and "" not in clusters:
+        group = {"cluster": clusters.pop(), **group}
+    return {"gpu_hosts": group}

@@ -1,0 +1,51 @@
+"""One file per managed type: what it shows, and the methods it really carries out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import vmodl
+
+if TYPE_CHECKING:
+    from vsphere_ai.lab.farm import Farm
+    from vsphere_ai.lab.sessions import Session
+    from vsphere_ai.lab.store import ManagedObject
+
+Handler = Callable[..., Any]
+_handlers: dict[tuple[str, str], Handler] = {}
+
+
+@dataclass
+class Call:
+    """One method call: on which object of which farm, by whom, at which API version."""
+
+    farm: Farm
+    mo: ManagedObject
+    session: Session | None
+    version: str
+    peer: str = ""
+    agent: str = ""
+    new_session: Session | None = None
+    """Set by a login; the server answers with its cookie."""
+
+
+def handles(typ: Any, method: str) -> Callable[[Handler], Handler]:
+    """Register a function as the implementation of a WSDL method of a managed type and its subtypes."""
+
+    def register(function: Handler) -> Handler:
+        _handlers[(typ._wsdlName, method)] = function
+        return function
+
+    return register
+
+
+def handler_for(ref: Any, method: str) -> Handler:
+    """Return the implementation for an object, or raise MethodNotFound: never a faked success."""
+    for cls in type(ref).__mro__:
+        found = _handlers.get((getattr(cls, "_wsdlName", ""), method))
+        if found is not None:
+            return found
+    name = type(ref)._wsdlName
+    raise vmodl.fault.MethodNotFound(receiver=ref, method=method, msg=f"The lab's {name} does not implement {method}.")

@@ -1,0 +1,156 @@
+"""Clusters, standalone compute resources, their resource pools, folders and the datacenter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.refusals import not_supported
+from vsphere_ai.lab.scenario import Cluster
+from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.tasks import Task
+
+
+def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -> ManagedObject:
+    """Add a folder below a folder or a datacenter."""
+    letter = {"VirtualMachine": "v", "ComputeResource": "h", "Datastore": "s", "Network": "n"}[types[-1]._wsdlName]
+    mo = farm.store.new(
+        vim.Folder,
+        prefix=f"group-{letter}",
+        name=name,
+        parent=parent.ref,
+        childEntity=[],
+        childType=[vim.Folder, *types],
+        overallStatus="green",
+    )
+    if "childEntity" in parent.props:
+        parent["childEntity"].append(mo.ref)
+        farm.store.touch(parent, "childEntity")
+    return mo
+
+
+def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster | None) -> ManagedObject:
+    """Add a cluster, or for one host alone a compute resource, with its root resource pool."""
+    store = farm.store
+    pool = store.new(vim.ResourcePool, prefix="resgroup", name="Resources", vm=[], resourcePool=[], overallStatus="green")
+    typ = vim.ClusterComputeResource if cluster else vim.ComputeResource
+    browser = store.new(vim.EnvironmentBrowser, prefix="envbrowser")
+    mo = store.new(
+        typ,
+        prefix="domain-c" if cluster else "domain-s",
+        name=name,
+        parent=folder.ref,
+        host=[],
+        network=[],
+        datastore=[farm.named["datastore"].ref],
+        resourcePool=pool.ref,
+        environmentBrowser=browser.ref,
+        overallStatus="green",
+        summary=vim.ClusterComputeResource.Summary() if cluster else vim.ComputeResource.Summary(),
+        configurationEx=_cluster_config(cluster) if cluster else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
+    )
+    browser.extra["compute"] = mo
+    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(), memoryAllocation=_unlimited()))
+    runtime = fill(vim.ResourcePool.RuntimeInfo(overallStatus="green"))
+    store.set(
+        pool,
+        owner=mo.ref,
+        parent=mo.ref,
+        config=config,
+        runtime=runtime,
+        summary=fill(vim.ResourcePool.Summary(name="Resources", config=config, runtime=runtime)),
+    )
+    folder["childEntity"].append(mo.ref)
+    return mo
+
+
+def _cluster_config(cluster: Cluster) -> Any:
+    behavior = cluster.drs if cluster.drs != "off" else "fullyAutomated"
+    drs = vim.cluster.DrsConfigInfo(enabled=cluster.drs != "off", defaultVmBehavior=behavior, vmotionRate=3, option=[])
+    das = vim.cluster.DasConfigInfo(enabled=cluster.ha, admissionControlEnabled=False)
+    return fill(vim.cluster.ConfigInfoEx(dasConfig=das, drsConfig=drs, rule=[], group=[]))
+
+
+def _unlimited() -> Any:
+    return vim.ResourceAllocationInfo(
+        reservation=0, expandableReservation=True, limit=-1, shares=vim.SharesInfo(shares=4000, level="normal")
+    )
+
+
+def summarise(farm: Farm, mo: ManagedObject) -> None:
+    """Bring the totals of a compute resource up to date once its hosts are there."""
+    hosts = [farm.store.get(ref) for ref in mo["host"]]
+    summary = mo["summary"]
+    summary.numHosts = summary.numEffectiveHosts = len(hosts)
+    summary.totalMemory = sum(h["summary"].hardware.memorySize for h in hosts)
+    summary.effectiveMemory = summary.totalMemory >> 20
+    summary.numCpuCores = sum(h["summary"].hardware.numCpuCores for h in hosts)
+    summary.numCpuThreads = 2 * summary.numCpuCores
+    summary.totalCpu = summary.effectiveCpu = 2600 * summary.numCpuCores
+    summary.overallStatus = "green"
+    networks = list(dict.fromkeys(ref for h in hosts for ref in h["network"]))
+    farm.store.set(mo, summary=summary, network=networks)
+
+
+@handles(vim.ComputeResource, "ReconfigureComputeResource_Task")
+def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
+    """Change DRS settings of a cluster; with `modify` false everything not named would be reset, which is refused."""
+    demand(call, "Host.Inventory.EditCluster")
+    farm, mo = call.farm, call.mo
+    drs = getattr(spec, "drsConfig", None)
+    others = [
+        p.name
+        for p in spec._GetPropertyList()
+        if p.name not in ("drsConfig", "dynamicType", "dynamicProperty") and getattr(spec, p.name) not in (None, [])
+    ]
+    if others or drs is None or not modify:
+        raise not_supported(f"the lab changes drsConfig with modify=true only, not {', '.join(others) or 'this'}")
+
+    def work(_task: Task) -> None:
+        present, told = mo["configurationEx"].drsConfig, {}
+        for name in ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option"):
+            value = getattr(drs, name)
+            if value not in (None, []) and value != getattr(present, name):
+                setattr(present, name, value)
+                told[name] = value if isinstance(value, (str, bool, int)) else str(value)
+        if told:
+            farm.store.touch(mo, "configurationEx")
+            farm.record(mo, "ReconfigureComputeResource_Task", **told)
+
+    return farm.tasks.start(mo, "reconfigure", work)
+
+
+@handles(vim.Folder, "CreateFolder")
+def create_folder(call: Call, name: str) -> Any:
+    """Add a folder; a name taken in this folder is DuplicateName."""
+    demand(call, "Folder.Create")
+    if not name:
+        raise vim.fault.InvalidName(name=name, msg="The name '' is not valid.")
+    for child in call.farm.store.children(call.mo):
+        if child["name"] == name:
+            raise vim.fault.DuplicateName(name=name, object=child.ref, msg=f"The name '{name}' already exists.")
+    made = add_folder(call.farm, call.mo, name, list(call.mo["childType"])[1:])
+    call.farm.record(made, "CreateFolder", parent=str(call.mo["name"]))
+    return made.ref
+
+
+@handles(vim.Folder, "Destroy_Task")
+def destroy_folder(call: Call) -> Any:
+    """Remove an empty folder; the lab does not destroy what is in one."""
+    farm, mo = call.farm, call.mo
+    if list(farm.store.children(mo)):
+        raise not_supported("the lab removes empty folders only")
+    if mo["parent"] is None or "childEntity" not in farm.store.get(mo["parent"]).props:
+        raise not_supported("the folder belongs to the datacenter")
+
+    def work(_task: Task) -> None:
+        parent = farm.store.get(mo["parent"])
+        farm.store.set(parent, childEntity=[r for r in parent["childEntity"] if r != mo.ref])
+        farm.store.delete(mo)
+        farm.record(mo, "Destroy_Task")
+
+    return farm.tasks.start(mo, "destroy", work)

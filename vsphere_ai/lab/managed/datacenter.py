@@ -1,0 +1,44 @@
+"""Datacenter: powering on many VMs at once, the way vCenter wants it in DRS clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.power import place, power_on_now, refuse_unless_off
+from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.tasks import Task
+
+
+@handles(vim.Datacenter, "PowerOnMultiVM_Task")
+def power_on_many(call: Call, vm: Any, option: Any = None) -> Any:
+    """Power VMs on where DRS places them; the task succeeds even when no VM could be placed."""
+    demand(call, "VirtualMachine.Interact.PowerOn")
+    farm = call.farm
+    vms = [farm.store.get(ref) for ref in vm]
+
+    def work(_task: Task) -> Any:
+        attempted, refused = [], []
+        for mo in vms:
+            try:
+                refuse_unless_off(mo)
+                place(farm, mo)
+                task = farm.tasks.start(mo, "powerOn", _on_placed_host(farm, mo))
+                attempted.append(vim.cluster.AttemptedVmInfo(vm=mo.ref, task=task))
+            except vmodl.MethodFault as error:
+                refused.append(vim.cluster.NotAttemptedVmInfo(vm=mo.ref, fault=error))
+        return vim.cluster.PowerOnVmResult(attempted=attempted, notAttempted=refused)
+
+    return farm.tasks.start(call.mo, "powerOnVm", work)
+
+
+def _on_placed_host(farm: Farm, mo: ManagedObject) -> Any:
+    def work(_task: Task) -> None:
+        refuse_unless_off(mo)
+        power_on_now(farm, mo, place(farm, mo), "PowerOnMultiVM_Task")
+
+    return work

@@ -1,0 +1,65 @@
+"""HostFirewallSystem: the rulesets of a host's firewall."""
+
+from __future__ import annotations
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed.refusals import not_found
+from vsphere_ai.lab.store import ManagedObject, fill
+
+LABELS = {"pvrdma": "pvrdma", "sshServer": "SSH Server", "sshClient": "SSH Client", "ntpClient": "NTP Client"}
+PORTS = {"pvrdma": 28250, "sshServer": 22, "sshClient": 22, "ntpClient": 123}
+
+
+def project(farm: Farm, mo: ManagedObject) -> None:
+    """Write the rulesets of a host into its manager and into ``config``."""
+    rulesets = [
+        vim.host.Ruleset(
+            key=key,
+            label=LABELS.get(key, key),
+            required=False,
+            enabled=enabled,
+            service="TSM-SSH" if key == "sshServer" else None,
+            rule=[vim.host.Ruleset.Rule(port=PORTS.get(key, 0), direction="inbound", protocol="tcp")],
+            allowedHosts=vim.host.Ruleset.IpList(allIp=True),
+        )
+        for key, enabled in farm.host(mo).firewall.items()
+    ]
+    policy = vim.host.FirewallInfo.DefaultPolicy(incomingBlocked=True, outgoingBlocked=True)
+    info = fill(vim.host.FirewallInfo(defaultPolicy=policy, ruleset=rulesets))
+    farm.store.set(mo.extra["firewallSystem"], firewallInfo=info)
+    if mo["config"] is not None:
+        mo["config"].firewall = info
+
+
+@handles(vim.host.FirewallSystem, "EnableRuleset")
+def enable_ruleset(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+    """Open the firewall for a ruleset."""
+    _set(call, id, True, "EnableRuleset")
+
+
+@handles(vim.host.FirewallSystem, "DisableRuleset")
+def disable_ruleset(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+    """Close the firewall for a ruleset."""
+    _set(call, id, False, "DisableRuleset")
+
+
+@handles(vim.host.FirewallSystem, "RefreshFirewall")
+def refresh_firewall(call: Call) -> None:
+    """Read the rulesets again."""
+    mo, _ = host_of_manager(call)
+    call.farm.mark(mo)
+
+
+def _set(call: Call, key: str, enabled: bool, method: str) -> None:
+    demand(call, "Host.Config.NetService")
+    mo, host = host_of_manager(call)
+    try:
+        changed = host.set_firewall(key, enabled)
+    except KeyError:
+        raise not_found(key) from None
+    if changed:
+        call.farm.record(mo, method, id=key)

@@ -1,0 +1,105 @@
+"""HostGraphicsManager: what graphics devices are configured as, what they run as, and the vGPU types they offer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware.vgpu import supported_types
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument
+from vsphere_ai.lab.store import ManagedObject
+
+TYPES = ("shared", "sharedDirect")
+POLICIES = ("performance", "consolidation")
+
+
+def project(farm: Farm, mo: ManagedObject) -> None:
+    """Write the graphics state of a host into its manager and into ``config``."""
+    host, vms = farm.host(mo), {farm.store.get(r)["name"]: r for r in mo["vm"]}
+    info = [
+        vim.host.GraphicsInfo(
+            deviceName=gpu.esx_name,
+            vendorName="NVIDIA Corporation",
+            pciId=gpu.pci,
+            graphicsType=gpu.active,
+            memorySizeInKB=gpu.memory_mib * 1024 if gpu.driver else 0,
+            vm=[vms[name] for name in gpu.vms if name in vms],
+        )
+        for gpu in host.gpus
+    ]
+    config = vim.host.GraphicsConfig(
+        hostDefaultGraphicsType=host.graphics_default,
+        sharedPassthruAssignmentPolicy=host.assignment_policy,
+        deviceType=[
+            vim.host.GraphicsConfig.DeviceType(deviceId=gpu.pci, graphicsType=gpu.configured) for gpu in host.gpus
+        ],
+    )
+    types = supported_types(host)
+    shares = [
+        vim.host.SharedGpuCapabilities(
+            vgpu=t, diskSnapshotSupported=True, memorySnapshotSupported=True, suspendSupported=True, migrateSupported=True
+        )
+        for t in types
+    ]
+    values = {
+        "graphicsInfo": info,
+        "graphicsConfig": config,
+        "sharedPassthruGpuTypes": types,
+        "sharedGpuCapabilities": shares,
+    }
+    farm.store.set(mo.extra["graphicsManager"], **values)
+    if mo["config"] is not None:
+        for name, value in values.items():
+            setattr(mo["config"], name, value)
+
+
+@handles(vim.host.GraphicsManager, "UpdateGraphicsConfig")
+def update_graphics_config(call: Call, config: Any) -> None:
+    """Replace the configuration; a device not in ``deviceType`` takes the host's default. Active types do not change."""
+    demand(call, "Host.Config.Settings")
+    mo, host = host_of_manager(call)
+    if config.hostDefaultGraphicsType not in TYPES:
+        raise invalid_argument("config.hostDefaultGraphicsType", str(config.hostDefaultGraphicsType))
+    if config.sharedPassthruAssignmentPolicy not in POLICIES:
+        raise invalid_argument("config.sharedPassthruAssignmentPolicy", str(config.sharedPassthruAssignmentPolicy))
+    devices: dict[str, Any] = {}
+    for index, device in enumerate(config.deviceType or ()):
+        where = f"config.deviceType[{index}]"
+        if host.gpu_at(device.deviceId) is None or device.deviceId in devices:
+            raise invalid_argument(f"{where}.deviceId", str(device.deviceId))
+        if device.graphicsType not in TYPES:
+            raise invalid_argument(f"{where}.graphicsType", str(device.graphicsType))
+        devices[device.deviceId] = device.graphicsType
+    for gpu in host.gpus:
+        wanted = devices.get(gpu.pci, config.hostDefaultGraphicsType)
+        if gpu.vms and wanted != gpu.configured:
+            raise host_config_fault(f"Graphics device {gpu.pci} is in use by {', '.join(gpu.vms)}.")
+    changed = host.configure_graphics(
+        default=config.hostDefaultGraphicsType, policy=config.sharedPassthruAssignmentPolicy, devices=devices
+    )
+    if changed:
+        call.farm.record(
+            mo,
+            "UpdateGraphicsConfig",
+            default=config.hostDefaultGraphicsType,
+            policy=config.sharedPassthruAssignmentPolicy,
+            devices={gpu.pci: gpu.configured for gpu in host.gpus},
+        )
+
+
+@handles(vim.host.GraphicsManager, "RefreshGraphicsManager")
+def refresh(call: Call) -> None:
+    """Read the devices again."""
+    mo, _ = host_of_manager(call)
+    call.farm.mark(mo)
+
+
+@handles(vim.host.GraphicsManager, "IsSharedGraphicsActive")
+def is_shared_graphics_active(call: Call) -> bool:
+    """Tell whether vSGA (the X server), not vGPU, is running."""
+    _, host = host_of_manager(call)
+    return host.services["xorg"].running if "xorg" in host.services else False

@@ -1,0 +1,240 @@
+"""HostSystem: making one, showing the machine behind it, rebooting it."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
+from vsphere_ai.lab.managed import (
+    Call,
+    firewall_system,
+    graphics_manager,
+    handles,
+    host_network,
+    option_manager,
+    pci,
+    service_system,
+)
+from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
+from vsphere_ai.lab.scenario import Host as HostSpec
+from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.tasks import Task
+
+MANAGERS: dict[str, Any] = {
+    "graphicsManager": vim.host.GraphicsManager,
+    "serviceSystem": vim.host.ServiceSystem,
+    "firewallSystem": vim.host.FirewallSystem,
+    "advancedOption": vim.option.OptionManager,
+    "pciPassthruSystem": vim.host.PciPassthruSystem,
+    "imageConfigManager": vim.host.ImageConfigManager,
+    "hostAccessManager": vim.host.HostAccessManager,
+    "networkSystem": vim.host.NetworkSystem,
+}
+CAPABLE = (
+    "rebootSupported",
+    "shutdownSupported",
+    "vmotionSupported",
+    "maintenanceModeSupported",
+    "assignableHardwareSupported",
+    "hostAccessManagerSupported",
+    "nicTeamingSupported",
+    "vlanTaggingSupported",
+)
+
+
+def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -> ManagedObject:
+    """Add a HostSystem with its managers for a machine and join the two."""
+    datastore = farm.named["datastore"]
+    mo = farm.store.new(
+        vim.HostSystem,
+        prefix="host",
+        name=machine.name,
+        parent=parent.ref,
+        vm=[],
+        network=[],
+        datastore=[datastore.ref],
+        overallStatus="green",
+        configStatus="green",
+        recentTask=[],
+    )
+    managers = {}
+    for name, typ in MANAGERS.items():
+        made = farm.store.new(typ, f"{name}-{mo.moid.rpartition('-')[2]}")
+        made.extra["host"] = mo
+        mo.extra[name] = made
+        managers[name] = made.ref
+    farm.add_host(mo, machine)
+    farm.named[f"host:{machine.name}"] = mo
+    product = _product(machine)
+    config = vim.host.ConfigInfo(host=mo.ref, product=product)
+    hardware = _hardware(spec, machine)
+    runtime = vim.host.RuntimeInfo(connectionState="connected", powerState="poweredOn", inMaintenanceMode=False)
+    farm.store.set(
+        mo,
+        configManager=vim.host.ConfigManager(**managers),
+        config=fill(config),
+        hardware=fill(hardware),
+        runtime=fill(runtime),
+        capability=fill(vim.host.Capability(**dict.fromkeys(CAPABLE, True))),
+        summary=_summary(mo, spec, machine, product, hardware, runtime),
+    )
+    mo.extra["iommu"] = spec.iommu
+    config.pciPassthruInfo = pci.passthrough(machine, spec.iommu)
+    config.network = host_network.network_info(farm, mo, spec)
+    farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=config.pciPassthruInfo)
+    machine.running_vms = lambda: [vm["name"] for vm in powered_on(farm, mo)]
+    parent["host"].append(mo.ref)
+    return mo
+
+
+def powered_on(farm: Farm, mo: ManagedObject) -> list[ManagedObject]:
+    """Return the powered-on VMs of a host."""
+    vms = (farm.store.objects.get(ref._moId) for ref in list(mo["vm"]))
+    return [vm for vm in vms if vm is not None and vm["runtime"].powerState == "poweredOn"]
+
+
+def project(farm: Farm, mo: ManagedObject) -> None:
+    """Show the present state of the machine in the HostSystem and its managers."""
+    machine, runtime = farm.host(mo), mo["runtime"]
+    if machine.up and runtime.connectionState != "connected":
+        _came_back(farm, mo)
+    elif not machine.up and runtime.connectionState == "connected":
+        _went_down(farm, mo)
+    runtime.connectionState = "connected" if machine.up else "notResponding"
+    runtime.inMaintenanceMode = machine.in_maintenance
+    runtime.bootTime = machine.boot_time
+    if mo["config"] is not None:
+        mo["config"].lockdownMode = machine.lockdown_mode
+        mo["config"].pciPassthruInfo = pci.passthrough(machine, mo.extra["iommu"])
+        farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=mo["config"].pciPassthruInfo)
+        farm.store.set(mo.extra["hostAccessManager"], lockdownMode=machine.lockdown_mode)
+    for part in (graphics_manager, service_system, firewall_system, option_manager, host_network):
+        part.project(farm, mo)
+    mo["summary"].rebootRequired = machine.reboot_required
+    mo["summary"].overallStatus = "green" if machine.up else "red"
+    farm.store.set(mo, overallStatus=mo["summary"].overallStatus)
+    farm.store.touch(mo, "runtime", "config", "summary", "hardware", "capability")
+
+
+def _went_down(farm: Farm, mo: ManagedObject) -> None:
+    """VCenter shows neither configuration nor hardware of a host that does not respond."""
+    mo.extra["kept"] = {name: mo[name] for name in ("config", "hardware", "capability")}
+    mo.props.update(dict.fromkeys(("config", "hardware", "capability")))
+    mo.extra["lost"] = powered_on(farm, mo)
+    for ref in mo["vm"]:
+        vm = farm.store.get(ref)
+        vm["runtime"].connectionState = "disconnected"
+        farm.store.touch(vm, "runtime", "summary")
+
+
+def _came_back(farm: Farm, mo: ManagedObject) -> None:
+    mo.props.update(mo.extra.pop("kept"))
+    for vm in mo.extra.pop("lost"):
+        release_vgpus(farm.host(mo), vm["name"])
+        vm["runtime"].powerState = "poweredOff"
+        vm["runtime"].bootTime = None
+        vm.extra["guest_stopped"](vm)
+    for ref in mo["vm"]:
+        vm = farm.store.get(ref)
+        vm["runtime"].connectionState = "connected"
+        farm.store.touch(vm, "runtime", "summary", "guest")
+
+
+def _product(machine: Host) -> Any:
+    update = machine.version.rpartition(".")[2]
+    return vim.AboutInfo(
+        name="VMware ESXi",
+        fullName=f"VMware ESXi {machine.version} build-{machine.build}",
+        vendor="VMware, Inc.",
+        version=machine.version,
+        patchLevel="0",
+        build=machine.build,
+        localeVersion="INTL",
+        localeBuild="000",
+        osType="vmnix-x86",
+        productLineId="embeddedEsx",
+        apiType="HostAgent",
+        apiVersion=f"{machine.version}.0",
+        licenseProductName="VMware ESX Server",
+        licenseProductVersion=f"{machine.version[0]}.0" if update else None,
+    )
+
+
+def _hardware(spec: HostSpec, machine: Host) -> Any:
+    identity = str(uuid.uuid5(uuid.NAMESPACE_DNS, machine.name))
+    packages = [
+        vim.host.CpuPackage(index=i, vendor="intel", hz=2_600_000_000, busHz=100_000_000, description="Intel Xeon")
+        for i in range(2)
+    ]
+    return vim.host.HardwareInfo(
+        systemInfo=vim.host.SystemInfo(vendor=spec.vendor, model=spec.model, uuid=identity),
+        cpuInfo=vim.host.CpuInfo(
+            numCpuPackages=2, numCpuCores=spec.cpu_cores, numCpuThreads=2 * spec.cpu_cores, hz=2_600_000_000
+        ),
+        cpuPkg=packages,
+        memorySize=spec.memory_gb << 30,
+        pciDevice=pci.devices(machine),
+        biosInfo=vim.host.BIOSInfo(biosVersion="1.2", releaseDate=datetime(2021, 6, 1, tzinfo=UTC)),
+    )
+
+
+def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> Any:
+    product, hardware, runtime = parts
+    shown = vim.host.Summary.HardwareSummary(
+        vendor=spec.vendor,
+        model=spec.model,
+        uuid=hardware.systemInfo.uuid,
+        memorySize=hardware.memorySize,
+        cpuModel="Intel(R) Xeon(R) Gold 6348 CPU @ 2.60GHz",
+        cpuMhz=2600,
+        numCpuPkgs=2,
+        numCpuCores=spec.cpu_cores,
+        numCpuThreads=2 * spec.cpu_cores,
+        numNics=len(machine.pnics),
+        numHBAs=1,
+    )
+    named = vim.host.Summary.ConfigSummary(
+        name=machine.name, port=443, product=product, vmotionEnabled=True, faultToleranceEnabled=False
+    )
+    return fill(
+        vim.host.Summary(
+            host=mo.ref,
+            config=named,
+            hardware=shown,
+            runtime=runtime,
+            quickStats=vim.host.Summary.QuickStats(),
+            overallStatus="green",
+            rebootRequired=False,
+        )
+    )
+
+
+@handles(vim.HostSystem, "RebootHost_Task")
+def reboot(call: Call, force: bool) -> Any:
+    """Reboot; the task ends when the request is accepted, not when the host is back."""
+    demand(call, "Host.Config.Maintenance")
+    farm, mo = call.farm, call.mo
+    machine = farm.host(mo)
+
+    def work(_task: Task) -> None:
+        if not machine.up:
+            raise host_not_connected()
+        if not machine.in_maintenance and not force:
+            raise invalid_state("the host is not in maintenance mode")
+        if machine.reboot():
+            farm.record(mo, "RebootHost_Task", force=bool(force))
+
+    return farm.tasks.start(mo, "reboot", work)
+
+
+@handles(vim.HostSystem, "RetrieveHardwareUptime")
+def hardware_uptime(call: Call) -> int:
+    """Return the seconds since the machine was switched on."""
+    return max(0, int((datetime.now(UTC) - call.farm.host(call.mo).boot_time).total_seconds()))

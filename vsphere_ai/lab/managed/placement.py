@@ -1,0 +1,75 @@
+"""Where a VM can run: networks, memory, hardware version, and moving it there."""
+
+from __future__ import annotations
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed.host_system import powered_on
+from vsphere_ai.lab.store import ManagedObject
+
+# the highest hardware version of each release: VMware KB 315655
+HARDWARE = (
+    ((9, 0, 0), 22),
+    ((8, 0, 2), 21),
+    ((8, 0, 0), 20),
+    ((7, 0, 2), 19),
+    ((7, 0, 1), 18),
+    ((7, 0, 0), 17),
+    ((6, 7, 0), 14),
+    ((6, 5, 0), 13),
+)
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Return a product version as numbers, e.g. (7, 0, 2)."""
+    return tuple(int(part) for part in version.split(".")[:3])
+
+
+def newest_hardware(version: str) -> int:
+    """Return the highest VM hardware version an ESXi release runs."""
+    return next((hw for least, hw in HARDWARE if release(version) >= least), 11)
+
+
+def hardware_of(vm: ManagedObject) -> int:
+    """Return the number after ``vmx-``."""
+    return int(vm["config"].version.removeprefix("vmx-"))
+
+
+def reserved_mb(vm: ManagedObject) -> int:
+    """Return the memory a VM has reserved."""
+    return int(vm["config"].memoryAllocation.reservation or 0)
+
+
+def unreserved_mb(farm: Farm, host: ManagedObject) -> int:
+    """Return the memory of a host no running VM has reserved."""
+    total = host["summary"].hardware.memorySize >> 20
+    return int(total - sum(reserved_mb(vm) for vm in powered_on(farm, host)))
+
+
+def can_take(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
+    """Tell whether a host is up, out of maintenance, and has the VM's networks, memory and hardware version."""
+    machine = farm.host(host)
+    if not machine.up or machine.in_maintenance:
+        return False
+    if hardware_of(vm) > newest_hardware(machine.version) or reserved_mb(vm) > unreserved_mb(farm, host):
+        return False
+    return all(network in host["network"] for network in vm["network"])
+
+
+def move(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
+    """Register a VM on another host of its cluster."""
+    old = farm.host_of(vm)
+    farm.store.set(old, vm=[r for r in old["vm"] if r != vm.ref])
+    farm.store.set(host, vm=[*host["vm"], vm.ref])
+    vm["runtime"].host = host.ref
+    farm.store.touch(vm, "runtime", "summary")
+
+
+def hosts_of_cluster(farm: Farm, vm: ManagedObject) -> list[ManagedObject]:
+    """Return the hosts a VM could be on, its own first."""
+    own = farm.host_of(vm)
+    parent = farm.store.get(own["parent"])
+    others = [farm.store.get(r) for r in parent["host"] if r != own.ref]
+    drs = isinstance(parent.ref, vim.ClusterComputeResource) and parent["configurationEx"].drsConfig.enabled
+    return [own, *(others if drs else [])]

@@ -1,0 +1,155 @@
+"""ReconfigVM_Task: a ConfigSpec takes effect as a whole or not at all."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.collector import fingerprint
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.devices import Change
+from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.refusals import (
+    host_not_connected,
+    invalid_argument,
+    invalid_power_state,
+    not_supported,
+)
+from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
+from vsphere_ai.lab.sessions import now
+from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.tasks import Task
+
+HARDWARE_FIELDS = {"numCPUs": "numCPU", "memoryMB": "memoryMB", "numCoresPerSocket": "numCoresPerSocket"}
+COLD_FIELDS = ("firmware", "guestId", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled")
+HOT_FIELDS = ("name", "annotation", "latencySensitivity", "memoryReservationLockedToMax")
+ALLOCATIONS = ("memoryAllocation", "cpuAllocation")
+KNOWN = {
+    *HARDWARE_FIELDS,
+    *COLD_FIELDS,
+    *HOT_FIELDS,
+    *ALLOCATIONS,
+    "changeVersion",
+    "deviceChange",
+    "extraConfig",
+    "version",
+    "dynamicType",
+    "dynamicProperty",
+}
+
+# keys that mirror real settings: vCenter ignores them in extraConfig without a word
+RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.version", "guestos", "uuid.bios"}
+
+
+@handles(vim.VirtualMachine, "ReconfigVM_Task")
+def reconfigure(call: Call, spec: Any) -> Any:
+    """Apply a ConfigSpec to a VM."""
+    demand(call, "VirtualMachine.Config.Settings")
+    farm, mo = call.farm, call.mo
+
+    def work(_task: Task) -> None:
+        host = farm.host_of(mo)
+        if not farm.host(host).up:
+            raise host_not_connected()
+        config, told = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
+        if fingerprint(config) == fingerprint(mo["config"]):
+            return
+        config.changeVersion, config.modified = stamp(), now()
+        mo.props["config"] = config
+        refresh(farm, mo)
+        farm.record(mo, "ReconfigVM_Task", **told)
+
+    return farm.tasks.start(mo, "reconfigure", work)
+
+
+def changed_config(
+    farm: Farm, mo: ManagedObject, host: ManagedObject, spec: Any, *, powered_on: bool
+) -> tuple[Any, dict[str, Any]]:
+    """Return the configuration a spec leads to and what it changes; raise the fault vCenter would."""
+    present = mo["config"]
+    if spec.changeVersion and spec.changeVersion != present.changeVersion:
+        raise vim.fault.ConcurrentAccess(
+            msg="The operation cannot be performed because the object has been modified by another operation."
+        )
+    unknown = [p.name for p in spec._GetPropertyList() if p.name not in KNOWN and getattr(spec, p.name) not in (None, [])]
+    if unknown:
+        raise not_supported(f"the lab does not change {', '.join(unknown)}")
+    if spec.version and spec.version != present.version:
+        raise invalid_argument("spec.version", "use UpgradeVM_Task")
+    config = copy.deepcopy(present)
+    told: dict[str, Any] = {}
+    change = Change(farm, mo, host, config, powered_on)
+    devices = [change.apply(i, d) for i, d in enumerate(spec.deviceChange or ())]
+    if any(devices):
+        told["devices"] = [d for d in devices if d]
+    _settings(config, spec, told, powered_on)
+    _extra_config(config, spec, told)
+    _memory(config, spec, told)
+    return config, told
+
+
+def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> None:
+    for name, target in HARDWARE_FIELDS.items():
+        value = getattr(spec, name)
+        if value is not None and value != getattr(config.hardware, target):
+            if value <= 0:
+                raise invalid_argument(f"spec.{name}", str(value))
+            _must_be_off(powered_on)
+            setattr(config.hardware, target, value)
+            told[name] = int(value)
+    for name in (*COLD_FIELDS, *HOT_FIELDS):
+        value = getattr(spec, name)
+        if value is None or fingerprint(value) == fingerprint(getattr(config, name)):
+            continue
+        if name in COLD_FIELDS:
+            _must_be_off(powered_on)
+        if name == "firmware" and value not in ("bios", "efi"):
+            raise invalid_argument("spec.firmware", value)
+        if name == "name" and not value:
+            raise vim.fault.InvalidName(name=value, msg="The name '' is not valid.")
+        setattr(config, name, value)
+        told[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
+
+
+def _extra_config(config: Any, spec: Any, told: dict[str, Any]) -> None:
+    present = {o.key: o.value for o in config.extraConfig or ()}
+    for option in spec.extraConfig or ():
+        if option.key.lower() in RESERVED_KEYS:
+            continue
+        value = "" if option.value is None else str(option.value)
+        if present.get(option.key, "") == value:
+            continue
+        told.setdefault("extraConfig", {})[option.key] = value
+        if value:
+            present[option.key] = value
+        else:
+            present.pop(option.key)  # an empty value removes the key
+    config.extraConfig = [vim.option.OptionValue(key=k, value=v) for k, v in present.items()]
+
+
+def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
+    for name in ALLOCATIONS:
+        wanted = getattr(spec, name)
+        if wanted is None:
+            continue
+        target = getattr(config, name)
+        for field in ("reservation", "limit", "shares"):
+            value = getattr(wanted, field)
+            if value is not None and fingerprint(value) != fingerprint(getattr(target, field)):
+                setattr(target, field, value)
+                told[f"{name}.{field}"] = int(value) if isinstance(value, int) else str(value.level)
+    allocation, size = config.memoryAllocation, config.hardware.memoryMB
+    if allocation.reservation < 0 or config.cpuAllocation.reservation < 0:
+        raise invalid_argument("spec.memoryAllocation.reservation", "negative")
+    if config.memoryReservationLockedToMax:
+        allocation.reservation = type(allocation.reservation)(size)  # locked: it follows the memory size
+    elif allocation.reservation > size:
+        raise invalid_argument("spec.memoryAllocation.reservation", "larger than the memory size")
+
+
+def _must_be_off(powered_on: bool) -> None:
+    if powered_on:
+        raise invalid_power_state("poweredOn", "poweredOff")

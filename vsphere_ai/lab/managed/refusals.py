@@ -1,0 +1,78 @@
+"""The faults the lab raises, with vCenter's texts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+
+def invalid_argument(name: str, why: str = "") -> Exception:
+    """A parameter vCenter does not accept."""
+    text = f"A specified parameter was not correct: {name}"
+    error: Exception = vmodl.fault.InvalidArgument(invalidProperty=name, msg=f"{text} ({why})" if why else text)
+    return error
+
+
+def invalid_state(why: str = "") -> Exception:
+    """The object is in a state that does not allow the call."""
+    text = "The operation is not allowed in the current state."
+    error: Exception = vim.fault.InvalidState(
+        msg=text, faultMessage=[_message("vsphere-ai.lab.state", why)] if why else []
+    )
+    return error
+
+
+def invalid_power_state(now: str, wanted: str) -> Exception:
+    """The VM is on or off and would have to be the other."""
+    shown = {"poweredOn": "Powered on", "poweredOff": "Powered off", "suspended": "Suspended"}[now]
+    error: Exception = vim.fault.InvalidPowerState(
+        requestedState=wanted,
+        existingState=now,
+        msg=f"The attempted operation cannot be performed in the current state ({shown}).",
+    )
+    return error
+
+
+def not_supported(why: str) -> Exception:
+    """The lab does not simulate this part of a call and says so."""
+    error: Exception = vmodl.fault.NotSupported(msg=f"The operation is not supported on the object. ({why})")
+    return error
+
+
+def power_on_failed(*reasons: str) -> Exception:
+    """The virtual machine monitor refused to power on; `reasons` go from the top to the root."""
+    module = "Module 'DevicePowerOn' power on failed."
+    messages = [_message("msg.moduletable.powerOnFailed", module), *(_message("msg.vmx.reason", r) for r in reasons)]
+    error: Exception = vim.fault.GenericVmConfigFault(reason=module, msg=module, faultMessage=messages)
+    return error
+
+
+def host_config_fault(why: str) -> Exception:
+    """The host refused a configuration."""
+    error: Exception = vim.fault.HostConfigFault(msg=why, faultMessage=[_message("vsphere-ai.lab.host", why)])
+    return error
+
+
+def not_found(what: str) -> Exception:
+    """A service, ruleset or the like that the host does not have."""
+    error: Exception = vim.fault.NotFound(msg=f"The object or item referred to could not be found. ({what})")
+    return error
+
+
+def host_not_connected() -> Exception:
+    """VCenter cannot reach the host just now."""
+    error: Exception = vmodl.fault.HostNotConnected(msg="Unable to communicate with the remote host, since it is disconnected.")
+    return error
+
+
+def no_permission(ref: Any, privilege: str) -> Exception:
+    """The user lacks a privilege."""
+    error: Exception = vim.fault.NoPermission(
+        object=ref, privilegeId=privilege, msg="Permission to perform this operation was denied."
+    )
+    return error
+
+
+def _message(key: str, text: str) -> Any:
+    return vmodl.LocalizableMessage(key=key, message=text)

@@ -1,0 +1,65 @@
+"""SearchIndex: finding an object by path, UUID, DNS name or IP address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.store import ManagedObject
+
+
+@handles(vim.SearchIndex, "FindByInventoryPath")
+def find_by_path(call: Call, inventoryPath: str) -> Any:
+    """Return the object at a path such as ``DC0/vm/ai/train-01``."""
+    at: ManagedObject | None = call.farm.named["rootFolder"]
+    for part in filter(None, inventoryPath.split("/")):
+        at = next((c for c in call.farm.store.children(at) if c["name"] == part), None) if at else None
+    return at.ref if at else None
+
+
+@handles(vim.SearchIndex, "FindChild")
+def find_child(call: Call, entity: Any, name: str) -> Any:
+    """Return the child of this name."""
+    children = call.farm.store.children(call.farm.store.get(entity))
+    return next((c.ref for c in children if c["name"] == name), None)
+
+
+@handles(vim.SearchIndex, "FindByUuid")
+def find_by_uuid(call: Call, uuid: str, vmSearch: bool, datacenter: Any = None, instanceUuid: bool = False) -> Any:
+    """Return the VM (by BIOS or instance UUID) or host with this UUID."""
+    return next(iter(find_all_by_uuid(call, uuid, vmSearch, datacenter, instanceUuid)), None)
+
+
+@handles(vim.SearchIndex, "FindAllByUuid")
+def find_all_by_uuid(
+    call: Call, uuid: str, vmSearch: bool, datacenter: Any = None, instanceUuid: bool = False
+) -> list[Any]:
+    """Return every VM or host with this UUID."""
+    wanted = uuid.lower()
+    if not vmSearch:
+        return [h.ref for h in _hosts(call) if h["summary"].hardware.uuid == wanted]
+    name = "instanceUuid" if instanceUuid else "uuid"
+    return [vm.ref for vm in call.farm.store.of(vim.VirtualMachine) if getattr(vm["config"], name) == wanted]
+
+
+@handles(vim.SearchIndex, "FindByDnsName")
+def find_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: Any = None) -> Any:
+    """Return the VM whose guest has this host name, or the host with this name."""
+    wanted = dnsName.lower()
+    if not vmSearch:
+        return next((h.ref for h in _hosts(call) if str(h["name"]).lower() == wanted), None)
+    vms = call.farm.store.of(vim.VirtualMachine)
+    return next((vm.ref for vm in vms if (vm["guest"].hostName or "").lower() == wanted), None)
+
+
+@handles(vim.SearchIndex, "FindByIp")
+def find_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) -> Any:
+    """Return the VM whose guest has this address."""
+    vms = call.farm.store.of(vim.VirtualMachine) if vmSearch else []
+    return next((vm.ref for vm in vms if vm["guest"].ipAddress == ip), None)
+
+
+def _hosts(call: Call) -> list[ManagedObject]:
+    return call.farm.store.of(vim.HostSystem)

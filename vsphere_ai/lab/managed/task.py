@@ -1,0 +1,21 @@
+"""Task: cancelling one."""
+
+from __future__ import annotations
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.refusals import invalid_state, not_supported
+
+
+@handles(vim.Task, "CancelTask")
+def cancel(call: Call) -> None:
+    """Ask a running, cancelable task to end with RequestCanceled."""
+    info = call.mo["info"]
+    task = call.farm.tasks.running.get(call.mo.moid)
+    if task is None:
+        raise invalid_state("the task has ended")
+    if not info.cancelable:
+        raise not_supported("the task cannot be cancelled")
+    task.cancelled = True
+    task.update(cancelled=True)

@@ -1,0 +1,273 @@
+"""VirtualMachine: making one from the scenario, its guest's state, its hardware upgrade."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from datetime import UTC, datetime
+from typing import Any
+
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.network import add_plain_network, new_port
+from vsphere_ai.lab.managed.placement import hardware_of, newest_hardware
+from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state
+from vsphere_ai.lab.scenario import Vm as VmSpec
+from vsphere_ai.lab.sessions import now
+from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.tasks import Task
+
+DEV = vim.vm.device
+GUESTS = {
+    "ubuntu64Guest": ("Ubuntu Linux (64-bit)", "linuxGuest"),
+    "ubuntuGuest": ("Ubuntu Linux (32-bit)", "linuxGuest"),
+    "rhel8_64Guest": ("Red Hat Enterprise Linux 8 (64-bit)", "linuxGuest"),
+    "windows9Server64Guest": ("Microsoft Windows Server 2016 (64-bit)", "windowsGuest"),
+}
+TOOLS_VERSION = 11333  # 11.2.5: major*1024 + minor*32 + patch
+_stamps = itertools.count(1)
+
+
+def stamp() -> str:
+    """Return a changeVersion nobody had before."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}.{next(_stamps)}"
+
+
+def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, spec: VmSpec) -> ManagedObject:
+    """Add a VM, powered off, to a folder and a host."""
+    store, datastore = farm.store, farm.named["datastore"]
+    parent = store.get(host["parent"])
+    pool = store.get(parent["resourcePool"])
+    mo = store.new(
+        vim.VirtualMachine,
+        prefix="vm",
+        name=name,
+        parent=folder.ref,
+        resourcePool=pool.ref,
+        datastore=[datastore.ref],
+        environmentBrowser=parent["environmentBrowser"],
+        overallStatus="green",
+        configStatus="green",
+        guestHeartbeatStatus="gray",
+        recentTask=[],
+    )
+    mo.extra.update(guest_stopped=lambda vm: guest_changed(farm, vm), tools=spec.tools)
+    runtime = vim.vm.RuntimeInfo(
+        host=host.ref,
+        connectionState="connected",
+        powerState="poweredOff",
+        faultToleranceState="notConfigured",
+        recordReplayState="inactive",
+        cleanPowerOff=True,
+    )
+    config = _config(farm, mo, host, spec)
+    summary = vim.vm.Summary(vm=mo.ref, runtime=runtime, overallStatus="green", quickStats=vim.vm.Summary.QuickStats())
+    store.set(mo, config=fill(config), runtime=fill(runtime), summary=fill(summary), capability=fill(vim.vm.Capability()))
+    guest_changed(farm, mo)
+    refresh(farm, mo)
+    for owner, prop in ((folder, "childEntity"), (host, "vm"), (pool, "vm")):
+        owner[prop].append(mo.ref)
+        store.touch(owner, prop)
+    return mo
+
+
+def _config(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -> Any:
+    name = str(mo["name"])
+    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{farm.scenario.name}/{mo.moid}/{name}")
+    reservation = spec.memory_gb * 1024 if spec.memory_reservation_locked else 0
+    return vim.vm.ConfigInfo(
+        changeVersion=stamp(),
+        modified=now(),
+        name=name,
+        guestId=spec.guest,
+        guestFullName=GUESTS.get(spec.guest, (spec.guest, ""))[0],
+        version=f"vmx-{spec.hardware}",
+        uuid=f"42{str(identity)[2:]}",
+        instanceUuid=f"50{str(identity)[2:]}",
+        template=spec.template,
+        annotation="",
+        firmware=spec.firmware,
+        files=vim.vm.FileInfo(vmPathName=f"[{farm.scenario.datastore}] {name}/{name}.vmx"),
+        tools=vim.vm.ToolsConfigInfo(toolsVersion=0 if spec.tools == "none" else TOOLS_VERSION, toolsInstallType=_install_type(spec.tools)),
+        flags=vim.vm.FlagInfo(),
+        defaultPowerOps=vim.vm.DefaultPowerOpInfo(),
+        hardware=vim.vm.VirtualHardware(
+            numCPU=spec.cpus, numCoresPerSocket=1, memoryMB=spec.memory_gb * 1024, device=_devices(farm, mo, host, spec)
+        ),
+        memoryReservationLockedToMax=spec.memory_reservation_locked,
+        memoryAllocation=_allocation(reservation, spec.memory_gb * 10240),
+        cpuAllocation=_allocation(0, spec.cpus * 1000),
+        cpuHotAddEnabled=False,
+        cpuHotRemoveEnabled=False,
+        memoryHotAddEnabled=False,
+        latencySensitivity=vim.LatencySensitivity(level="normal"),
+        extraConfig=[vim.option.OptionValue(key=k, value=v) for k, v in spec.extra_config.items()],
+    )
+
+
+def _allocation(reservation: int, shares: int) -> Any:
+    return vim.ResourceAllocationInfo(
+        reservation=reservation, expandableReservation=False, limit=-1, shares=vim.SharesInfo(shares=shares, level="normal")
+    )
+
+
+def _install_type(tools: str) -> str:
+    return {"none": "guestToolsTypeUnknown", "unmanaged": "guestToolsTypeOpenVMTools"}.get(tools, "guestToolsTypeMSI")
+
+
+def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -> list[Any]:
+    disk = DEV.VirtualDisk.FlatVer2BackingInfo(
+        fileName=f"[{farm.scenario.datastore}] {mo['name']}/{mo['name']}.vmdk",
+        datastore=farm.named["datastore"].ref,
+        diskMode="persistent",
+        thinProvisioned=True,
+    )
+    devices = [
+        _device(DEV.VirtualIDEController, 200, "IDE 0", busNumber=0),
+        _device(DEV.VirtualPCIController, 100, "PCI controller 0", busNumber=0),
+        _device(DEV.VirtualKeyboard, 600, "Keyboard", controllerKey=300, unitNumber=0),
+        _device(DEV.VirtualVideoCard, 500, "Video card ", controllerKey=100, unitNumber=0, videoRamSizeInKB=8192),
+        _device(DEV.VirtualVMCIDevice, 12000, "VMCI device", controllerKey=100, unitNumber=17),
+        _device(
+            DEV.ParaVirtualSCSIController, 1000, "SCSI controller 0", busNumber=0, controllerKey=100, unitNumber=3, sharedBus="noSharing"
+        ),
+        _device(
+            DEV.VirtualDisk, 2000, "Hard disk 1", controllerKey=1000, unitNumber=0, capacityInKB=spec.disk_gb << 20, backing=disk
+        ),
+        _nic(farm, mo, spec.network, 0, DEV.VirtualVmxnet3),
+    ]
+    devices += [_nic(farm, mo, group, 1 + n, DEV.VirtualVmxnet3Vrdma) for n, group in enumerate(spec.pvrdma)]
+    for n, profile in enumerate(spec.vgpu):
+        backing = DEV.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
+        made = _device(DEV.VirtualPCIPassthrough, 13000 + n, f"PCI device {n}", controllerKey=100, unitNumber=18 + n, backing=backing)
+        made.deviceInfo.summary = f"NVIDIA GRID vGPU {profile}"
+        devices.append(made)
+    return devices
+
+
+def _device(typ: Any, key: int, label: str, **fields: Any) -> Any:
+    return typ(key=key, deviceInfo=vim.Description(label=label, summary=label), **fields)
+
+
+def _nic(farm: Farm, mo: ManagedObject, network: str, index: int, typ: Any) -> Any:
+    group = farm.named.get(f"portgroup:{network}")
+    if group is not None:
+        dvs = group.extra["dvs"]
+        port = vim.dvs.PortConnection(
+            switchUuid=dvs["uuid"], portgroupKey=group.moid, portKey=new_port(dvs), connectionCookie=1
+        )
+        backing: Any = DEV.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port)
+        summary = f"DVSwitch: {dvs['uuid']}"
+    else:
+        plain = add_plain_network(farm, farm.named["networkFolder"], network)
+        backing = DEV.VirtualEthernetCard.NetworkBackingInfo(deviceName=network, network=plain.ref)
+        summary = network
+    nic = _device(typ, 4000 + index, f"Network adapter {index + 1}", controllerKey=100, unitNumber=7 + index, backing=backing)
+    nic.deviceInfo.summary = summary
+    nic.addressType, nic.macAddress, nic.wakeOnLanEnabled = "assigned", mac_address(mo, index), True
+    nic.connectable = DEV.VirtualDevice.ConnectInfo(startConnected=True, allowGuestControl=True, connected=False, status="untried")
+    return nic
+
+
+def mac_address(mo: ManagedObject, index: int) -> str:
+    """Return an address from vCenter's own range (00:50:56:80 to bf) for the adapter with this index."""
+    number = int(mo.moid.rpartition("-")[2])
+    return f"00:50:56:{0x80 + index % 0x40:02x}:{number >> 8 & 0xFF:02x}:{number & 0xFF:02x}"
+
+
+def refresh(farm: Farm, mo: ManagedObject) -> None:
+    """Bring what follows from a VM's configuration up to date: name, summary, networks."""
+    config, devices = mo["config"], mo["config"].hardware.device
+    nics = [d for d in devices if isinstance(d, DEV.VirtualEthernetCard)]
+    keys = {d.backing.port.portgroupKey for d in nics if getattr(d.backing, "port", None)}
+    plain = {d.backing.network._moId for d in nics if getattr(d.backing, "network", None)}
+    before = list(mo["network"] or ())
+    networks = [n.ref for n in farm.store.of(vim.Network) if n.moid in keys | plain]
+    for ref in {*before, *networks}:
+        network = farm.store.get(ref)
+        users = [r for r in network["vm"] if r != mo.ref]
+        farm.store.set(network, vm=[*users, mo.ref] if ref in networks else users)
+    mo["summary"].config = vim.vm.Summary.ConfigSummary(
+        name=config.name,
+        template=config.template,
+        vmPathName=config.files.vmPathName,
+        memorySizeMB=config.hardware.memoryMB,
+        cpuReservation=config.cpuAllocation.reservation,
+        memoryReservation=config.memoryAllocation.reservation,
+        numCpu=config.hardware.numCPU,
+        numEthernetCards=len(nics),
+        numVirtualDisks=sum(isinstance(d, DEV.VirtualDisk) for d in devices),
+        uuid=config.uuid,
+        instanceUuid=config.instanceUuid,
+        guestId=config.guestId,
+        guestFullName=config.guestFullName,
+        annotation=config.annotation,
+        hwVersion=config.version,
+    )
+    farm.store.set(mo, name=config.name, network=networks, config=config)
+    farm.store.touch(mo, "summary")
+
+
+def guest_changed(farm: Farm, mo: ManagedObject) -> None:
+    """Show the guest as its power state and Tools make it; a VM that is off tells little."""
+    config, tools = mo["config"], mo.extra["tools"]
+    running = mo["runtime"].powerState == "poweredOn"
+    status = {"none": "guestToolsNotInstalled", "unmanaged": "guestToolsUnmanaged"}.get(tools, "guestToolsCurrent")
+    guest = vim.vm.GuestInfo(
+        toolsStatus="toolsNotInstalled" if tools == "none" else "toolsOk" if running else "toolsNotRunning",
+        toolsVersionStatus=status,
+        toolsVersionStatus2=status,
+        toolsRunningStatus="guestToolsRunning" if running and tools != "none" else "guestToolsNotRunning",
+        toolsVersion=str(config.tools.toolsVersion),
+        guestState="running" if running else "notRunning",
+        guestOperationsReady=running and tools != "none",
+    )
+    if running and tools != "none":
+        number = int(mo.moid.rpartition("-")[2])
+        guest.hostName, guest.ipAddress = config.name, f"10.20.{number >> 8 & 0xFF}.{number & 0xFF}"
+        guest.guestId, guest.guestFullName = config.guestId, config.guestFullName
+        guest.guestFamily = GUESTS.get(config.guestId, ("", "otherGuestFamily"))[1]
+    mo["summary"].guest = vim.vm.Summary.GuestSummary(
+        toolsStatus=guest.toolsStatus,
+        toolsVersionStatus2=status,
+        toolsRunningStatus=guest.toolsRunningStatus,
+        hostName=guest.hostName,
+        ipAddress=guest.ipAddress,
+        guestId=guest.guestId,
+    )
+    for device in config.hardware.device:
+        if device.connectable is not None:
+            device.connectable.connected = running and device.connectable.startConnected
+            device.connectable.status = "ok" if running else "untried"
+    farm.store.set(mo, guest=fill(guest), guestHeartbeatStatus="green" if guest.hostName else "gray")
+    farm.store.touch(mo, "config", "summary")
+
+
+@handles(vim.VirtualMachine, "UpgradeVM_Task")
+def upgrade(call: Call, version: str | None = None) -> Any:
+    """Raise the hardware version of a powered-off VM, by default to the newest its host runs."""
+    demand(call, "VirtualMachine.Config.UpgradeVirtualHardware")
+    farm, mo = call.farm, call.mo
+    newest = newest_hardware(farm.host(farm.host_of(mo)).version)
+    if version is not None and not (version.startswith("vmx-") and version[4:].isdigit()):
+        raise invalid_argument("version", version)
+
+    def work(_task: Task) -> None:
+        if not farm.host(farm.host_of(mo)).up:
+            raise host_not_connected()
+        if mo["runtime"].powerState != "poweredOff":
+            raise invalid_power_state(mo["runtime"].powerState, "poweredOff")
+        wanted = int(version[4:]) if version else newest
+        if wanted <= hardware_of(mo):
+            raise vim.fault.AlreadyUpgraded(msg="The virtual hardware of the virtual machine is already up-to-date.")
+        if wanted > newest:
+            raise invalid_argument("version", f"the host supports up to vmx-{newest}")
+        config = mo["config"]
+        config.version, config.changeVersion, config.modified = f"vmx-{wanted}", stamp(), now()
+        refresh(farm, mo)
+        farm.record(mo, "UpgradeVM_Task", version=f"vmx-{wanted}")
+
+    return farm.tasks.start(mo, "upgradeVirtualHardware", work)

@@ -1,0 +1,169 @@
+"""Starting, finding and stopping the lab's process from another process."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.errors import InputError, UsageError, VsphereAiError
+
+FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem")
+
+
+class LabFailed(VsphereAiError):
+    """The lab's process could not be started or does not answer."""
+
+    title = "lab failed"
+
+
+@dataclass(frozen=True)
+class Running:
+    """A lab that runs: its process, its address, and the token of its control endpoint."""
+
+    directory: Path
+    pid: int
+    port: int
+    token: str
+    scenario: str
+    scenario_digest: str
+
+    def get(self, path: str) -> Any:
+        """Return what ``GET /lab/...`` answers."""
+        return self._request("GET", path)
+
+    def post(self, path: str) -> Any:
+        """Return what ``POST /lab/...`` answers."""
+        return self._request("POST", path)
+
+    def _request(self, method: str, path: str) -> Any:
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
+        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        try:
+            connection.request(method, path, headers={"X-Lab-Token": self.token, "Content-Length": "0"})
+            reply = connection.getresponse()
+            body = reply.read()
+        finally:
+            connection.close()
+        if reply.status != 200:
+            raise LabFailed(f"the lab answered {reply.status} to {method} {path}: {body.decode(errors='replace')}")
+        return json.loads(body)
+
+
+def find(directory: Path) -> Running | None:
+    """Return the lab that runs in a directory; None, and nothing left behind, when there is none."""
+    try:
+        raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
+        lab = Running(directory, raw["pid"], raw["port"], raw["token"], raw["scenario"], raw["scenario_digest"])
+        # the process number may belong to somebody else by now; only the token proves that it is ours
+        if lab.get("/lab/info").get("pid") == lab.pid:
+            return lab
+    except (OSError, ValueError, KeyError, LabFailed, http.client.HTTPException):
+        pass
+    _sweep(directory)
+    return None
+
+
+def start(directory: Path, scenario: Path | None = None, port: int = 0, *, timeout: float = 30.0) -> Running:
+    """Start a lab as a detached process and return when it serves; raise InputError for a bad scenario."""
+    from filelock import FileLock, Timeout
+
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(0o700)
+    lock = FileLock(directory / "lab.lock")
+    try:
+        lock.acquire(timeout=timeout)
+    except Timeout as error:
+        raise LabFailed(f"another command is starting a lab in {directory}") from error
+    with lock:
+        if find(directory) is not None:
+            raise UsageError(f"a lab is already running in {directory}", "stop it with: vsphere-ai lab down")
+        return _spawn(directory, scenario, port, time.monotonic() + timeout)
+
+
+def _spawn(directory: Path, scenario: Path | None, port: int, end: float) -> Running:
+    argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
+    if scenario is not None:
+        argv += ["--scenario", str(scenario.resolve())]
+    log = directory / "lab.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
+            argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
+        )
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise LabFailed(f"the lab did not start:\n{_tail(log)}", f"its log is {log}")
+        if (directory / "lab.json").exists():
+            found = find(directory)
+            if found is not None:
+                return found
+        time.sleep(0.02)
+    process.kill()
+    raise LabFailed("the lab did not start in time", f"its log is {log}")
+
+
+def stop(directory: Path, *, timeout: float = 10.0) -> bool:
+    """Stop the lab of a directory and remove its files; return whether one was running."""
+    lab = find(directory)
+    if lab is None:
+        return False
+    end = time.monotonic() + timeout
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(lab.pid, signal.SIGTERM)
+        while time.monotonic() < end and _alive(lab.pid):
+            time.sleep(0.02)
+        if _alive(lab.pid):
+            os.kill(lab.pid, signal.SIGKILL)
+    _sweep(directory)
+    return True
+
+
+def check_scenario(path: Path | None) -> str:
+    """Read a scenario file and return its digest, so that a bad one is refused before anything starts."""
+    from vsphere_ai.lab.scenario_file import load
+
+    load(path)
+    if path is None:
+        return ""
+    import hashlib
+
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError, OSError):
+        os.waitpid(pid, os.WNOHANG)  # when it is a child of this very process, collect it
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _tail(log: Path) -> str:
+    try:
+        return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
+    except OSError:
+        return ""
+
+
+def _sweep(directory: Path) -> None:
+    for name in FILES:
+        (directory / name).unlink(missing_ok=True)
+    keys = directory / "host_keys"
+    if keys.is_dir():
+        for key in keys.iterdir():
+            key.unlink(missing_ok=True)
+        keys.rmdir()
+
+
+__all__ = ["InputError", "LabFailed", "Running", "check_scenario", "find", "start", "stop"]

@@ -1,0 +1,198 @@
+"""What a scenario file says about a farm: the documented format, every field with its default.
+
+A scenario is YAML. Names of hosts and VMs may hold one range such as ``[01:16]`` (``train-[001:900]``); the entry then
+stands for all of them. A VM's `host` may be a range too: its VMs are spread over those hosts in turn.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+RANGE = re.compile(r"\[(\d+):(\d+)\]")
+
+
+@dataclass(frozen=True)
+class VCenter:
+    """The vCenter server: product version and build as `about` shows them; `api` is the newest API it serves."""
+
+    version: str = "7.0.2"
+    build: str = "17958471"
+    api: str = "7.0.2.0"
+    username: str = "administrator@vsphere.local"
+
+    @property
+    def api_version(self) -> str:
+        """The API version as pyVmomi names it, e.g. ``vim.version.v7_0_2_0``."""
+        return "vim.version.v" + self.api.replace(".", "_")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long things take, in seconds (`session_minutes`: a login left idle that long is gone)."""
+
+    boot_seconds: float = 2.0
+    task_seconds: float = 0.02
+    shutdown_seconds: float = 0.3
+    vmotion_seconds: float = 0.1
+    session_minutes: float = 30.0
+
+
+@dataclass(frozen=True)
+class PortGroup:
+    """A distributed port group. `vlan` 0 means untagged."""
+
+    name: str
+    vlan: int = 0
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A distributed switch; its uplink port group (``NAME-DVUplinks``) comes by itself."""
+
+    name: str
+    port_groups: tuple[PortGroup, ...]
+    mtu: int = 1500
+    uplinks: int = 2
+    version: str = "7.0.2"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster. `drs` is ``off``, ``manual``, ``partiallyAutomated`` or ``fullyAutomated``."""
+
+    name: str
+    drs: str = "fullyAutomated"
+    ha: bool = False
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU in a slot: its PCI address and the key of its board in the board table, e.g. ``a100-40gb``.
+
+    `device_id` picks one PCI device of the board (hexadecimal); `graphics_type` and `mig` are the state at the start.
+    """
+
+    pci: str
+    board: str
+    device_id: str = ""
+    graphics_type: str = "shared"
+    mig: bool = False
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A physical NIC. `switch` names the distributed switch it is an uplink of; `rdma` its RDMA device, if any."""
+
+    name: str
+    pci: str
+    model: str = "X710"
+    switch: str = ""
+    rdma: str = ""
+    rdma_state: str = "Active"
+    link_up: bool = True
+
+
+@dataclass(frozen=True)
+class Vmkernel:
+    """A VMkernel adapter on a port group."""
+
+    name: str
+    port_group: str
+    ip: str = ""
+
+
+@dataclass(frozen=True)
+class Ssh:
+    """The SSH service (TSM-SSH) of a host at the start. A service that runs with policy off is gone after a boot."""
+
+    running: bool = False
+    policy: str = "off"
+
+
+@dataclass(frozen=True)
+class Host:
+    """One ESXi host, or with a range in its name several alike.
+
+    `cluster` empty means a standalone host. `nvidia_driver` is the version of NVIDIA's host driver VIB, empty for
+    none; `driver_line` is ``AIE`` or ``VMware``. `iommu` false hides passthrough, as with VT-d off in the BIOS.
+    """
+
+    name: str
+    cluster: str = ""
+    version: str = "7.0.2"
+    build: str = "17867351"
+    vendor: str = "Supermicro"
+    model: str = "SYS-420GP-TNR"
+    cpu_cores: int = 64
+    memory_gb: int = 1024
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    vmkernel: tuple[Vmkernel, ...] = ()
+    ssh: Ssh = field(default_factory=Ssh)
+    lockdown: str = "disabled"
+    nvidia_driver: str = ""
+    driver_line: str = "AIE"
+    pvrdma_vmknic: str = ""
+    pvrdma_firewall: bool = False
+    graphics_default: str = "shared"
+    assignment_policy: str = "performance"
+    iommu: bool = True
+    boot_seconds: float = -1.0
+    never_returns: bool = False
+
+
+@dataclass(frozen=True)
+class Vm:
+    """One virtual machine, or with a range in its name several alike.
+
+    `folder` is the path below the datacenter's VM folder; `network` a port group; `tools` is ``running``,
+    ``unmanaged`` (open-vm-tools) or ``none``. `vgpu` and `pvrdma` (port groups) are devices it has from the start.
+    """
+
+    name: str
+    host: str
+    folder: str = ""
+    power: str = "off"
+    guest: str = "ubuntu64Guest"
+    hardware: int = 17
+    firmware: str = "efi"
+    cpus: int = 16
+    memory_gb: int = 64
+    disk_gb: int = 200
+    network: str = "VM Network"
+    tools: str = "unmanaged"
+    memory_reservation_locked: bool = False
+    vgpu: tuple[str, ...] = ()
+    pvrdma: tuple[str, ...] = ()
+    template: bool = False
+    extra_config: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A whole farm."""
+
+    name: str
+    hosts: tuple[Host, ...]
+    vms: tuple[Vm, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    switches: tuple[Switch, ...] = ()
+    vcenter: VCenter = field(default_factory=VCenter)
+    timing: Timing = field(default_factory=Timing)
+    datacenter: str = "DC0"
+    datastore: str = "vsan-gpu"
+    privileges_denied: tuple[str, ...] = ()
+    """Privileges the lab's user does not have, e.g. ``Host.Config.Image``."""
+
+
+def expand(name: str) -> Iterator[str]:
+    """Yield the names a name with a ``[01:16]`` range stands for; leading zeros set the width."""
+    found = RANGE.search(name)
+    if found is None:
+        yield name
+        return
+    first, last = found.groups()
+    for number in range(int(first), int(last) + 1):
+        yield f"{name[: found.start()]}{number:0{len(first)}d}{name[found.end() :]}"

@@ -1,0 +1,183 @@
+"""Reads a scenario file: YAML without implicit types, every fault with its place, all faults in one run."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import typing
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.lab.hardware.boards import board_keys
+from vsphere_ai.lab.scenario import RANGE, Scenario, expand
+
+DEFAULT = "default.yml"
+
+CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
+    ("Gpu", "graphics_type"): ("shared", "sharedDirect"),
+    ("Host", "graphics_default"): ("shared", "sharedDirect"),
+    ("Host", "assignment_policy"): ("performance", "consolidation"),
+    ("Host", "lockdown"): ("disabled", "normal", "strict"),
+    ("Host", "driver_line"): ("AIE", "VMware"),
+    ("Nic", "rdma_state"): ("Active", "Down"),
+    ("Ssh", "policy"): ("on", "off", "automatic"),
+    ("Vm", "power"): ("on", "off"),
+    ("Vm", "firmware"): ("efi", "bios"),
+    ("Vm", "tools"): ("running", "unmanaged", "none"),
+}
+TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
+
+
+def load(path: Path | None = None) -> Scenario:
+    """Return the scenario of a file, the default one without a file; raise InputError naming every fault."""
+    if path is None:
+        text = resources.files("vsphere_ai.lab").joinpath("scenarios", DEFAULT).read_text(encoding="utf-8")
+        return parse(text, DEFAULT)
+    try:
+        return parse(path.read_text(encoding="utf-8"), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError([Diagnostic(Mark(str(path)), f"cannot read the scenario: {error}")]) from error
+
+
+def parse(text: str, file: str) -> Scenario:
+    """Return the scenario in `text`; `file` is the name shown in faults."""
+    try:
+        node = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    except yaml.YAMLError as error:
+        at = getattr(error, "problem_mark", None)
+        mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file)
+        raise InputError([Diagnostic(mark, f"not YAML: {getattr(error, 'problem', None) or error}")]) from error
+    reader = _Reader(file)
+    if node is None:
+        raise InputError([Diagnostic(Mark(file), "the scenario is empty")])
+    scenario = reader.record(node, Scenario)
+    if reader.faults:
+        raise InputError(reader.faults)
+    assert isinstance(scenario, Scenario)  # noqa: S101 - no fault means it was built
+    faults = list(_relations(scenario, file))
+    if faults:
+        raise InputError(faults)
+    return scenario
+
+
+class _Reader:
+    """Turns YAML nodes into the dataclasses of the format by their annotations; collects faults."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.faults: list[Diagnostic] = []
+
+    def fault(self, node: Any, message: str, help_: str = "") -> None:
+        self.faults.append(Diagnostic(self.mark(node), message, help_))
+
+    def mark(self, node: Any) -> Mark:
+        return Mark(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def record(self, node: Any, cls: Any) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            self.fault(node, f"expected a mapping with the fields of a {cls.__name__}")
+            return None
+        hints = typing.get_type_hints(cls)
+        fields = {f.name: f for f in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        for key, value in node.value:
+            if key.value not in fields:
+                near = difflib.get_close_matches(key.value, fields, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+                self.fault(key, f"unknown field {key.value!r} of a {cls.__name__}", hint)
+            elif key.value in values:
+                self.fault(key, f"field {key.value!r} is given twice")
+            else:
+                values[key.value] = self.value(value, hints[key.value], (cls.__name__, key.value))
+        missing = [n for n, f in fields.items() if n not in values and _required(f)]
+        if missing:
+            self.fault(node, f"a {cls.__name__} needs {', '.join(missing)}")
+            return None
+        return cls(**values)
+
+    def value(self, node: Any, hint: Any, where: tuple[str, str]) -> Any:
+        origin = typing.get_origin(hint)
+        if origin is tuple:
+            if not isinstance(node, yaml.SequenceNode):
+                self.fault(node, f"{where[1]} must be a list")
+                return ()
+            return tuple(self.value(item, typing.get_args(hint)[0], where) for item in node.value)
+        if origin is dict:
+            if not isinstance(node, yaml.MappingNode):
+                self.fault(node, f"{where[1]} must be a mapping")
+                return {}
+            return {k.value: self.value(v, str, where) for k, v in node.value}
+        if dataclasses.is_dataclass(hint):
+            return self.record(node, hint)
+        if not isinstance(node, yaml.ScalarNode):
+            self.fault(node, f"{where[1]} must be a single value")
+            return None
+        return self.scalar(node, hint, where)
+
+    def scalar(self, node: Any, hint: Any, where: tuple[str, str]) -> Any:
+        text = node.value
+        if hint is bool:
+            if text.lower() not in TRUE + FALSE:
+                self.fault(node, f"{where[1]} must be true or false, not {text!r}")
+            return text.lower() in TRUE
+        if hint in (int, float):
+            try:
+                return hint(text)
+            except ValueError:
+                self.fault(node, f"{where[1]} must be a number, not {text!r}")
+                return hint(0)
+        choices = board_keys() if where == ("Gpu", "board") else CHOICES.get(where)
+        if choices and text not in choices:
+            self.fault(node, f"{where[1]} cannot be {text!r}", f"one of: {', '.join(choices)}")
+        if hint is str and len(RANGE.findall(text)) > 1:
+            self.fault(node, f"{text!r} has more than one range")
+        return text
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _relations(scenario: Scenario, file: str) -> Iterator[Diagnostic]:
+    """Yield what is wrong between the parts: a name that nothing has, a name that two have."""
+    mark = Mark(file)
+    clusters = {c.name for c in scenario.clusters}
+    switches = {s.name for s in scenario.switches}
+    groups = {g.name for s in scenario.switches for g in s.port_groups}
+    hosts: set[str] = set()
+    for host in scenario.hosts:
+        for name in expand(host.name):
+            if name in hosts:
+                yield Diagnostic(mark, f"host {name!r} is described twice")
+            hosts.add(name)
+        if host.cluster and host.cluster not in clusters:
+            yield Diagnostic(mark, f"host {host.name!r} is in cluster {host.cluster!r}, which is not described")
+        for nic in host.nics:
+            if nic.switch and nic.switch not in switches:
+                yield Diagnostic(mark, f"{nic.name} of {host.name!r} names the unknown switch {nic.switch!r}")
+        for adapter in host.vmkernel:
+            if adapter.port_group not in groups | {"VM Network", "Management Network"}:
+                yield Diagnostic(mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}")
+    yield from _vm_relations(scenario, mark, hosts, groups)
+
+
+def _vm_relations(scenario: Scenario, mark: Mark, hosts: set[str], groups: set[str]) -> Iterator[Diagnostic]:
+    seen: set[tuple[str, str]] = set()
+    for vm in scenario.vms:
+        for name in expand(vm.name):
+            if (vm.folder, name) in seen:
+                yield Diagnostic(mark, f"VM {name!r} is described twice in folder {vm.folder!r}")
+            seen.add((vm.folder, name))
+        for name in expand(vm.host):
+            if name not in hosts:
+                yield Diagnostic(mark, f"VM {vm.name!r} runs on host {name!r}, which is not described")
+        for group in (*vm.pvrdma, *([vm.network] if vm.network != "VM Network" else [])):
+            if group not in groups:
+                yield Diagnostic(mark, f"VM {vm.name!r} names the unknown port group {group!r}")

@@ -1,0 +1,88 @@
+"""Small commands of the ESXi Shell: vmware, uname, hostname, vmkload_mod, esxcfg-info, reboot, echo, true, false."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.shell.result import Command, Result
+
+
+def release_name(host: Host) -> str:
+    """Return the release as `vmware -l` prints it, e.g. ``VMware ESXi 7.0 Update 2``."""
+    major, minor, update = [*host.version.split("."), "0"][:3]
+    if int(major) < 7:
+        return f"VMware ESXi {host.version} GA"
+    return f"VMware ESXi {major}.{minor} " + (f"Update {update}" if int(update) else "GA")
+
+
+def _vmware(host: Host, argv: Sequence[str]) -> Result:
+    flags = "".join(argv).replace("-", "")
+    lines = []
+    if "v" in flags:
+        lines.append(f"VMware ESXi {host.version} build-{host.build}")
+    if "l" in flags:
+        lines.append(release_name(host))
+    return Result(0, "".join(f"{line}\n" for line in lines)) if lines else Result(1, "", "Usage: vmware [-v] [-l]\n")
+
+
+def _uname(host: Host, argv: Sequence[str]) -> Result:
+    short = host.name.partition(".")[0]
+    parts = {
+        "s": "VMkernel",
+        "n": short,
+        "r": host.version,
+        "v": f"#1 SMP Release build-{host.build}",
+        "m": "x86_64",
+    }
+    flags = "".join(argv).replace("-", "") or "s"
+    if flags == "a":
+        return Result(0, f"{' '.join(parts.values())} x86_64 x86_64 ESXi\n")
+    if set(flags) - set(parts):
+        return Result(1, "", f"uname: invalid option -- '{flags[0]}'\n")
+    return Result(0, " ".join(text for flag, text in parts.items() if flag in flags) + "\n")
+
+
+def _hostname(host: Host, argv: Sequence[str]) -> Result:
+    return Result(0, (host.name.partition(".")[0] if "-s" in argv else host.name) + "\n")
+
+
+def _vmkload_mod(host: Host, argv: Sequence[str]) -> Result:
+    if list(argv) not in (["-l"], ["--list"]):
+        return Result(1, "", "Usage: vmkload_mod -l\n")
+    head = f"{'Name':<25}{'Used':<6}Size (kb)\n"
+    with host.lock:
+        loaded = sorted(host.kernel_modules.values(), key=lambda m: m.name)
+        return Result(0, head + "".join(f"{m.name:<25}{m.used_by:<6}{m.size_kb}\n" for m in loaded))
+
+
+def _esxcfg_info(host: Host, argv: Sequence[str]) -> Result:
+    """Print the part of `esxcfg-info` that tells whether virtualisation is enabled in the BIOS (3 is yes)."""
+    dots = "." * 60
+    text = f"   |----HV Support{dots}{host.hv_support}\n   |----HV Replay Capable{dots[:53]}true\n"
+    return Result(0, "+CPU Info : \n" + text if set(argv) <= {"-w", "-a"} else "")
+
+
+def _reboot(host: Host, argv: Sequence[str]) -> Result:
+    """Reboot at once, whatever runs: the shell command asks nothing, unlike `esxcli system shutdown reboot`."""
+    if host.reboot():
+        host.ledger.record(host.name, "reboot", channel="ssh")
+    return Result()
+
+
+def _echo(host: Host, argv: Sequence[str]) -> Result:
+    return Result(0, " ".join(argv) + "\n")
+
+
+COMMANDS: Mapping[str, Command] = {
+    "echo": _echo,
+    "esxcfg-info": _esxcfg_info,
+    "false": lambda host, argv: Result(1),
+    "hostname": _hostname,
+    "reboot": _reboot,
+    "true": lambda host, argv: Result(),
+    "uname": _uname,
+    "vmkload_mod": _vmkload_mod,
+    "vmware": _vmware,
+}
+"""The commands by name."""

@@ -1,0 +1,21 @@
+"""What a shell command answers, and the table in which commands are found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.lab.hardware.host import Host
+
+
+@dataclass(frozen=True)
+class Result:
+    """Exit status and what was written to standard output and standard error."""
+
+    status: int = 0
+    stdout: str = ""
+    stderr: str = ""
+
+
+Command = Callable[[Host, Sequence[str]], Result]
+"""A command takes the host and its arguments without its own name. It locks the host itself."""

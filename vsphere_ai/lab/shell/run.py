@@ -1,0 +1,87 @@
+"""Runs one line of the ESXi Shell: words, `;`, `&&`, `||` and a pipe into `grep`, found and not found commands."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.shell import basics, esxcli, nv_hostengine, nvidia_smi, vim_cmd
+from vsphere_ai.lab.shell.result import Command, Result
+
+COMMANDS: Mapping[str, Command] = {
+    **basics.COMMANDS,
+    "esxcli": esxcli.main,
+    "nvidia-smi": nvidia_smi.main,
+    "nv-hostengine": nv_hostengine.main,
+    "vim-cmd": vim_cmd.main,
+}
+"""Every command of the lab's shell; real ESXi has more."""
+
+_NEED_DRIVER = ("nvidia-smi", "nv-hostengine")
+_CONNECTORS = (";", "&&", "||")
+
+
+def run_line(host: Host, line: str) -> Result:
+    """Run a command line on a host and return its result; a line the shell cannot read gives status 2."""
+    try:
+        words = _words(line)
+    except ValueError as error:
+        return Result(2, "", f"sh: syntax error: {error}\n")
+    status, out, err = 0, "", ""
+    for connector, pipeline in _pipelines(words):
+        if (connector == "&&" and status) or (connector == "||" and not status):
+            continue
+        result = _pipe(host, pipeline)
+        status, out, err = result.status, out + result.stdout, err + result.stderr
+    return Result(status, out, err)
+
+
+def _words(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    return list(lexer)
+
+
+def _pipelines(words: list[str]) -> list[tuple[str, list[list[str]]]]:
+    found: list[tuple[str, list[list[str]]]] = [(";", [[]])]
+    for word in words:
+        if word in _CONNECTORS:
+            found.append((word, [[]]))
+        elif word == "|":
+            found[-1][1].append([])
+        else:
+            found[-1][1][-1].append(word)
+    return [(connector, parts) for connector, parts in found if parts != [[]]]
+
+
+def _pipe(host: Host, commands: list[list[str]]) -> Result:
+    result = _command(host, commands[0])
+    for argv in commands[1:]:
+        if argv[:1] != ["grep"]:
+            return Result(127, "", f"sh: {argv[0] if argv else ''}: not found\n")
+        result = _grep(argv[1:], result)
+    return result
+
+
+def _command(host: Host, argv: list[str]) -> Result:
+    if not argv:
+        return Result()
+    name = argv[0].rsplit("/", 1)[-1]
+    command = COMMANDS.get(name)
+    if command is None or (name in _NEED_DRIVER and host.driver_vib is None):
+        return Result(127, "", f"sh: {argv[0]}: not found\n")
+    return command(host, argv[1:])
+
+
+def _grep(argv: list[str], given: Result) -> Result:
+    flags = "".join(a[1:] for a in argv if a.startswith("-"))
+    patterns = [a for a in argv if not a.startswith("-")]
+    if not patterns:
+        return Result(2, "", "BusyBox v1.29.3 () multi-call binary.\n")
+    pattern = re.compile(patterns[0], re.IGNORECASE if "i" in flags else 0)
+    kept = [line for line in given.stdout.splitlines() if bool(pattern.search(line)) != ("v" in flags)]
+    text = f"{len(kept)}\n" if "c" in flags else "".join(f"{line}\n" for line in kept)
+    return Result(0 if kept else 1, text, given.stderr)

@@ -1,0 +1,215 @@
+"""The store of managed objects: typed property bags with revisions, and one condition for those who wait."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.wire import typed
+
+LATEST = Vmomi.GetServiceVersions("vim25")[0]
+
+
+class ManagedObject:
+    """One managed object: its reference, top-level properties and the revision each was last changed in.
+
+    A property may be a function of the reader's session (``currentSession``). `extra` is the lab's own, never served.
+    """
+
+    __slots__ = ("extra", "props", "ref", "revisions")
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+        self.props: dict[str, Any] = {}
+        self.revisions: dict[str, int] = {}
+        self.extra: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        return self.value(name, None)
+
+    @property
+    def moid(self) -> str:
+        """The value of the managed object reference, e.g. ``host-12``."""
+        return str(self.ref._moId)
+
+    @property
+    def type_name(self) -> str:
+        """The WSDL name of the managed type, e.g. ``HostSystem``."""
+        return str(type(self.ref)._wsdlName)
+
+    def value(self, name: str, session: Any) -> Any:
+        """Return a top-level property as `session` sees it."""
+        value = self.props.get(name)
+        return value(session) if callable(value) else value
+
+
+class Store:
+    """Every managed object by moid. All reading and writing happens under `lock`."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, ManagedObject] = {}
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
+        self.revision = 0
+        self._ids = itertools.count(1)
+
+    def next_id(self) -> int:
+        """Return a number no other object of this store has."""
+        return next(self._ids)
+
+    def new(self, typ: Any, moid: str = "", *, prefix: str = "", **props: Any) -> ManagedObject:
+        """Add an object; properties are checked against the type, their required fields filled in."""
+        moid = moid or f"{prefix or typ._wsdlName.lower()}-{self.next_id()}"
+        mo = ManagedObject(typ(moid))
+        for name, value in props.items():
+            info = mo.ref._GetPropertyInfo(name)  # AttributeError: not a property of this type
+            if not callable(value):
+                Vmomi.CheckField(Vmomi.Object(name=name, type=info.type, flags=Vmomi.F_OPTIONAL), value)
+                for item in value if isinstance(value, list) else (value,):
+                    if isinstance(item, Vmomi.DataObject):
+                        fill(item)
+            mo.props[name] = value
+        with self.lock:
+            self.objects[moid] = mo
+            self.touch(mo, *props)
+        return mo
+
+    def get(self, ref: Any) -> ManagedObject:
+        """Return the object a reference points to, or raise ManagedObjectNotFound."""
+        mo = self.objects.get(ref._moId)
+        if mo is None or not isinstance(mo.ref, type(ref)):
+            name = f"{type(ref)._wsdlName}:{ref._moId}"
+            raise vmodl.fault.ManagedObjectNotFound(
+                obj=ref, msg=f"The object '{name}' has already been deleted or has not been completely created"
+            )
+        return mo
+
+    def delete(self, mo: ManagedObject) -> None:
+        """Forget an object."""
+        with self.lock:
+            self.objects.pop(mo.moid, None)
+            self.revision += 1
+            self.changed.notify_all()
+
+    def set(self, mo: ManagedObject, **props: Any) -> None:
+        """Write top-level properties and wake everyone who waits for a change."""
+        with self.lock:
+            mo.props.update(props)
+            self.touch(mo, *props)
+
+    def touch(self, mo: ManagedObject, *names: str) -> None:
+        """Mark properties as changed (after something inside them was written)."""
+        with self.lock:
+            self.revision += 1
+            for name in names:
+                mo.revisions[name] = self.revision
+            self.changed.notify_all()
+
+    def of(self, typ: Any) -> list[ManagedObject]:
+        """Return every object of a managed type, in order of creation."""
+        return [mo for mo in list(self.objects.values()) if isinstance(mo.ref, typ)]
+
+    def children(self, mo: ManagedObject) -> Iterator[ManagedObject]:
+        """Yield the inventory children of an object, as a container view walks them."""
+        for prop in CHILDREN.get(mo.type_name, ()):
+            for ref in references(mo[prop]):
+                child = self.objects.get(ref._moId)
+                if child is not None:
+                    yield child
+
+
+CHILDREN: dict[str, tuple[str, ...]] = {
+    "Folder": ("childEntity",),
+    "Datacenter": ("vmFolder", "hostFolder", "datastoreFolder", "networkFolder"),
+    "ComputeResource": ("host", "resourcePool"),
+    "ClusterComputeResource": ("host", "resourcePool"),
+    "ResourcePool": ("resourcePool",),
+    "VirtualApp": ("resourcePool", "vm"),
+}
+
+
+def references(value: Any) -> Iterable[Any]:
+    """Return the managed object references in a property value."""
+    if isinstance(value, Vmomi.ManagedObject):
+        return (value,)
+    if isinstance(value, list):
+        return [v for v in value if isinstance(v, Vmomi.ManagedObject)]
+    return ()
+
+
+@lru_cache(maxsize=4096)
+def static_type(typ: Any, path: str, version: str = LATEST) -> Any:
+    """Return the declared type of a property path in an API version, or raise InvalidProperty as vCenter does."""
+    at = typ
+    for part in path.split("."):
+        info = None
+        if issubclass(at, (Vmomi.ManagedObject, Vmomi.DataObject)):
+            try:
+                info = at._GetPropertyInfo(part)
+            except AttributeError:
+                info = None
+        if info is None or not Vmomi.IsChildVersion(version, info.version):
+            raise vmodl.query.InvalidProperty(name=path, msg=f"Invalid property {path} of {typ._wsdlName}")
+        at = info.type
+    return at
+
+
+def read(mo: ManagedObject, path: str, session: Any = None) -> Any:
+    """Return the value of a dotted path, None when it is unset."""
+    typ = static_type(type(mo.ref), path)
+    head, *rest = path.split(".")
+    value = mo.value(head, session)
+    for part in rest:
+        if value is None:
+            return None
+        value = getattr(value, part)
+    if isinstance(value, list) and not value:
+        return typ([])
+    return typed(value, typ)
+
+
+def fill(obj: Any, seen: tuple[Any, ...] = ()) -> Any:
+    """Give every required but unset field of a data object a neutral value, recursively and in place.
+
+    pyVmomi's serializer refuses an object with a required field unset, and other clients dereference such fields.
+    """
+    for info in obj._GetPropertyList():
+        value = getattr(obj, info.name)
+        if isinstance(value, Vmomi.DataObject):
+            fill(value, seen)
+        elif isinstance(value, list):
+            for item in value:
+                if isinstance(item, Vmomi.DataObject):
+                    fill(item, seen)
+        if info.flags & Vmomi.F_OPTIONAL or not (value is None or (isinstance(value, list) and not value)):
+            continue
+        neutral = _neutral_list(info.type, seen) if issubclass(info.type, list) else _neutral(info.type, seen)
+        if neutral is not None:
+            object.__setattr__(obj, info.name, neutral)
+    return obj
+
+
+def _neutral_list(typ: Any, seen: tuple[Any, ...]) -> Any:
+    one = _neutral(typ.Item, seen)
+    return typ([] if one is None else [one])
+
+
+def _neutral(typ: Any, seen: tuple[Any, ...]) -> Any:
+    if typ is type:
+        return vim.vm.device.VirtualDevice
+    if issubclass(typ, Vmomi.Enum):
+        return typ(next(v for k, v in vars(typ).items() if isinstance(v, typ) and k != "Array"))
+    if issubclass(typ, Vmomi.ManagedObject):
+        return typ("none-0")
+    if issubclass(typ, Vmomi.DataObject):
+        return None if typ in seen else fill(typ(), (*seen, typ))
+    for base, value in ((bool, False), (int, 0), (float, 0), (str, "")):
+        if issubclass(typ, base):
+            return value if base is bool else typ(value)
+    return None

@@ -1,0 +1,99 @@
+"""Tasks: queued, running, then success with a result or error with a fault."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.sessions import now
+from vsphere_ai.lab.store import ManagedObject, Store
+
+
+class Task:
+    """What the work behind a task may see and say."""
+
+    def __init__(self, tasks: Tasks, mo: ManagedObject) -> None:
+        self._tasks, self.mo = tasks, mo
+        self.cancelled = False
+
+    def update(self, **fields: Any) -> None:
+        """Write fields of TaskInfo and wake everyone who watches."""
+        with self._tasks.store.lock:
+            info = self.mo["info"]
+            for name, value in fields.items():
+                setattr(info, name, value)
+            self._tasks.store.touch(self.mo, "info")
+
+    def check(self) -> None:
+        """Raise RequestCanceled when somebody cancelled the task."""
+        if self.cancelled:
+            raise vmodl.fault.RequestCanceled(msg="The task was canceled by a user.")
+
+
+Work = Callable[[Task], Any]
+
+
+class Tasks:
+    """Starts tasks; each runs in a thread of its own after `seconds`."""
+
+    def __init__(self, store: Store, seconds: float) -> None:
+        self.store, self.seconds = store, seconds
+        self.running: dict[str, Task] = {}
+
+    def start(self, entity: ManagedObject, operation: str, work: Work, *, hold_lock: bool = True) -> Any:
+        """Start `work` as a task on an entity and return its reference.
+
+        With `hold_lock` the work runs in one piece under the store's lock; else it takes the lock itself where needed.
+        A VM that already has a task running refuses with TaskInProgress.
+        """
+        busy = next((t for t in self.running.values() if t.mo["info"].entity == entity.ref), None)
+        if busy is not None and isinstance(entity.ref, vim.VirtualMachine):
+            raise vim.fault.TaskInProgress(
+                task=busy.mo.ref, msg="The operation is not allowed because another task is already in progress."
+            )
+        info = vim.TaskInfo(
+            key="",
+            descriptionId=f"{entity.type_name}.{operation}",
+            entity=entity.ref,
+            entityName=entity["name"] if "name" in entity.props else None,
+            state="queued",
+            cancelled=False,
+            cancelable=not hold_lock,
+            queueTime=now(),
+            eventChainId=0,
+            reason=vim.TaskReasonUser(userName="administrator@vsphere.local"),
+        )
+        mo = self.store.new(vim.Task, prefix="task", info=info)
+        info.key, info.task = mo.moid, mo.ref
+        task = Task(self, mo)
+        self.running[mo.moid] = task
+        thread = threading.Thread(target=self._run, args=(task, entity, work, hold_lock), daemon=True, name=mo.moid)
+        thread.start()
+        return mo.ref
+
+    def _run(self, task: Task, entity: ManagedObject, work: Work, hold_lock: bool) -> None:
+        task.update(state="running", startTime=now(), progress=0)
+        try:
+            time.sleep(self.seconds)
+            if hold_lock:
+                with self.store.lock:
+                    self._finish(task, state="success", result=work(task))
+            else:
+                self._finish(task, state="success", result=work(task))
+        except vmodl.MethodFault as error:
+            self._finish(task, state="error", error=error)
+        except Exception as error:  # a bug of the lab must reach the client, not hang it
+            traceback.print_exc()
+            self._finish(task, state="error", error=vmodl.fault.SystemError(reason=repr(error), msg=repr(error)))
+
+    def _finish(self, task: Task, **fields: Any) -> None:
+        with self.store.lock:
+            self.running.pop(task.mo.moid, None)
+            if fields.get("result") is None:
+                fields.pop("result", None)
+            task.update(completeTime=now(), progress=None, **fields)

@@ -1,0 +1,179 @@
+"""The VIM SOAP wire format: bytes to a typed request, a typed result or fault to bytes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from io import StringIO
+from typing import Any
+from xml.parsers.expat import ExpatError, ParserCreate
+
+from pyVmomi import SoapAdapter as Soap
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vmodl
+
+NAMESPACE = "urn:vim25"
+
+# `Fetch` (the reading of one property) is not in pyVmomi's method table, but every client sends it.
+FETCH = Vmomi.Object(
+    name="Fetch",
+    wsdlName="Fetch",
+    typeName=None,
+    result=object,
+    isTask=False,
+    version=Vmomi.BASE_VERSION,
+    resultFlags=Vmomi.F_OPTIONAL,
+    params=(Vmomi.Object(name="prop", type=str, version=Vmomi.BASE_VERSION, flags=0),),
+)
+
+
+class BadRequest(Exception):
+    """The body is not a request this server understands."""
+
+
+@dataclass
+class Request:
+    """One parsed call: WSDL method name, the object it is for, its typed arguments."""
+
+    name: str = ""
+    this: Any = None
+    info: Any = None
+    args: dict[str, Any] = field(default_factory=dict)
+
+
+class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
+    """Expat handlers for Envelope, Header, Body and the method element.
+
+    Each parameter's subtree is handed to pyVmomi's deserializer, which swaps the expat handlers out and back in.
+    """
+
+    def parse(self, body: bytes) -> Request:
+        """Return the request in `body`, or raise BadRequest."""
+        self.path: list[str] = []
+        self.pending: tuple[str, bool, Any] | None = None
+        self.request = Request()
+        self.params: Mapping[str, Any] = {}
+        self.parser = ParserCreate(namespace_separator=Soap.NS_SEP)
+        self.parser.buffer_text = True
+        Soap.SetHandlers(self.parser, Soap.GetHandlers(self))
+        try:
+            self.parser.Parse(body, True)
+        except (ExpatError, KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
+            # what pyVmomi raises on a type, field or value it does not know
+            raise BadRequest(f"cannot parse {self.request.name or 'request'}: {error!r}") from error
+        if self.request.info is None:
+            raise BadRequest("no method in the SOAP body")
+        if not isinstance(self.request.this, Vmomi.ManagedObject):
+            raise BadRequest(f"{self.request.name} names no managed object")
+        return self.request
+
+    def _flush(self) -> None:
+        if self.pending is None:
+            return
+        name, is_list, deserializer = self.pending
+        self.pending = None
+        value = deserializer.GetResult()
+        if name == "_this":
+            self.request.this = value
+        elif is_list:
+            self.request.args.setdefault(name, []).append(value)
+        else:
+            self.request.args[name] = value
+
+    def StartElementHandler(self, tag: str, attr: Mapping[str, str]) -> None:  # noqa: D102 - expat's name
+        self._flush()
+        namespace, _, local = tag.rpartition(Soap.NS_SEP)
+        if len(self.path) == 2 and self.path[1] == "Body":
+            self._method(namespace, local)
+        elif len(self.path) == 3 and self.path[1] == "Body":
+            self._parameter(tag, local, attr)
+            return  # the deserializer also eats the matching end tag
+        self.path.append(local)
+
+    def _method(self, namespace: str, local: str) -> None:
+        self.request.name = local
+        try:
+            self.request.info = FETCH if local == "Fetch" else Vmomi.GetWsdlMethod(namespace, local).info
+        except KeyError:
+            raise BadRequest(f"Unable to resolve WSDL method name {local} for {namespace}") from None
+        self.params = {p.name: p for p in self.request.info.params}
+
+    def _parameter(self, tag: str, local: str, attr: Mapping[str, str]) -> None:
+        typ, is_list = Vmomi.ManagedObject, False
+        if local != "_this":
+            if local not in self.params:
+                raise BadRequest(f"unexpected parameter {local} of {self.request.name}")
+            typ = self.params[local].type
+            is_list = issubclass(typ, list)
+        deserializer = Soap.SoapDeserializer(None)
+        deserializer.Deserialize(self.parser, typ.Item if is_list else typ, False, self.nsMap)
+        deserializer.StartElementHandler(tag, attr)
+        self.pending = (local, is_list, deserializer)
+
+    def CharacterDataHandler(self, data: str) -> None:  # noqa: D102 - expat's name; all text is inside parameters
+        return
+
+    def EndElementHandler(self, tag: str) -> None:  # noqa: D102 - expat's name
+        self._flush()
+        self.path.pop()
+
+
+class _Serializer(Soap.SoapSerializer):  # type: ignore[misc]
+    def __init__(self, writer: StringIO, version: str) -> None:
+        namespaces = Soap.SOAP_NSMAP.copy()
+        namespaces[NAMESPACE] = ""
+        super().__init__(writer, version, namespaces)
+        self.outermostAttrs = ""  # pyVmomi would add versionId=..., servers do not
+
+    def _QName(self, typ: Any, default: Any) -> Any:
+        if typ is Vmomi.ManagedObject:  # servers and govmomi say ManagedObjectReference in an anyType
+            return "", "ManagedObjectReference"
+        return super()._QName(typ, default)
+
+
+def element(value: Any, name: str, typ: Any, version: str) -> str:
+    """Return `value` as an XML element, degraded to the client's API version as a real server does."""
+    out = StringIO()
+    info = Vmomi.Object(name=name, type=typ, version=Vmomi.BASE_VERSION, flags=Vmomi.F_OPTIONAL)
+    _Serializer(out, version).Serialize(value, info)
+    return out.getvalue()
+
+
+def response(request: Request, result: Any, result_type: Any, version: str) -> bytes:
+    """Return the reply to a call that succeeded."""
+    body = "" if result is None else element(result, "returnval", result_type, version)
+    return _envelope(f'<{request.name}Response xmlns="{NAMESPACE}">{body}</{request.name}Response>')
+
+
+def fault(error: Exception, version: str) -> bytes:
+    """Return the reply to a call that was refused: the fault with its typed detail and message."""
+    message, detail = getattr(error, "msg", None) or "", ""
+    if isinstance(error, vmodl.MethodFault):
+        value = copy.copy(error)
+        value.msg = None
+        name = type(value)._wsdlName
+        out = StringIO()
+        info = Vmomi.Object(name=name + "Fault", type=object, version=Vmomi.BASE_VERSION, flags=0)
+        _Serializer(out, version).SerializeFaultDetail(value, info)
+        typed_detail = out.getvalue().replace(f"<{name}Fault", f'<{name}Fault xmlns="{NAMESPACE}"', 1)
+        detail = f"<detail>{typed_detail}</detail>"
+    return _envelope(
+        "<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>"
+        f"{Soap.XmlEscape(message)}</faultstring>{detail}</soapenv:Fault>"
+    )
+
+
+def _envelope(body: str) -> bytes:
+    return f"{Soap.XML_HEADER}\n{Soap.SOAP_START}{body}{Soap.SOAP_END}".encode()
+
+
+def typed(value: Any, typ: Any) -> Any:
+    """Give a plain Python value its declared type, so that xsi:type is right in an anyType."""
+    if value is None:
+        return None
+    if issubclass(typ, list) and not isinstance(value, Vmomi.Array):
+        return typ(value)
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return value
+    return value if type(value) is typ or not issubclass(typ, (int, float, str)) else typ(value)

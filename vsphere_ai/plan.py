@@ -1,0 +1,183 @@
+"""Wanted states + facts -> a plan: what changes, what it disrupts, what stands against it, and in which order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from graphlib import TopologicalSorter
+from typing import Any
+
+from vsphere_ai.compat.base import Finding
+from vsphere_ai.compat.gate import examine
+from vsphere_ai.facts import About, Estate, View
+from vsphere_ai.graph import Impact, PlannedStep, arrange
+from vsphere_ai.playbook import TargetPlan
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, FieldChange, Problem, Target, differences
+from vsphere_ai.steps import Step
+
+PASSES = 5
+"""Planning is repeated until the set of rebooting hosts is stable; it only grows, kinds are few, two passes do."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a plan says of one kind on one target: its changed fields (none = as wanted) and remarks."""
+
+    target: Target
+    kind: str
+    fields: tuple[FieldChange, ...]
+    recreate: bool = False
+    notes: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether anything has to be done."""
+        return bool(self.fields) or self.recreate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What vCenter's own read-only check said of a planned change."""
+
+    target: Target
+    check: str
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A value: the same playbook on the same estate gives the same plan."""
+
+    about: About
+    playbook: str
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
+    steps: tuple[PlannedStep, ...]
+    impact: Impact
+    answers: tuple[Answer, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to do and nothing in the way."""
+        return not self.steps and not self.problems
+
+    def changed(self) -> tuple[Item, ...]:
+        """Return the items with something to do."""
+        return tuple(i for i in self.items if i.changes)
+
+
+def make_plan(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], playbook: str = ""
+) -> Plan:
+    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
+    observed = observe_all(estate, kinds)
+    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
+    view = View(estate, observed, stated=stated)
+    pass_ = _Pass(view)
+    for _ in range(PASSES):
+        pass_ = _plan_once(desired, kinds, observed, view)
+        if pass_.rebooting == view.rebooting:
+            break
+        view = _after_reboots(View(estate, observed, pass_.rebooting | view.rebooting, stated=stated), estate)
+    steps: dict[Target, list[Step]] = defaultdict(list)
+    for step in pass_.steps:
+        steps[step.target].append(step)
+    probing = frozenset(t for t, p in desired.items() if any(kinds[s.kind].probes for s in p.states))
+    ordered, in_the_way, impact = arrange(estate, desired, steps, probing)
+    findings = examine(pass_.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
+    problems = {*pass_.problems, *in_the_way, *_as_problems(findings, estate)}
+    return Plan(estate.about, playbook, tuple(pass_.items), tuple(sorted(problems)), findings, ordered, impact)
+
+
+def observe_all(estate: Estate, kinds: Mapping[str, type[Resource]]) -> dict[tuple[str, str], Any]:
+    """Return the observed state of every kind on every host and VM that was read."""
+    targets = {"host": estate.hosts, "vm": estate.vms}
+    return {
+        (target.ref, kind): cls.observe(estate[target.ref])
+        for kind, cls in kinds.items()
+        for target in targets[cls.target]
+    }
+
+
+def sort_kinds(kinds: Mapping[str, type[Resource]]) -> tuple[str, ...]:
+    """Return the kinds so that each comes after those it looks at; by name where that leaves a choice."""
+    sorter = TopologicalSorter({k: sorted(c.after) for k, c in sorted(kinds.items())})
+    return tuple(k for k in sorter.static_order() if k in kinds)
+
+
+def remaining(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+) -> tuple[Item, ...]:
+    """Return what is left to change on one target: reading back means this is empty."""
+    observed = observe_all(estate, kinds)
+    done = _plan_once({target: desired[target]}, kinds, observed, View(estate, observed))
+    return tuple(i for i in done.items if i.changes)
+
+
+@dataclass
+class _Pass:
+    view: View
+    items: list[Item]
+    problems: list[Problem]
+    steps: list[Step]
+
+    def __init__(self, view: View) -> None:
+        self.view, self.items, self.problems, self.steps = view, [], [], []
+
+    @property
+    def rebooting(self) -> frozenset[str]:
+        return frozenset(s.target.ref for s in self.steps if s.needs_reboot)
+
+
+def _plan_once(
+    desired: Mapping[Target, TargetPlan],
+    kinds: Mapping[str, type[Resource]],
+    observed: Mapping[tuple[str, str], Any],
+    view: View,
+) -> _Pass:
+    result = _Pass(view)
+    for kind in sort_kinds(kinds):
+        for target in sorted(desired):
+            for state in desired[target].states:
+                if state.kind == kind:
+                    _plan_state(result, target, state, observed.get((target.ref, kind)))
+    return result
+
+
+def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | None) -> None:
+    view = result.view
+    settled = state.settle(target, view)
+    left = view.state(target.ref, state.kind)  # what there is, or what a reboot will leave of it
+    visible, needed = differences(now, settled), differences(left, settled)
+    recreate = bool(needed) and not visible
+    planned = view.with_planned(target.ref, settled) if needed else view
+    problems = list(settled.problems(target, planned))
+    if needed and not problems:
+        result.steps += settled.steps(Change(target, left, settled, recreate), planned)
+    result.view = planned
+    result.problems += problems
+    shown_now, shown = (now.shown(view) if now else None), settled.shown(view)
+    fields = differences(shown_now, shown) if needed else ()
+    result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
+
+
+def _after_reboots(view: View, estate: Estate) -> View:
+    states = dict(view.states)
+    hosts = {h.ref: h for h in estate.hosts}
+    for (ref, kind), state in view.states.items():
+        if ref in view.rebooting and state is not None:
+            states[ref, kind] = state.after_reboot(hosts[ref], view)
+    return replace(view, states=states)
+
+
+def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:
+    """A failed rule refuses the plan; so does an unknown one that has to be known."""
+    for finding in findings:
+        if finding.refuses:
+            target = finding.target or Target("host", estate.about.name, "")
+            yield Problem(target, finding.rule, finding.message, finding.help)

@@ -1,0 +1,1 @@
+"""Plan and Run as text and JSON. Pure."""

@@ -1,0 +1,20 @@
+"""Faults of input files as text: place, excerpt, what would work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vsphere_ai.errors import Diagnostic
+from vsphere_ai.report.values import safe
+
+
+def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:
+    """Return every fault with its place and its excerpt, and a count."""
+    lines: list[str] = []
+    for found in diagnostics:
+        lines.append(f"{found.mark}  error  {safe(found.message)}")
+        lines += [f"  {safe(line)}" for line in found.excerpt.splitlines()]
+        lines += [f"  {safe(line)}" for line in found.help.splitlines()]
+    count = len(diagnostics)
+    lines.append(f"{count} error{'s' if count != 1 else ''} — nothing was changed")
+    return "\n".join(lines)

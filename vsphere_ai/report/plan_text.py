@@ -1,0 +1,173 @@
+"""A plan as text: the impact first, then what changes, then what stands against it, then the order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from textwrap import wrap
+
+from vsphere_ai.graph import PlannedStep, waves
+from vsphere_ai.plan import Item, Plan
+from vsphere_ai.report.values import safe, shown
+from vsphere_ai.state import Target
+
+TITLES = {"host": "HOSTS", "vm": "VMS"}
+INDENT = 9
+
+
+def plan_text(plan: Plan, digest: str, width: int = 100) -> str:
+    """Return the plan for a terminal of that many columns."""
+    about = plan.about
+    head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
+    lines = [head, ""]
+    if not plan.changed() and not plan.problems:
+        lines.append(f"Nothing to do: {_count(len(plan.items), 'setting')} as wanted.")
+        lines += _warnings(plan, width)
+        return "\n".join(lines)
+    lines += _impact(plan, width)
+    for kind, title in TITLES.items():
+        lines += _targets(title, [i for i in plan.items if i.target.kind == kind], width)
+    lines += _answers(plan, width)
+    lines += _warnings(plan, width)
+    lines += _problems(plan, width)
+    if plan.steps and not plan.problems:
+        lines += _order(plan, width)
+    return "\n".join([*lines, _summary(plan)])
+
+
+def _impact(plan: Plan, width: int) -> Iterator[str]:
+    impact, texts = plan.impact, []
+    if impact.reboots:
+        pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
+        texts.append(f"{_count(len(impact.reboots), 'host')} reboot{'s' if len(impact.reboots) == 1 else ''}{pace}: "
+                     f"{_names(impact.reboots)}")  # fmt: skip
+    only = [h for h in impact.maintenance if h not in impact.reboots]
+    if only:
+        texts.append(f"{_count(len(only), 'host')} in maintenance mode without a reboot: {_names(only)}")
+    if impact.power_cycles:
+        texts.append(
+            f"{_count(len(impact.power_cycles), 'VM')} switched off and on again: {_names(impact.power_cycles)}"
+        )
+    if impact.outside:
+        texts.append(f"of these not in the playbook: {_names(impact.outside)}")
+    elif impact.power_cycles:
+        texts.append("no VM outside the playbook is affected")
+    yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
+    yield ""
+
+
+def _targets(title: str, items: Sequence[Item], width: int) -> Iterator[str]:
+    changing = sorted({i.target for i in items if i.changes})
+    same = sorted({i.target for i in items} - set(changing))
+    if not items:
+        return
+    yield title
+    same_lines: dict[tuple[str, ...], list[Target]] = {}
+    for target in changing:
+        own = [i for i in items if i.target == target]
+        lines = (_sign(own), *(line for item in own for line in _item(item, width)))
+        same_lines.setdefault(lines, []).append(target)
+    for (sign, *changes), targets in same_lines.items():
+        yield from _wrapped(f"  {sign} {_names(targets)}", width, 4)
+        yield from changes
+    if same:
+        yield from _wrapped(f"  = {_names(same)}  as wanted", width, 4)
+    yield ""
+
+
+def _sign(items: Iterable[Item]) -> str:
+    signs = {f.sign for i in items for f in i.fields}
+    return signs.pop() if len(signs) == 1 else "~"
+
+
+def _item(item: Item, width: int) -> Iterator[str]:
+    if not item.changes:
+        yield f"      = {item.kind}  as wanted"
+    for field in item.fields:
+        what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
+        change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"
+        yield from _wrapped(f"{what} {change}", width, 12)
+    if item.recreate:
+        yield f"      ~ {item.kind:<11} lost at the reboot, made again after it"
+    for note in item.notes:
+        yield from _wrapped(f"      ! {note}", width, 8)
+
+
+def _answers(plan: Plan, width: int) -> Iterator[str]:
+    if not plan.answers:
+        return
+    yield "VCENTER'S OWN CHECKS (before this plan's host changes)"
+    for answer in plan.answers:
+        said = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
+        text = "; ".join(safe(s) for s in said) or safe(answer.note) or "no objection"
+        yield from _wrapped(f"  {safe(answer.target.name)}  {answer.check}: {text}", width, 6)
+    yield ""
+
+
+def _warnings(plan: Plan, width: int) -> Iterator[str]:
+    noted = [f for f in plan.findings if f.verdict in ("warn", "unknown") and not f.refuses]
+    if not noted:
+        return
+    yield "NOT CERTAIN (vsphere-ai check shows the evidence)"
+    by_text = sorted(noted, key=lambda f: (f.verdict, f.rule, f.message))
+    for (verdict, rule, message), same in groupby(by_text, key=lambda f: (f.verdict, f.rule, f.message)):
+        names = _names(f.target for f in same if f.target is not None)
+        where = f" [{names}]" if names and not any(n in message for n in names.split(", ")) else ""
+        yield from _wrapped(f"  {verdict:<7} {rule}: {safe(message)}{where}", width, 10)
+    yield ""
+
+
+def _problems(plan: Plan, width: int) -> Iterator[str]:
+    if not plan.problems:
+        return
+    yield "PROBLEMS"
+    for problem in plan.problems:
+        yield from _wrapped(f"  ! {safe(problem.target.name)}  {safe(problem.message)}  [{problem.rule}]", width, 6)
+        if problem.help:
+            yield from _wrapped(f"      {safe(problem.help)}", width, 6)
+    yield ""
+
+
+def _order(plan: Plan, width: int) -> Iterator[str]:
+    yield "ORDER"
+    for number, wave in enumerate(waves(plan.steps), 1):
+        yield from (line for planned in wave for line in _step(number, planned, width))
+    yield ""
+
+
+def _step(number: int, planned: PlannedStep, width: int) -> Iterator[str]:
+    yield from _wrapped(f"  {number:>3}  {safe(planned.step.target.name):<18} {safe(planned.step.summary)}", width, 26)
+
+
+def _summary(plan: Plan) -> str:
+    fields = [f for i in plan.changed() for f in i.fields]
+    count = {s: sum(f.sign == s for f in fields) for s in "+~-"}
+    unchanged = sum(not i.changes for i in plan.items)
+    again = sum(i.recreate for i in plan.items)
+    words = f"{count['+']} to add, {count['~']} to change, {count['-']} to remove, {unchanged} unchanged"
+    words += f", {again} to make again" if again else ""
+    if plan.problems:
+        return f"{words} · {_count(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
+    return f"{words} · {_count(len(plan.steps), 'step')}"
+
+
+def _block(title: str, texts: Sequence[str], width: int) -> Iterator[str]:
+    for index, text in enumerate(texts):
+        yield from _wrapped(f"{title if index == 0 else '':<{INDENT}}{text}", width, INDENT)
+
+
+def _wrapped(line: str, width: int, indent: int) -> Iterator[str]:
+    if len(line) <= width:
+        yield line
+        return
+    lead = line[: len(line) - len(line.lstrip())]
+    yield from wrap(line, width, initial_indent=lead, subsequent_indent=" " * indent, break_on_hyphens=False,
+                    drop_whitespace=True, replace_whitespace=False, break_long_words=False)  # fmt: skip
+
+
+def _names(targets: Iterable[Target]) -> str:
+    return ", ".join(safe(t.name) for t in targets)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"

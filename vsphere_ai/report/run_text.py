@@ -1,0 +1,54 @@
+"""A run as text: one line per event while it goes on, and what was done, read back and left open at its end."""
+
+from __future__ import annotations
+
+from vsphere_ai.apply import Event, Run, failures
+from vsphere_ai.report.values import safe
+
+WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
+
+
+def event_text(event: Event, clock: str, total: int) -> str:
+    """Return one event as a line: time, target, step number of the total, what happened."""
+    if event.planned is None:
+        return f"{clock} {event.what}: {safe(event.text)}"
+    step, number = event.planned.step, int(event.planned.id.lstrip("s"))
+    head = f"{clock} {safe(step.target.name):<18} [{number}/{total}] {safe(step.summary)}"
+    if event.what == "start":
+        return head
+    if event.what == "progress":
+        return f"{head} — {safe(event.text)}"
+    took = f" ({duration(event.seconds)})" if event.seconds >= 1 else ""
+    why = f": {safe(event.text)}" if event.text else ""
+    return f"{head} — {WORDS.get(event.what, event.what)}{took}{why}"
+
+
+def run_text(run: Run) -> str:
+    """Return what happened: steps done, what was read back, what failed and why, what could not be put back."""
+    total = len(run.outcomes)
+    verified = run.verified()
+    lines = [
+        f"{run.count('done')} of {total} steps done in {duration(run.seconds)}, "
+        f"{len(verified)} target{'' if len(verified) == 1 else 's'} read back and found as planned"
+    ]
+    for outcome in failures(run.outcomes):
+        step, error = outcome.planned.step, outcome.error
+        word = "UNKNOWN" if outcome.state == "unknown" else "FAILED"
+        lines.append(f"{word}  {safe(step.target.name)}: {safe(step.summary)}")
+        if error is not None:
+            lines.append(f"        {safe(error.message)}")
+            lines += [f"        {safe(error.remedy)}"] if error.remedy else []
+    if run.count("skipped"):
+        lines.append(f"{run.count('skipped')} steps were not started because of that")
+    if run.interrupted:
+        lines.append("stopped by the operator; run the same command again to continue from what is there")
+    if run.open:
+        lines.append("LEFT OPEN")
+        lines += [f"  ! {safe(line)}" for line in run.open]
+    return "\n".join(lines)
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as ``4m10s``."""
+    whole = round(seconds)
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"

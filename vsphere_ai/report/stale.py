@@ -1,0 +1,35 @@
+"""What differs between a saved plan and the plan of now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vsphere_ai.plan import Plan
+from vsphere_ai.report.plan_json import plan_document
+from vsphere_ai.report.values import safe
+
+MOST = 12
+
+
+def differences(saved: Mapping[str, Any], plan: Plan) -> str:
+    """Return a line per setting, problem or step that is in one of the two only."""
+    now = plan_document(plan)
+    lines = []
+    for word, one, two in (("planned then, not now", saved, now), ("not planned then", now, saved)):
+        known = set(_lines(two))
+        lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
+    if not lines:
+        lines = ["  details of the steps (device keys or configuration that is sent)"]
+    more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []
+    return "\n".join(safe(line) for line in [*lines[:MOST], *more])
+
+
+def _lines(document: Mapping[str, Any]) -> list[str]:
+    found = [
+        f"{i['target']['name']}: {i['kind']} {c['field']} {c['before']} → {c['after']}"
+        for i in document["items"]
+        for c in i["changes"]
+    ]
+    found += [f"{p['target']['name']}: {p['message']}" for p in document["problems"]]
+    return found + [f"{s['target']['name']}: {s['summary']}" for s in document["steps"]]

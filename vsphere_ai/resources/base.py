@@ -1,0 +1,61 @@
+"""The contract a kind fulfils: an instance is a state, the class knows how to see it and how to get there."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.state import Change, Problem, State, Target, TargetKind
+from vsphere_ai.steps import Probe, Step
+
+
+class Resource(State, ABC):
+    """One kind of setting on hosts or on VMs. Its fields are the YAML keys, the plan's columns and the doc table."""
+
+    target: ClassVar[TargetKind]
+    after: ClassVar[tuple[str, ...]] = ()
+    """Kinds that are planned before this one, because their planned state decides what is possible here."""
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Managed type -> property paths this kind wants read, for its targets and whatever it has to look up."""
+    probes: ClassVar[tuple[Probe, ...]] = ()
+
+    @classmethod
+    @abstractmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Build the present state from what was read; None when it cannot be known or does not exist."""
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Return the wanted state in full: what a playbook left out is taken from what is there."""
+        now = view.state(target.ref, self.kind)
+        unset = {n: getattr(now, n, None) for n in type(self).model_fields if getattr(self, n) is None}
+        return self.model_copy(update=unset)
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """Yield every reason why this (settled) state cannot be reached, each with a rule id. Never only the first."""
+        return iter(())
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Yield what an operator should know about this change before approving it."""
+        return iter(())
+
+    @abstractmethod
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Yield the steps from ``change.before`` to this state, flagged with what they disrupt."""
+
+    def after_reboot(self, target: Target, view: View) -> Self:
+        """Return what is left of this observed state once the host has rebooted."""
+        return self
+
+    def shown(self, view: View) -> Self:
+        """Return this state as an operator reads it, with names where the API has keys."""
+        return self
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Return this observed state as a playbook may state it; None when the target has nothing of the kind."""
+        return self.shown(view)
+
+    def runs_on(self, host: Target, view: View) -> bool:
+        """Tell whether a VM in this state can run on a host (VM kinds only)."""
+        return True

@@ -1,0 +1,165 @@
+"""Host graphics: shared (vSGA) or shared direct (vGPU), and how VMs are spread over a host's GPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target, observed
+from vsphere_ai.steps import Invoke, Step
+
+GraphicsType = Literal["shared", "shared_direct"]
+Policy = Literal["performance", "consolidation"]
+
+# vSphere API spelling (HostGraphicsConfig) <-> the spelling of a playbook
+FROM_API = {"sharedDirect": "shared_direct"}
+TO_API = {v: k for k, v in FROM_API.items()}
+
+
+class HostGraphics(Resource):
+    """Sets the default graphics type of an ESXi host and of every NVIDIA GPU in it, and the assignment policy.
+
+    A GPU is converged when the type it runs with (`graphicsInfo`) is the wanted one, not when it is configured
+    (`graphicsConfig`): a configured change waits for a restart of the host, and this kind asks for that restart.
+    """
+
+    kind: ClassVar[str] = "graphics"
+    target = "host"
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "HostSystem": ("config.graphicsConfig", "config.graphicsInfo", "config.pciPassthruInfo")
+    }
+
+    default_type: GraphicsType | None = Field(
+        default=None, description="`shared_direct` gives GPUs to vGPU VMs, `shared` to vSGA; every NVIDIA GPU follows."
+    )
+    assignment_policy: Policy | None = Field(
+        default=None,
+        description="`performance` spreads VMs over GPUs, `consolidation` fills one GPU first; "
+        "honoured for time-sliced vGPUs of equal size only.",
+    )
+    gpus: Mapping[str, str] | None = observed("PCI address -> the type the GPU runs with, and what it waits for.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read what is configured and what is active."""
+        config = facts.get("config.graphicsConfig")
+        if config is None:
+            return None
+        configured = {d["deviceId"]: d["graphicsType"] for d in config.get("deviceType", ())}
+        default = config["hostDefaultGraphicsType"]
+        gpus = {}
+        for gpu in nvidia_gpus(facts):
+            wanted, active = configured.get(gpu["pciId"], default), gpu["graphicsType"]
+            waits = "" if wanted == active else f" (configured: {_spelled(wanted)})"
+            gpus[gpu["pciId"]] = _spelled(active) + waits
+        return cls.model_construct(
+            default_type=_spelled(default), assignment_policy=config["sharedPassthruAssignmentPolicy"], gpus=gpus
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Every NVIDIA GPU follows the default type."""
+        full = super().settle(target, view)
+        if self.default_type is None:
+            return full
+        gpus = {g["pciId"]: self.default_type for g in nvidia_gpus(view.facts(target.ref))}
+        return full.model_copy(update={"gpus": gpus})
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No GPU, or one that is given to a VM whole (passthrough)."""
+        facts = view.facts(target.ref)
+        if facts.get("config.graphicsConfig") is None:
+            yield Problem(
+                target,
+                "graphics.unreadable",
+                "the graphics configuration of this host cannot be read",
+                "connect the host to vCenter and grant System.Read on it",
+            )
+            return
+        if not nvidia_gpus(facts):
+            yield Problem(
+                target,
+                "graphics.no-gpu",
+                "this host shows no NVIDIA GPU in its graphics devices",
+                "leave it out of the play, or install the NVIDIA host driver (VIB) and reboot",
+            )
+        enabled = {p["id"] for p in facts.get("config.pciPassthruInfo", ()) if p.get("passthruEnabled")}
+        for gpu in nvidia_gpus(facts):
+            if gpu["graphicsType"] == "direct" or gpu["pciId"] in enabled:
+                yield Problem(
+                    target,
+                    "graphics.passthrough",
+                    f"GPU {gpu['pciId']} is in passthrough mode and cannot be {self.default_type}",
+                    "disable passthrough for the device first (Configure > PCI Devices)",
+                )
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
+        facts = view.facts(change.target.ref)
+        config = facts.get("config.graphicsConfig")
+        wanted = self._config(facts, config)
+        restart = any(g["graphicsType"] != _api(self.default_type) for g in nvidia_gpus(facts))
+        if wanted != config:
+            yield Invoke(
+                target=change.target,
+                kinds=(self.kind,),
+                path="configManager.graphicsManager",
+                method="UpdateGraphicsConfig",
+                args={"config": wanted},
+                needs_maintenance=restart,
+                summary=f"set graphics to {self.default_type}, {self.assignment_policy} "
+                f"({len(nvidia_gpus(facts))} GPUs)",
+            )
+        if restart:
+            yield Step(
+                target=change.target,
+                kinds=(self.kind,),
+                needs_reboot=True,
+                needs_maintenance=True,
+                summary="restart, which makes the graphics type active",
+            )
+            yield Invoke(
+                target=change.target,
+                kinds=(self.kind,),
+                path="configManager.graphicsManager",
+                method="RefreshGraphicsManager",
+                after_reboot=True,
+                summary="have the host read its graphics devices again",
+            )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Leave out hosts without a GPU, and those that wait for a restart: no playbook says that."""
+        waits = any("(" in value for value in (self.gpus or {}).values())
+        return None if waits or not self.gpus else self
+
+    def _config(self, facts: Facts, config: Mapping[str, Any]) -> dict[str, Any]:
+        """Build the complete HostGraphicsConfig: no patch semantics are promised, what is left out may be lost."""
+        have = {d["deviceId"]: dict(d) for d in config.get("deviceType", ())}
+        for gpu in nvidia_gpus(facts):
+            device = have.setdefault(
+                gpu["pciId"], {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": gpu["pciId"]}
+            )
+            device["graphicsType"] = _api(self.default_type)
+        return {
+            **config,
+            "_typeName": "HostGraphicsConfig",
+            "hostDefaultGraphicsType": _api(self.default_type),
+            "sharedPassthruAssignmentPolicy": self.assignment_policy,
+            "deviceType": tuple(have.values()),
+        }
+
+
+def nvidia_gpus(facts: Facts) -> tuple[Mapping[str, Any], ...]:
+    """Return the NVIDIA entries of graphicsInfo; the BMC's own VGA is listed there as well."""
+    return tuple(g for g in facts.get("config.graphicsInfo", ()) if "nvidia" in g.get("vendorName", "").lower())
+
+
+def _spelled(graphics_type: str) -> str:
+    return FROM_API.get(graphics_type, graphics_type)
+
+
+def _api(graphics_type: str | None) -> str:
+    return TO_API.get(graphics_type or "", graphics_type or "")

@@ -1,0 +1,389 @@
+"""MIG mode and GPU instances of a host's GPUs, over SSH with nvidia-smi."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from vsphere_ai.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu import nvidia_smi as smi
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.listings import UnreadableOutput, parse_compute_instances, parse_gpus, parse_instances
+from vsphere_ai.gpu.placement import Impossible, Instance, Transition, transition
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Probe, Shell, Step
+
+GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
+INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)
+COMPUTE = Probe("nvidia-smi compute instances", smi.LIST_COMPUTE_INSTANCES)
+
+
+def _readable(value: Any) -> Any:
+    """Refuse what nvidia-smi would silently misread, while the place in the playbook is still known."""
+    try:
+        items = layouts.parse((value,) if isinstance(value, int) else value) if value != () else ()
+    except layouts.LayoutError as error:
+        raise ValueError(f"{error.message}\n{error.remedy}") from error
+    return tuple(str(i) for i in items)
+
+
+def _mode(value: str) -> str:
+    if value not in ("enabled", "disabled"):
+        raise ValueError("write 'enabled' or 'disabled'")
+    return value
+
+
+Layout = Annotated[tuple[str, ...], BeforeValidator(_readable)]
+
+
+class GpuMig(BaseModel):
+    """MIG of one GPU. An observed mode says as well what it waits for, e.g. ``disabled (enabled after a reboot)``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mode: Annotated[str, AfterValidator(_mode)] | None = None
+    layout: Layout | None = None
+
+
+def _gpu(value: Any) -> Any:
+    return value if isinstance(value, Mapping | GpuMig) else {"layout": value}
+
+
+class Mig(Resource):
+    """Sets MIG mode per GPU and, when asked, cuts GPUs into GPU instances with explicit placements.
+
+    On vSphere `mode: enabled` is enough: vSphere makes the instances from the profiles of the VMs that power on.
+    A `layout` is made after the reboot that Ampere needs for the mode, because instances do not survive a reboot.
+    Only the difference is changed, compute instances go before their GPU instance, one in use is never touched.
+    """
+
+    kind: ClassVar[str] = "mig"
+    target = "host"
+    after: ClassVar[tuple[str, ...]] = ("graphics",)
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")}
+    probes: ClassVar[tuple[Probe, ...]] = (GPUS, INSTANCES, COMPUTE)
+
+    mode: Literal["enabled", "disabled"] | None = Field(
+        default=None, description="MIG mode of every GPU of the host; alone, vSphere makes the instances."
+    )
+    layout: Layout | None = Field(
+        default=None,
+        description="GPU instances of every GPU: profile names or ids with an optional start (`3g.20gb:4`).",
+    )
+    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(_gpu)]] | None = Field(
+        default=None, description="PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
+    )
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read modes and instances from nvidia-smi; None when it could not be asked."""
+        try:
+            listed = _listed(facts)
+        except UnreadableOutput:
+            return None
+        if listed is None:
+            return None
+        gpus = {}
+        for gpu in listed.gpus:
+            if gpu.mig_current is None:
+                continue  # a board without MIG
+            layout = tuple(f"{i.profile_name}:{i.start}" for i in listed.instances[gpu.pci])
+            gpus[gpu.pci] = GpuMig.model_construct(mode=_shown_mode(gpu.mig_current, gpu.mig_pending), layout=layout)
+        return cls.model_construct(gpus=gpus)
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Spell the wanted state out per GPU, with the start of every instance."""
+        facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
+        named = {_pci(k): v for k, v in (self.gpus or {}).items()}
+        everywhere = [pci for pci, board in boards_of(facts).items() if board and board.mig_capable]
+        chosen = everywhere if self.mode or self.layout is not None else []
+        gpus = {}
+        for pci in sorted({*chosen, *named}):
+            wanted = named.get(pci, GpuMig.model_construct(mode=None, layout=None))
+            layout = wanted.layout if wanted.layout is not None else None if wanted.mode else self.layout
+            mode = wanted.mode or ("enabled" if layout else self.mode)
+            have = (now.gpus or {}).get(pci) if now else None
+            gpus[pci] = GpuMig.model_construct(mode=mode, layout=self._placed(facts, pci, layout, have))
+        return self.model_copy(update={"mode": None, "layout": None, "gpus": gpus})
+
+    def _placed(
+        self, facts: Facts, pci: str, layout: tuple[str, ...] | None, have: GpuMig | None
+    ) -> tuple[str, ...] | None:
+        board = boards_of(facts).get(pci)
+        if layout is None or board is None:
+            return layout
+        way = _way(facts, board, pci, layout, have)
+        if isinstance(way, Impossible):
+            return layout
+        made = sorted((*way.keep, *way.create), key=lambda i: i.start)
+        return tuple(f"{i.profile_name}:{i.start}" for i in made)
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """SSH, GPUs that are not there or have no MIG, layouts that do not fit, VMs that could not come back."""
+        facts = view.facts(target.ref)
+        failure = next(
+            (o for o in map(facts.probes.get, (p.name for p in self.probes)) if isinstance(o, ProbeFailure)), None
+        )
+        if failure is not None:
+            yield Problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
+        else:
+            yield from _listing_problems(target, facts)
+        if not self.gpus:
+            yield Problem(target, "mig.no-gpu", "this host has no GPU with MIG", "leave it out of the play")
+        boards = boards_of(facts)
+        for pci, wanted in (self.gpus or {}).items():
+            board = boards.get(pci)
+            if pci not in boards:
+                yield Problem(
+                    target, "mig.gpu-unknown", f"there is no NVIDIA GPU {pci}", f"it has {', '.join(boards) or 'none'}"
+                )
+            elif board is None or not board.mig_capable:
+                yield Problem(
+                    target,
+                    "mig.not-capable",
+                    f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG",
+                    "leave it out, or name GPUs under mig: {gpus: …}",
+                )
+            else:
+                yield from self._layout_problems(target, view, pci, board, wanted)
+        yield from self._stranded(target, view)
+
+    def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
+        if not wanted.layout:
+            return
+        if wanted.mode == "disabled":
+            yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
+        before = self._left(target, view, pci)
+        way = _way(view.facts(target.ref), board, pci, wanted.layout, before)
+        if isinstance(way, Impossible):
+            close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
+            yield Problem(
+                target,
+                "mig.layout",
+                f"GPU {pci} ({board.title}) cannot be cut into {', '.join(wanted.layout)}: {'; '.join(way.reasons)}",
+                f"closest legal layouts: {close}" if close else "",
+            )
+
+    def _left(self, target: Target, view: View, pci: str) -> GpuMig | None:
+        observed = self.observe(view.facts(target.ref))
+        left = observed.after_reboot(target, view) if observed and target.ref in view.rebooting else observed
+        return (left.gpus or {}).get(pci) if left else None
+
+    def _stranded(self, target: Target, view: View) -> Iterator[Problem]:
+        """A time-sliced VM does not power on beside MIG, nor the other way round."""
+        modes = {g.mode for g in (self.gpus or {}).values()}
+        if len(modes) != 1 or len(self.gpus or {}) != len(boards_of(view.facts(target.ref))):
+            return
+        for vm in view.estate.vms_on(target.ref):
+            if (vm.ref, "vgpu") in view.stated or view.facts(vm.ref).get("runtime.powerState") != "poweredOn":
+                continue
+            for name in getattr(view.state(vm.ref, "vgpu"), "profiles", None) or ():
+                if _is_mig_name(name) != ("enabled" in modes):
+                    mode = "enabled" if "enabled" in modes else "disabled"
+                    yield Problem(
+                        target,
+                        "mig.stranded-vm",
+                        f"{vm.name} runs with {name} and would not power on again with MIG {mode}",
+                        "give it another profile in a vms play, or power it off",
+                    )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say what is not needed on vSphere."""
+        if any(g.layout for g in (self.gpus or {}).values()):
+            yield (
+                "instances made by hand on ESXi are gone after every reboot, and NVIDIA's guide omits them on "
+                "vSphere: mode: enabled is enough"
+            )
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Per GPU: the mode (a reboot on Ampere), then destroy what must go, then create with explicit starts."""
+        target, facts = change.target, view.facts(change.target.ref)
+        boards, before = boards_of(facts), (change.before.gpus if change.before else None) or {}
+        for pci, wanted in (self.gpus or {}).items():
+            board, have = boards.get(pci), before.get(pci)
+            if board is None:
+                continue
+            if wanted.mode and (have is None or have.mode != wanted.mode):
+                yield from self._mode_steps(target, view, pci, board, wanted.mode)
+            if wanted.layout is not None and wanted.mode == "enabled":
+                yield from self._layout_steps(target, view, pci, board, wanted.layout)
+
+    def _mode_steps(self, target: Target, view: View, pci: str, board: Board, mode: str) -> Iterator[Step]:
+        facts = view.facts(target.ref)
+        observed = self.observe(facts)
+        now = (observed.gpus or {}).get(pci) if observed else None
+        reboot = board.mig_needs_reboot_on_esxi
+        if now is not None and f"({mode} after" in (now.mode or ""):
+            yield Step(
+                target=target,
+                kinds=(self.kind,),
+                needs_maintenance=True,
+                needs_reboot=True,
+                summary=f"reboot, which GPU {pci} waits for",
+            )
+            return
+        late = target.ref in view.rebooting and not board.mig_mode_persists
+        if mode == "disabled" and not late:  # a GPU with instances refuses to leave MIG mode
+            for instance in _instances(facts, pci):
+                yield from self._destroy(target, facts, pci, instance, late=False)
+        yield Shell(
+            target=target,
+            kinds=(self.kind,),
+            needs_maintenance=True,
+            needs_reboot=reboot,
+            after_reboot=late,
+            argv=smi.set_mig_mode(pci, mode == "enabled"),
+            summary=f"MIG {mode} on GPU {pci}",
+        )
+
+    def _layout_steps(
+        self, target: Target, view: View, pci: str, board: Board, layout: Sequence[str]
+    ) -> Iterator[Step]:
+        facts, late = view.facts(target.ref), target.ref in view.rebooting
+        way = _way(facts, board, pci, layout, self._left(target, view, pci))
+        if isinstance(way, Impossible) or way.is_noop:
+            return
+        for gone in way.destroy:
+            yield from self._destroy(target, facts, pci, gone, late=late)
+        if way.create:
+            places = [(board.profile(i.profile_name).id, i.start) for i in way.create]
+            words = ", ".join(f"{i.profile_name}:{i.start}" for i in way.create)
+            yield Shell(
+                target=target,
+                kinds=(self.kind,),
+                after_reboot=late,
+                argv=smi.create_instances(pci, places),
+                summary=f"create {words} on {pci}",
+            )
+
+    def _destroy(self, target: Target, facts: Facts, pci: str, gone: Instance, *, late: bool) -> Iterator[Step]:
+        """Compute instances before their GPU instance: the driver says "in use by another client" otherwise."""
+        if gone.gi_id is None:
+            return
+        for ci in _compute_instances(facts, pci, gone.gi_id):
+            yield Shell(
+                target=target,
+                kinds=(self.kind,),
+                after_reboot=late,
+                argv=smi.destroy_compute_instance(pci, gone.gi_id, ci),
+                summary=f"destroy compute instance {ci} of GPU instance {gone.gi_id} on {pci}",
+            )
+        yield Shell(
+            target=target,
+            kinds=(self.kind,),
+            after_reboot=late,
+            argv=smi.destroy_instance(pci, gone.gi_id),
+            summary=f"destroy {gone.profile_name} (GPU instance {gone.gi_id}) on {pci}",
+        )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """A mode that waits for a reboot cannot be stated; instances of running VMs are vSphere's own business."""
+        busy = _busy(view.facts(target.ref))
+        gpus = {
+            pci: gpu if pci not in busy else GpuMig.model_construct(mode=gpu.mode, layout=None)
+            for pci, gpu in (self.gpus or {}).items()
+            if gpu.mode in ("enabled", "disabled")
+        }
+        return self.model_copy(update={"gpus": gpus}) if gpus else None
+
+    def after_reboot(self, target: Target, view: View) -> Self:
+        """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
+        boards = boards_of(view.facts(target.ref))
+        left = {}
+        for pci, gpu in (self.gpus or {}).items():
+            board = boards.get(pci)
+            kept = gpu.mode if board is not None and board.mig_mode_persists else "disabled"
+            left[pci] = GpuMig.model_construct(mode=kept, layout=())
+        return self.model_copy(update={"gpus": left})
+
+
+class _Listed:
+    """What nvidia-smi listed, by PCI address."""
+
+    def __init__(self, facts: Facts, gpus: Any, instances: Any, compute: Any) -> None:
+        self.gpus = gpus
+        by_index = {g.index: g.pci for g in gpus}
+        busy = _busy(facts)
+        self.instances: dict[str, list[Instance]] = defaultdict(list)
+        for one in sorted(instances, key=lambda i: i.start):
+            pci = by_index[one.gpu]
+            self.instances[pci].append(Instance(one.profile_name, one.start, one.gi_id, in_use=pci in busy))
+        self.compute: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for one in compute:
+            self.compute[by_index[one.gpu], one.gi_id].append(one.ci_id)
+
+
+def _listed(facts: Facts) -> _Listed | None:
+    outputs = [facts.probes.get(p.name) for p in (GPUS, INSTANCES, COMPUTE)]
+    if not all(isinstance(o, Output) for o in outputs):
+        return None
+    gpus, instances, compute = (o for o in outputs if isinstance(o, Output))
+    return _Listed(
+        facts,
+        parse_gpus(gpus.status, gpus.stdout),
+        parse_instances(instances.status, instances.stdout),
+        parse_compute_instances(compute.status, compute.stdout),
+    )
+
+
+def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
+    try:
+        if _listed(facts) is None:
+            yield Problem(target, "mig.not-read", "MIG was not read on this host")
+    except UnreadableOutput as error:
+        yield Problem(target, "mig.unreadable", error.message, error.remedy)
+
+
+def _busy(facts: Facts) -> set[str]:
+    """GPUs with a running VM: nvidia-smi does not tell which instance it holds, so all of them count as in use."""
+    return {g["pciId"] for g in facts.get("config.graphicsInfo", ()) if g.get("vm")}
+
+
+def _way(facts: Facts, board: Board, pci: str, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible:
+    present: Sequence[Instance] = ()
+    driver = None
+    listed = _quietly_listed(facts)
+    if listed is not None:
+        driver = next((g.driver_major for g in listed.gpus if g.pci == pci), None)
+        if have is not None and have.layout:
+            present = listed.instances[pci]
+    return transition(board, present, layouts.parse(tuple(layout)) if layout else (), driver_major=driver)
+
+
+def _quietly_listed(facts: Facts) -> _Listed | None:
+    try:
+        return _listed(facts)
+    except UnreadableOutput:
+        return None  # reported by problems()
+
+
+def _instances(facts: Facts, pci: str) -> Sequence[Instance]:
+    listed = _quietly_listed(facts)
+    return listed.instances[pci] if listed else ()
+
+
+def _compute_instances(facts: Facts, pci: str, gi: int) -> list[int]:
+    listed = _quietly_listed(facts)
+    return listed.compute[pci, gi] if listed else []
+
+
+def _shown_mode(current: bool, pending: bool | None) -> str:
+    words = {True: "enabled", False: "disabled"}
+    return words[current] if pending in (None, current) else f"{words[current]} ({words[bool(pending)]} after a reboot)"
+
+
+def _pci(text: str) -> str:
+    try:
+        return smi.normal_pci(text)
+    except ValueError:
+        return text
+
+
+def _is_mig_name(profile: str) -> bool:
+    return profile.count("-") >= 2

@@ -1,0 +1,250 @@
+"""PVRDMA network adapters of a virtual machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vsphere_ai import fabric
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target, observed
+from vsphere_ai.steps import Reconfigure, Step
+
+DEVICE = "VirtualVmxnet3Vrdma"
+MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
+PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only
+MAX_ADAPTERS = 10  # vSphere configuration maximum: virtual NICs per VM
+
+
+class Adapter(BaseModel):
+    """One PVRDMA adapter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    port_group: str = Field(description="Distributed port group; it has to be RDMA-capable on every host in question.")
+    protocol: Literal["rocev1", "rocev2"] | None = Field(
+        default=None, description="RoCE version, for hardware versions 14 to 19; leave out to take the default."
+    )
+
+    def __str__(self) -> str:
+        return f"{self.port_group} ({self.protocol})" if self.protocol else self.port_group
+
+
+class Pvrdma(Resource):
+    """Gives a VM paravirtual RDMA adapters, exactly the listed ones; adapters of other types are never touched.
+
+    The port group is proved RDMA-capable on every host the VM can run on, because PVRDMA falls back to TCP without
+    telling anybody. All guest memory is reserved with it.
+    """
+
+    kind: ClassVar[str] = "pvrdma"
+    target = "vm"
+    shorthand: ClassVar[str] = "adapters"
+    after: ClassVar[tuple[str, ...]] = ("hardware", "vgpu", "pvrdma_host")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
+        "HostSystem": fabric.HOST_PATHS,
+        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
+        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+    }
+
+    adapters: tuple[Adapter, ...] | None = Field(
+        default=None, description="The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
+    )
+    memory_locked: bool | None = observed("All guest memory is reserved; follows from having an adapter.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the adapters of the VM; a port group that was not read is shown by its key."""
+        devices = facts.get("config.hardware.device")
+        if devices is None:
+            return None
+        adapters = [
+            Adapter.model_construct(port_group=_key(d), protocol=d.get("deviceProtocol"))
+            for d in devices
+            if d["_typeName"] == DEVICE
+        ]
+        return cls.model_construct(
+            adapters=tuple(adapters), memory_locked=bool(facts.get("config.memoryReservationLockedToMax"))
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Name what is there by port group, keep its order, and lock the memory when there is an adapter."""
+        now = view.state(target.ref, self.kind)
+        have = now.adapters if now else ()
+        wanted = have if self.adapters is None else tuple(self._with_key(a, have, view) for a in self.adapters)
+        locked = True if wanted else (now.memory_locked if now else None)
+        same = Counter(wanted) == Counter(have)
+        return self.model_copy(update={"adapters": have if same else wanted, "memory_locked": locked})
+
+    def _with_key(self, adapter: Adapter, have: tuple[Adapter, ...], view: View) -> Adapter:
+        """Identity is the port group's key; an unset protocol takes the protocol of an adapter already there."""
+        groups = fabric.port_groups(view.estate, adapter.port_group)
+        key = groups[0].get("key") if len(groups) == 1 else adapter.port_group
+        present = [a.protocol for a in have if a.port_group == key]
+        protocol = adapter.protocol or (present[0] if present else None)
+        return Adapter.model_construct(port_group=key, protocol=protocol)
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
+        if not self.adapters:
+            return
+        yield from self._version_problems(target, view)
+        if len(self.adapters) > MAX_ADAPTERS:
+            yield Problem(target, "pvrdma.count", f"{len(self.adapters)} adapters, a VM has at most {MAX_ADAPTERS}")
+        for adapter in dict.fromkeys(self.adapters):
+            group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
+            if group is None:
+                yield from self._no_group(target, adapter, view)
+            else:
+                yield from self._host_problems(target, view, group, adapter.protocol)
+
+    def _version_problems(self, target: Target, view: View) -> Iterator[Problem]:
+        version = getattr(view.state(target.ref, "hardware"), "version", None)
+        if version is not None and version < MINIMUM_VERSION:
+            yield Problem(
+                target,
+                "pvrdma.hardware-version",
+                f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
+                "add hardware: {version: 19} to the play",
+            )
+        now = view.state(target.ref, self.kind)
+        chosen = {a.protocol for a in self.adapters or () if a.protocol and a not in (now.adapters if now else ())}
+        if version is not None and chosen and version not in PROTOCOL_VERSIONS:
+            yield Problem(
+                target,
+                "pvrdma.protocol",
+                f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})",
+                "leave protocol out",
+            )
+
+    def _no_group(self, target: Target, adapter: Adapter, view: View) -> Iterator[Problem]:
+        groups = fabric.port_groups(view.estate, adapter.port_group)
+        if len(groups) > 1:
+            paths = ", ".join(view.estate.path_of(g.ref) for g in groups)
+            yield Problem(
+                target,
+                "pvrdma.port-group",
+                f"{adapter.port_group} is the name of several port groups",
+                f"rename all but one: {paths}",
+            )
+            return
+        known = sorted(g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink"))
+        standard = any(f.name == adapter.port_group for f in view.estate.of_type("Network", "OpaqueNetwork"))
+        what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
+        yield Problem(
+            target,
+            "pvrdma.port-group",
+            f"{adapter.port_group}: {what}",
+            f"distributed port groups: {', '.join(known) or 'none'}",
+        )
+
+    def _host_problems(self, target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
+        for host in view.candidates(target.ref):
+            link = fabric.broken(fabric.prove(view.estate, host.ref, group, protocol))
+            if link is not None:
+                yield Problem(
+                    target,
+                    "pvrdma.not-rdma",
+                    f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})",
+                    link.help,
+                )
+            prepared = view.state(host.ref, "pvrdma_host")
+            if prepared is None or not prepared.vmknic:
+                yield Problem(
+                    target,
+                    "pvrdma.vmknic",
+                    f"{host.name} names no vmkernel adapter for PVRDMA",
+                    "add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for that host",
+                )
+            if prepared is not None and not prepared.firewall:
+                yield Problem(
+                    target,
+                    "pvrdma.firewall",
+                    f"{host.name} has its firewall closed for PVRDMA",
+                    "add pvrdma_host: {firewall: true} to a play for that host",
+                )
+
+    def shown(self, view: View) -> Self:
+        """Show port groups by name."""
+        named = []
+        for adapter in self.adapters or ():
+            group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
+            name = group.name if group else adapter.port_group
+            named.append(Adapter.model_construct(port_group=name, protocol=adapter.protocol))
+        return self.model_copy(update={"adapters": tuple(named)})
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Most VMs have no such adapter."""
+        return self.shown(view) if self.adapters else None
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""
+        devices = [
+            d for d in view.facts(change.target.ref).get("config.hardware.device", ()) if d["_typeName"] == DEVICE
+        ]
+        missing, left = list(self.adapters or ()), []
+        for device in devices:
+            as_it_is = Adapter.model_construct(port_group=_key(device), protocol=device.get("deviceProtocol"))
+            if as_it_is in missing:
+                missing.remove(as_it_is)
+            else:
+                left.append(device)
+        changes: list[Mapping[str, Any]] = []
+        for device in left:
+            twin = next((a for a in missing if a.port_group == _key(device)), None)
+            if twin is None:
+                changes.append(_change("remove", device))
+            else:
+                missing.remove(twin)
+                changes.append(_change("edit", {**device, "deviceProtocol": twin.protocol}))
+        changes += [_change("add", self._device(a, view)) for a in missing]
+        spec = {} if self.memory_locked == change.before.memory_locked else {"memoryReservationLockedToMax": True}
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            device_changes=tuple(changes),
+            spec=spec,
+            summary=f"PVRDMA: {describe(changes)}",
+        )
+
+    def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
+        group = view.facts(f"{fabric.PORT_GROUP}:{adapter.port_group}")
+        switch = fabric.switch_of(view.estate, group)
+        port = {
+            "_typeName": "DistributedVirtualSwitchPortConnection",
+            "portgroupKey": adapter.port_group,
+            "switchUuid": switch.get("uuid") if switch else "",
+        }
+        device = {
+            "_typeName": DEVICE,
+            "backing": {"_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port},
+            # all three booleans are required on the wire; `connected` counts only while powered on
+            "connectable": {
+                "_typeName": "VirtualDeviceConnectInfo",
+                "startConnected": True,
+                "allowGuestControl": True,
+                "connected": True,
+            },
+        }
+        return {**device, "deviceProtocol": adapter.protocol} if adapter.protocol else device
+
+
+def describe(changes: list[Mapping[str, Any]]) -> str:
+    """Say what a list of device changes does, e.g. ``add 1, remove 2``."""
+    count = Counter(c["operation"] for c in changes)
+    return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"
+
+
+def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
+
+
+def _key(device: Mapping[str, Any]) -> str:
+    port = (device.get("backing") or {}).get("port") or {}
+    return str(port.get("portgroupKey", "(no distributed port group)"))

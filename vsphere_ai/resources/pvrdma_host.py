@@ -1,0 +1,97 @@
+"""What a host needs for PVRDMA: the vmkernel adapter it uses, and the firewall ruleset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Step
+
+OPTION = "Net.PVRDMAVmknic"
+RULESET = "pvrdma"
+
+
+class PvrdmaHost(Resource):
+    """Names the vmkernel adapter PVRDMA uses on a host and opens the host firewall for it; neither needs a reboot."""
+
+    kind: ClassVar[str] = "pvrdma_host"
+    target = "host"
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")
+    }
+
+    vmknic: str | None = Field(
+        default=None,
+        pattern=r"^vmk\d+$",
+        description=f"vmkernel adapter for PVRDMA control traffic, e.g. `vmk2` (advanced option `{OPTION}`).",
+    )
+    firewall: bool | None = Field(default=None, description=f"`true` opens the firewall ruleset `{RULESET}`.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the advanced option and the ruleset."""
+        if f"option:{OPTION}" not in facts.properties and "config.firewall.ruleset" not in facts.properties:
+            return None
+        rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
+        vmknic = facts.get(f"option:{OPTION}")
+        return cls.model_construct(vmknic=vmknic, firewall=rulesets.get(RULESET))
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """The vmkernel adapter or the ruleset does not exist."""
+        facts = view.facts(target.ref)
+        present = {v["device"] for v in facts.get("config.network.vnic", ())}
+        if self.vmknic and self.vmknic not in present:
+            yield Problem(
+                target,
+                "pvrdma.vmknic-missing",
+                f"this host has no vmkernel adapter {self.vmknic}",
+                f"it has {', '.join(sorted(present)) or 'none'}",
+            )
+        if self.vmknic is not None and facts.get(f"option:{OPTION}") is None:
+            why = facts.unreadable.get(f"option:{OPTION}", "the host does not know this option")
+            yield Problem(
+                target,
+                "pvrdma.option-unknown",
+                f"the advanced option {OPTION} cannot be read: {why}",
+                "PVRDMA needs ESXi 6.5 or later and Host.Config.AdvancedConfig",
+            )
+        if self.firewall is not None and RULESET not in {r["key"] for r in facts.get("config.firewall.ruleset", ())}:
+            yield Problem(
+                target,
+                "pvrdma.ruleset-missing",
+                f"this host has no firewall ruleset {RULESET}",
+                "PVRDMA needs ESXi 6.5 or later",
+            )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """An option that is not set cannot be stated."""
+        return self.model_copy(update={"vmknic": self.vmknic or None})
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """One option and one ruleset, each only when it differs."""
+        for field in change.fields:
+            if field.name == "vmknic":
+                option = {"_typeName": "OptionValue", "key": OPTION, "value": self.vmknic}
+                yield Invoke(
+                    target=change.target,
+                    kinds=(self.kind,),
+                    path="configManager.advancedOption",
+                    method="UpdateOptions",
+                    args={"changedValue": (option,)},
+                    summary=f"set {OPTION} to {self.vmknic}",
+                )
+            else:
+                method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
+                yield Invoke(
+                    target=change.target,
+                    kinds=(self.kind,),
+                    path="configManager.firewallSystem",
+                    method=method,
+                    args={"id": RULESET},
+                    summary=f"{verb} firewall ruleset {RULESET}",
+                )

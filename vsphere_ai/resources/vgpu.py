@@ -1,0 +1,276 @@
+"""vGPU profiles attached to a virtual machine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target, observed
+from vsphere_ai.steps import Reconfigure, Step
+
+BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
+# 64-bit MMIO keys: VMware "How to enable large-BAR GPUs", vSphere 7.0; applied at the next power-on only
+MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
+MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
+MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
+
+
+class Vgpu(Resource):
+    """Gives a VM vGPUs, exactly the listed profiles, each as often as it is listed.
+
+    What a vGPU needs follows by itself: all memory reserved, EFI firmware, the 64-bit MMIO keys with a window that is
+    large enough. One reconfigure in one power cycle; the VM's other devices keep their keys and addresses.
+    """
+
+    kind: ClassVar[str] = "vgpu"
+    target = "vm"
+    shorthand: ClassVar[str] = "profiles"
+    after: ClassVar[tuple[str, ...]] = ("graphics", "mig", "hardware")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": (
+            "config.hardware.device",
+            "config.extraConfig",
+            "config.firmware",
+            "config.memoryReservationLockedToMax",
+        ),
+        "HostSystem": ("config.sharedPassthruGpuTypes", "config.graphicsInfo", "hardware.pciDevice"),
+    }
+
+    profiles: tuple[str, ...] | None = Field(
+        default=None, description="vGPU profile names as the host lists them, e.g. `grid_a100-3-20c`; `[]` removes all."
+    )
+    uvm: bool | None = Field(
+        default=None, description="Unified memory, debugger and profiler for CUDA, for every vGPU of the VM."
+    )
+    memory_locked: bool | None = observed("All guest memory is reserved.")
+    firmware: str | None = observed("Boot firmware.")
+    mmio_64bit: bool | None = observed(f"`{MMIO_KEY}`.")
+    mmio_size_gb: int | None = observed(f"`{MMIO_SIZE_KEY}`: framebuffer, rounded up to a power of two, doubled.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the vGPU devices and the settings that go with them."""
+        devices = facts.get("config.hardware.device")
+        if devices is None:
+            return None
+        extra = extra_config(facts)
+        size = extra.get(MMIO_SIZE_KEY, "")
+        profiles = [d["backing"]["vgpu"].lower() for d in devices if _is_vgpu(d)]
+        on = [extra.get(_uvm_key(i)) == "1" for i in range(len(profiles))]
+        return cls.model_construct(
+            profiles=tuple(sorted(profiles)),
+            uvm=bool(on) and all(on),
+            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
+            firmware=facts.get("config.firmware"),
+            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
+            mmio_size_gb=int(size) if size.isdigit() else None,
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Sort the profiles (their order means nothing) and add what they imply."""
+        now = view.state(target.ref, self.kind)
+        profiles = now.profiles if self.profiles is None and now else self.profiles or ()
+        wanted = tuple(sorted(p.lower() for p in profiles))
+        if not wanted:
+            return self.model_copy(update={"profiles": wanted, "uvm": None})
+        size = names.mmio_size_gb(max(1, sum(_framebuffer(p) for p in wanted)))
+        have = now.mmio_size_gb if now and now.mmio_size_gb else 0
+        return self.model_copy(
+            update={
+                "profiles": wanted,
+                "memory_locked": True,
+                "firmware": "efi",
+                "mmio_64bit": True,
+                "mmio_size_gb": max(size, have),
+            }
+        )
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """Unknown profiles, profiles the VM's host will not offer, and how many one VM may have."""
+        wanted = Counter(self.profiles or ())
+        if not wanted:
+            return
+        host = view.estate.host_of(target.ref)
+        if host is None:
+            yield Problem(target, "vgpu.host-unknown", "the host of this VM cannot be read")
+            return
+        for profile in wanted:
+            if not offers(host.ref, profile, view):
+                yield Problem(
+                    target, "vgpu.profile", f"{host.name} will not offer {profile}", _why(host, profile, view)
+                )
+        yield from self._count_problems(target, view, wanted)
+
+    def _count_problems(self, target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
+        total = sum(wanted.values())
+        api = tuple(int(n) for n in view.estate.about.api.split(".") if n.isdigit())
+        if total > 1 and api < (8,):
+            if total > MAX_BEFORE_8:
+                yield Problem(target, "vgpu.count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
+            if len(wanted) > 1:
+                yield Problem(
+                    target,
+                    "vgpu.mixed",
+                    "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
+                    f"given: {', '.join(sorted(wanted))}",
+                )
+        version = getattr(view.state(target.ref, "hardware"), "version", None)
+        if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
+            yield Problem(
+                target,
+                "vgpu.hardware-version",
+                f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
+                "add hardware: {version: 19} to the play",
+            )
+        boards = {p.board for p in map(_parsed, wanted) if p}
+        if len(boards) > 1:
+            yield Problem(target, "vgpu.boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """What an operator wants to know before approving."""
+        now = view.facts(target.ref).get("config.firmware")
+        if self.profiles and now == "bios":
+            yield "firmware bios → efi, which vGPUs need: a guest installed under BIOS will not boot any more"
+        fractional = [p for p in map(_parsed, self.profiles or ()) if p and p.slices is not None]
+        if len(self.profiles or ()) > 1 and fractional and view.estate.about.api.startswith("7."):
+            yield "several MIG-backed vGPUs in one VM are supported from vSphere 8.0"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """One reconfigure: devices that stay keep their key, a changed profile is one out and one in."""
+        facts = view.facts(change.target.ref)
+        devices = [d for d in facts.get("config.hardware.device", ()) if _is_vgpu(d)]
+        missing = Counter(self.profiles or ())
+        removed = []
+        for device in devices:
+            name = device["backing"]["vgpu"].lower()
+            if missing[name]:
+                missing[name] -= 1
+            else:
+                removed.append(device)
+        added = sorted(missing.elements())
+        changes = [_change("remove", d) for d in removed]
+        changes += [
+            _change("add", {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": BACKING, "vgpu": p}})
+            for p in added
+        ]
+        fields = {f.name for f in change.fields}
+        spec: dict[str, Any] = {}
+        if "memory_locked" in fields:
+            spec["memoryReservationLockedToMax"] = True
+        if "firmware" in fields:
+            spec["firmware"] = "efi"
+        words = [f"remove {d['backing']['vgpu']}" for d in removed] + [f"add {p}" for p in added]
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            device_changes=tuple(changes),
+            spec=spec,
+            extra_config=tuple(self._extra(fields, facts)),
+            summary="vGPU: " + (", ".join(words) or "settings a vGPU needs"),
+        )
+
+    def _extra(self, fields: set[str], facts: Facts) -> Iterator[tuple[str, str]]:
+        if "mmio_64bit" in fields:
+            yield MMIO_KEY, "TRUE"
+        if "mmio_size_gb" in fields:
+            yield MMIO_SIZE_KEY, str(self.mmio_size_gb)
+        if self.uvm is not None:
+            have = extra_config(facts)
+            for index in range(len(self.profiles or ())):
+                value = "1" if self.uvm else ""  # an empty value removes the key
+                if have.get(_uvm_key(index), "") != value:
+                    yield _uvm_key(index), value
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Most VMs have no vGPU."""
+        return self if self.profiles else None
+
+    def runs_on(self, host: Target, view: View) -> bool:
+        """A VM with vGPUs runs where every one of its profiles is offered."""
+        return all(offers(host.ref, p, view) for p in self.profiles or ())
+
+
+def offers(host: str, profile: str, view: View) -> bool:
+    """Tell whether a host offers a profile once this plan is carried out.
+
+    The host's own list is the truth; it is predicted only when this plan changes what decides it.
+    """
+    facts = view.facts(host)
+    if not (view.is_planned(host, "graphics") or view.is_planned(host, "mig")):
+        return profile in {t.lower() for t in facts.get("config.sharedPassthruGpuTypes", ())}
+    parsed = _parsed(profile)
+    return parsed is not None and any(
+        _gpu_offers(host, pci, board, parsed, view) for pci, board in boards_of(facts).items()
+    )
+
+
+def _gpu_offers(host: str, pci: str, board: Board | None, profile: names.VgpuProfile, view: View) -> bool:
+    graphics, mig = view.state(host, "graphics"), view.state(host, "mig")
+    if board is None or graphics is None or (graphics.gpus or {}).get(pci) != "shared_direct":
+        return False
+    if profile.board not in board.vgpu_boards:
+        return False
+    gpu = (mig.gpus or {}).get(pci) if mig is not None else None
+    divided = gpu.mode == "enabled" if gpu else _lists_mig(view.facts(host))
+    if profile.is_mig:
+        return divided and names.mig_profile(board, profile) is not None
+    return not divided and any(t.fb_gb == profile.fb_gb for t in board.time_sliced)
+
+
+def _lists_mig(facts: Facts) -> bool:
+    parsed = [_parsed(t.lower()) for t in facts.get("config.sharedPassthruGpuTypes", ())]
+    return any(p is not None and p.is_mig for p in parsed)
+
+
+def _why(host: Target, profile: str, view: View) -> str:
+    parsed = _parsed(profile)
+    if parsed is None:
+        return "a profile is spelled like grid_a100-3-20c or nvidia_h100-40c"
+    listed = sorted(view.facts(host.ref).get("config.sharedPassthruGpuTypes", ()))
+    if listed and not (view.is_planned(host.ref, "graphics") or view.is_planned(host.ref, "mig")):
+        return f"it lists {', '.join(listed)}"
+    if not listed and not view.is_planned(host.ref, "graphics"):
+        return "it lists no profiles: add graphics: {default_type: shared_direct} to a play for that host"
+    divided = "MIG mode enabled" if parsed.is_mig else "MIG mode disabled"
+    return f"{profile} needs a {parsed.board} GPU in shared direct mode with {divided}; add mig: to a play for the host"
+
+
+def extra_config(facts: Facts) -> dict[str, str]:
+    """Return the VM's advanced settings as strings."""
+    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
+
+
+def _parsed(name: str) -> names.VgpuProfile | None:
+    try:
+        return names.parse(name)
+    except names.VgpuNameError:
+        return None
+
+
+def _framebuffer(name: str) -> int:
+    """Return GB to count for the MMIO window: the whole board's, since a vGPU shows its board's large BAR."""
+    profile = _parsed(name)
+    board = names.board_of(profile) if profile else None
+    return board.memory_gb if board else profile.fb_gb if profile else 0
+
+
+def _is_vgpu(device: Mapping[str, Any]) -> bool:
+    backing = device.get("backing") or {}
+    return bool(backing.get("_typeName") == BACKING and backing.get("vgpu"))
+
+
+def _uvm_key(index: int) -> str:
+    return f"pciPassthru{index}.cfg.enable_uvm"
+
+
+def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}

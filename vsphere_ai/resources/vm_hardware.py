@@ -1,0 +1,123 @@
+"""Virtual hardware: hardware version, boot firmware, reservations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Reconfigure, Step
+
+
+class VmHardware(Resource):
+    """Upgrades a VM's hardware version and sets its boot firmware and its CPU and memory reservations.
+
+    An upgrade cannot be undone. All of it happens in the VM's one power cycle, before its one reconfigure.
+    """
+
+    kind: ClassVar[str] = "hardware"
+    target = "vm"
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": (
+            "config.version",
+            "config.firmware",
+            "config.hardware.memoryMB",
+            "config.memoryReservationLockedToMax",
+            "config.memoryAllocation.reservation",
+            "config.cpuAllocation.reservation",
+        )
+    }
+
+    version: int | None = Field(
+        default=None, ge=4, le=99, description="Hardware version, the number after `vmx-`: 19 is ESXi 7.0 U2."
+    )
+    firmware: Literal["efi", "bios"] | None = Field(
+        default=None, description="Boot firmware; a guest installed under the other one will not boot."
+    )
+    memory_reservation: Literal["full"] | int | None = Field(
+        default=None, description="`full` reserves all memory and keeps it so, or a number of MB."
+    )
+    cpu_reservation_mhz: int | None = Field(default=None, ge=0, description="CPU reservation in MHz.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the configuration of the VM."""
+        if facts.get("config.version") is None:
+            return None
+        full = facts.get("config.memoryReservationLockedToMax")
+        return cls.model_construct(
+            version=number(facts.get("config.version")),
+            firmware=facts.get("config.firmware"),
+            memory_reservation="full" if full else facts.get("config.memoryAllocation.reservation", 0),
+            cpu_reservation_mhz=facts.get("config.cpuAllocation.reservation", 0),
+        )
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """A hardware version never goes down."""
+        facts = view.facts(target.ref)
+        have = number(facts.get("config.version"))
+        if have and self.version and self.version < have:
+            yield Problem(
+                target,
+                "hardware.downgrade",
+                f"the VM has hardware version {have}, {self.version} is older",
+                f"a hardware version cannot be lowered; write version: {have} or leave it out",
+            )
+        memory = facts.get("config.hardware.memoryMB", 0)
+        if isinstance(self.memory_reservation, int) and self.memory_reservation > memory:
+            yield Problem(
+                target,
+                "hardware.reservation",
+                f"a reservation of {self.memory_reservation} MB is more than the {memory} MB the VM has",
+                "write memory_reservation: full",
+            )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """A changed firmware is the change people regret."""
+        have = view.facts(target.ref).get("config.firmware")
+        if self.firmware and have and have != self.firmware:
+            yield f"firmware {have} → {self.firmware}: a guest installed under {have} will not boot any more"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Upgrade first, so that the reconfigure may use what the new version offers."""
+        changed = {f.name for f in change.fields}
+        if "version" in changed:
+            yield Invoke(
+                target=change.target,
+                kinds=(self.kind,),
+                method="UpgradeVM_Task",
+                needs_power_off=True,
+                args={"version": f"vmx-{self.version}"},
+                summary=f"upgrade to hardware version {self.version}",
+            )
+        spec: dict[str, Any] = {}
+        if "firmware" in changed:
+            spec["firmware"] = self.firmware
+        if "memory_reservation" in changed:
+            spec["memoryReservationLockedToMax"] = self.memory_reservation == "full"
+            if isinstance(self.memory_reservation, int):
+                spec["memoryAllocation"] = _reservation(self.memory_reservation)
+        if "cpu_reservation_mhz" in changed:
+            spec["cpuAllocation"] = _reservation(self.cpu_reservation_mhz)
+        if spec:
+            yield Reconfigure(
+                target=change.target,
+                kinds=(self.kind,),
+                spec=spec,
+                needs_power_off=True,
+                summary="set " + ", ".join(sorted(changed - {"version"})).replace("_", " "),
+            )
+
+
+def number(version: str | None) -> int | None:
+    """Return the integer of ``vmx-19``; comparing the strings would put vmx-9 above vmx-19."""
+    digits = (version or "").removeprefix("vmx-")
+    return int(digits) if digits.isdigit() else None
+
+
+def _reservation(amount: int | None) -> dict[str, Any]:
+    return {"_typeName": "ResourceAllocationInfo", "reservation": amount}

@@ -1,0 +1,98 @@
+"""Passwords: kept out of every output, and named in files only by a reference to where they are."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import stat
+from pathlib import Path
+from typing import NoReturn
+
+from vsphere_ai.errors import Denied
+
+MASK = "***"
+LIMIT = 64 * 1024
+REFERENCE = re.compile(r"env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^\0\r\n]*[^\0\r\n/])")
+FORMS = '"env:NAME" (an environment variable) or "file:PATH" (a file only its owner can read)'
+
+
+class Secret:
+    """A value that shows itself as ``***`` wherever it is printed; only `reveal` gives it away."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """Return the value itself, to be handed straight to the peer that asks for it."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return MASK
+
+    def __format__(self, spec: str) -> str:
+        return MASK
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and hmac.compare_digest(self._value.encode(), other._value.encode())
+
+    def __hash__(self) -> int:
+        return hash((Secret, self._value))
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a secret cannot be pickled or copied into a file")
+
+
+def is_reference(text: str) -> bool:
+    """Tell whether a text names the place of a secret (and is not the secret itself)."""
+    return REFERENCE.fullmatch(text) is not None
+
+
+def resolve(reference: str, base: Path | None = None) -> Secret:
+    """Fetch the secret behind ``env:NAME`` or ``file:PATH`` (relative to `base`); `Denied` when it is not there."""
+    found = REFERENCE.fullmatch(reference)
+    if found is None:
+        # The text may be a password somebody typed: it is not repeated here.
+        raise Denied("this is not a reference to a password", f"write {FORMS}")
+    if found["env"]:
+        return _from_environment(found["env"])
+    return _from_file((base or Path()) / os.path.expanduser(found["file"]))
+
+
+def _from_environment(name: str) -> Secret:
+    value = os.environ.get(name)
+    if value is None:
+        raise Denied(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
+    if not value:
+        raise Denied(f"the environment variable {name} is empty")
+    return Secret(value)
+
+
+def _open_now(path: str, flags: int) -> int:
+    # A named pipe must not hang the tool before it is seen not to be a file.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _from_file(path: Path) -> Secret:
+    try:
+        with open(path, "rb", opener=_open_now) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise Denied(f"the password file {path} is not a regular file")
+            if mode & 0o077:
+                remedy = f"let only its owner read it: chmod 600 {path}"
+                raise Denied(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
+            content = file.read(LIMIT + 1)
+    except OSError as fault:
+        raise Denied(f"the password file {path} cannot be read: {fault.strerror}") from None
+    if len(content) > LIMIT:
+        raise Denied(f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password")
+    try:
+        value = content.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise Denied(f"the password file {path} is not UTF-8 text") from None
+    if not value:
+        raise Denied(f"the password file {path} is empty")
+    return Secret(value)

@@ -1,0 +1,123 @@
+"""Targets, states, and the difference between two states of one kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+TargetKind = Literal["host", "vm"]
+
+
+@dataclass(frozen=True, order=True)
+class Target:
+    """An ESXi host or a virtual machine. `ref` is its managed object reference, e.g. ``HostSystem:host-12``."""
+
+    kind: TargetKind
+    name: str
+    ref: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class State(BaseModel):
+    """A state of one kind: wanted (from a playbook) and observed (from the estate) have the same shape.
+
+    None in a wanted state means "leave as it is"; None in an observed state means "cannot be known".
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: ClassVar[str]
+    shorthand: ClassVar[str] = ""
+    """The field a bare list or scalar is put in: ``vgpu: [a]`` is ``vgpu: {profiles: [a]}``."""
+
+
+def observed(description: str) -> Any:
+    """Declare a field that is read and shown, but cannot be set in a playbook."""
+    return Field(default=None, description=description, json_schema_extra={"observed": True})
+
+
+def is_observed(model: type[BaseModel], field: str) -> bool:
+    """Tell whether a field was declared with `observed`."""
+    extra = model.model_fields[field].json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("observed"))
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One line of a plan: a field (dotted below a mapping), its value before and after; None = absent."""
+
+    name: str
+    before: Any
+    after: Any
+
+    @property
+    def sign(self) -> str:
+        """``+`` when something appears, ``-`` when it goes, ``~`` when it changes."""
+        if self.before in (None, (), {}):
+            return "+"
+        return "-" if self.after in (None, (), {}) else "~"
+
+
+@dataclass(frozen=True)
+class Change:
+    """From what is there to what is wanted, for one kind on one target."""
+
+    target: Target
+    before: Any
+    after: Any
+    recreate: bool = False
+    """The state is as wanted now, but a reboot of this plan destroys it and the plan makes it again."""
+
+    @property
+    def kind(self) -> str:
+        """The kind both states are of."""
+        kind: str = self.after.kind
+        return kind
+
+    @property
+    def fields(self) -> tuple[FieldChange, ...]:
+        """Every field that differs, in the order of the model."""
+        return differences(self.before, self.after)
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """A reason why a wanted state cannot be reached. `rule` is stable and documented; `help` says what would work."""
+
+    target: Target
+    rule: str
+    message: str
+    help: str = ""
+
+
+def differences(before: Any, after: Any) -> tuple[FieldChange, ...]:
+    """Return every field in which `after` asks for something else than `before` is, in the order of the model."""
+    return tuple(_differences(before, after))
+
+
+def _differences(before: Any, after: Any) -> Iterator[FieldChange]:
+    for name in type(after).model_fields:
+        old, new = getattr(before, name, None), getattr(after, name)
+        if new is None:
+            continue  # left as it is
+        if isinstance(new, Mapping):
+            yield from _of_mappings(old or {}, new)
+        elif old != new:
+            yield FieldChange(name, old, new)
+
+
+def _of_mappings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldChange]:
+    for key in sorted(new):
+        one, two = old.get(key), new[key]
+        if one == two:
+            continue
+        if isinstance(two, BaseModel) and (one is None or isinstance(one, BaseModel)):
+            for field in _differences(one, two):
+                yield FieldChange(f"{key} {field.name}", field.before, field.after)
+        else:
+            yield FieldChange(key, one, two)

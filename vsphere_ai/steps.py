@@ -1,0 +1,86 @@
+"""The closed set of things `apply` can do; steps are data: printable, comparable, JSON-able."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from vsphere_ai.state import Target
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A read-only command on an ESXi host. `argv` is fixed: nothing from a user ever gets into it."""
+
+    name: str
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What every step has: whom it touches, a line an operator reads, and what it disrupts."""
+
+    target: Target
+    summary: str
+    kinds: tuple[str, ...] = ()
+    """The kinds this step serves, for the report."""
+    needs_maintenance: bool = False
+    needs_power_off: bool = False
+    needs_reboot: bool = False
+    after_reboot: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reconfigure(Step):
+    """A fragment of a ``ReconfigVM_Task``; all fragments of one VM become one task.
+
+    `spec` holds top-level ConfigSpec fields, `device_changes` VirtualDeviceConfigSpec mappings in VMware's spelling
+    with ``_typeName``, `extra_config` key/value strings (an empty value removes the key).
+    """
+
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    device_changes: tuple[Mapping[str, Any], ...] = ()
+    extra_config: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Invoke(Step):
+    """Call a vim method by its WSDL name on the target, or on the manager at `path` of it.
+
+    `path` is a property path such as ``configManager.graphicsManager``. A name ending in ``_Task`` is waited for.
+    """
+
+    method: str
+    path: str = ""
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shell(Step):
+    """Run one command on an ESXi host over SSH: an argv, never a string; the exit status alone proves nothing."""
+
+    argv: tuple[str, ...]
+
+
+Action = Literal["enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lifecycle(Step):
+    """A change of a target's life; only the graph makes these. `options` are plain values the runner needs."""
+
+    action: Action
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wait(Step):
+    """Nothing is done until it was seen; only the graph makes these.
+
+    ``host-back``: connected with a newer boot time. ``gpus-answer``: nvidia-smi lists every GPU.
+    ``as-planned``: the target was read again and nothing is left to change.
+    """
+
+    until: Literal["host-back", "gpus-answer", "as-planned"]
+    options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,149 @@
+"""Puts the steps of one target in the order of its window: one maintenance or power cycle for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from vsphere_ai.facts import Estate
+from vsphere_ai.playbook import Power, Rolling
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
+
+SSH_SERVICE = "TSM-SSH"
+
+
+@dataclass(frozen=True)
+class HostNow:
+    """What decides the shape of a host's window."""
+
+    target: Target
+    in_maintenance: bool
+    ssh_running: bool
+    has_gpus: bool
+
+
+def host_now(estate: Estate, host: Target) -> HostNow:
+    """Read what decides the shape of a host's window."""
+    facts = estate[host.ref]
+    services = {s["key"]: s for s in facts.get("config.service.service", ())}
+    vendors = (g.get("vendorName", "").lower() for g in facts.get("config.graphicsInfo", ()))
+    return HostNow(
+        target=host,
+        in_maintenance=bool(facts.get("runtime.inMaintenanceMode")),
+        ssh_running=bool(services.get(SSH_SERVICE, {}).get("running")),
+        has_gpus=any("nvidia" in v for v in vendors),
+    )
+
+
+def needs_maintenance(steps: Sequence[Step]) -> bool:
+    """Tell whether a host's steps need it to be in maintenance mode."""
+    return any(s.needs_maintenance or s.needs_reboot for s in steps)
+
+
+def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes: bool) -> list[Step]:
+    """Order one host's steps: enter, change, reboot, what comes after a reboot, read back, leave.
+
+    `probes` tells that reading back needs SSH. A host found in maintenance stays in it, SSH found running runs again.
+    """
+    host = now.target
+    window = needs_maintenance(steps)
+    reboot = any(s.needs_reboot for s in steps)
+    before = [s for s in steps if not s.after_reboot and type(s) is not Step]
+    after = [s for s in steps if s.after_reboot]
+    shell = any(isinstance(s, Shell) for s in steps) or probes or (reboot and (now.has_gpus or rolling.reboot == "ssh"))
+    ordered: list[Step] = []
+    if window and not now.in_maintenance:
+        ordered.append(_enter(host, rolling))
+    if shell and not now.ssh_running:
+        ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE}"))
+    ordered += before
+    if reboot:
+        ordered += _reboot(host, rolling)
+        if shell or now.ssh_running:
+            ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE} again after boot"))
+        if now.has_gpus:
+            ordered.append(
+                Wait(
+                    target=host,
+                    until="gpus-answer",
+                    options={"timeout": 300},
+                    summary="wait until nvidia-smi answers for every GPU",
+                )
+            )
+    ordered += after
+    ordered.append(Wait(target=host, until="as-planned", summary="read back"))
+    if shell and not now.ssh_running:
+        ordered.append(Lifecycle(target=host, action="stop-ssh", summary=f"stop {SSH_SERVICE}, as it was found"))
+    if window and not now.in_maintenance:
+        ordered.append(
+            Lifecycle(
+                target=host,
+                action="exit-maintenance",
+                summary="leave maintenance mode",
+                options={"timeout": rolling.timeout},
+            )
+        )
+    return ordered
+
+
+def _enter(host: Target, rolling: Rolling) -> Step:
+    return Lifecycle(
+        target=host,
+        action="enter-maintenance",
+        summary="enter maintenance mode",
+        options={"timeout": rolling.timeout, "evacuate": rolling.evacuate},
+    )
+
+
+def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
+    yield Lifecycle(
+        target=host,
+        action="reboot",
+        options={"via": rolling.reboot},
+        needs_reboot=True,
+        summary=f"reboot ({'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
+    )
+    yield Wait(
+        target=host,
+        until="host-back",
+        options={"timeout": rolling.timeout},
+        summary="wait until the host is connected with a newer boot time",
+    )
+
+
+def vm_window(vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool) -> tuple[list[Step], list[Step]]:
+    """Order one VM's steps as (what stops it, what follows): off; upgrade, one reconfigure, read back, on."""
+    stop: list[Step] = []
+    follow = list(_merged(steps))
+    if follow:
+        follow.append(Wait(target=vm, until="as-planned", summary="read back"))
+    if cycle:
+        how = "hard power-off allowed" if power.force else "guest shutdown only"
+        options = {"shutdown_timeout": power.shutdown_timeout, "force": power.force}
+        stop.append(Lifecycle(target=vm, action="power-off", options=options, summary=f"shut down ({how})"))
+        follow.append(Lifecycle(target=vm, action="power-on", summary="power on"))
+    return stop, follow
+
+
+def _merged(steps: Sequence[Step]) -> Iterator[Step]:
+    """Everything that is not a reconfigure first (a hardware upgrade), then all fragments as one ReconfigVM_Task."""
+    fragments = [s for s in steps if isinstance(s, Reconfigure)]
+    yield from (s for s in steps if isinstance(s, Invoke))
+    if not fragments:
+        return
+    changes = [c for s in fragments for c in s.device_changes]
+    extra = dict(pair for s in fragments for pair in s.extra_config)
+    yield replace(
+        fragments[0],
+        summary="reconfigure: " + "; ".join(dict.fromkeys(s.summary for s in fragments)),
+        kinds=tuple(dict.fromkeys(k for s in fragments for k in s.kinds)),
+        needs_power_off=any(s.needs_power_off for s in fragments),
+        spec={k: v for s in fragments for k, v in s.spec.items()},
+        # new devices need distinct negative keys; the server gives the real ones
+        device_changes=tuple(
+            {**c, "device": {**c["device"], "key": -1001 - i}} if c["operation"] == "add" else c
+            for i, c in enumerate(changes)
+        ),
+        extra_config=tuple(extra.items()),
+    )

@@ -1,0 +1,284 @@
+"""Brings a playbook, an inventory and an estate together: what every command that reads the estate needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai import playbook as playbooks
+from vsphere_ai.compat import gate
+from vsphere_ai.compat.base import Finding
+from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
+from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
+from vsphere_ai.plan import Item, Plan, make_plan, observe_all, remaining
+from vsphere_ai.playbook import Playbook, TargetPlan
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.selection import select
+from vsphere_ai.state import Target, TargetKind
+from vsphere_ai.steps import Probe
+
+if TYPE_CHECKING:
+    from vsphere_ai.collect import Depth, Request
+    from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.vcenter import VCenter
+
+PROJECT_INVENTORY = "vsphere-ai.yaml"
+# what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
+WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
+    "HostSystem": ("config.graphicsInfo", "summary.rebootRequired"),
+    "VirtualMachine": (
+        "config.changeVersion",
+        "config.hardware.device",
+        "guest.toolsRunningStatus",
+        "runtime.question",
+    ),
+}
+
+
+def find_inventory(given: Path | None) -> Inventory:
+    """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
+    if given is not None:
+        return load_inventory(given)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / PROJECT_INVENTORY).is_file():
+            return load_inventory(folder / PROJECT_INVENTORY)
+        if (folder / ".git").exists():
+            break
+    try:
+        return load_inventory(running_lab())
+    except UsageError as error:
+        raise UsageError(
+            f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
+            "vsphere-ai lab up starts the embedded farm",
+        ) from error
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to read: which vCenter, which targets only, whether SSH may be started for reading, how many at a time."""
+
+    vcenter: str = ""
+    limit: str = ""
+    start_ssh: bool = False
+    parallel: int = 8
+    progress: Callable[[str], None] | None = None
+
+
+class Workbench:
+    """One vCenter, one playbook (or none), and what was read. Closes its connection as a context manager."""
+
+    def __init__(self, inventory: Inventory, playbook: Playbook | None, options: Options) -> None:
+        self.inventory, self.playbook, self.options = inventory, playbook, options
+        self.settings = _choose(inventory, playbook, options.vcenter)
+
+    @cached_property
+    def vcenter(self) -> VCenter:
+        """The connection, opened when it is first needed."""
+        from vsphere_ai.connect.tls import Endpoint
+        from vsphere_ai.connect.vcenter import VCenter
+        from vsphere_ai.secret import resolve
+
+        chosen = self.settings
+        return VCenter.connect(
+            Endpoint(
+                address=chosen.address,
+                port=chosen.port,
+                username=chosen.username,
+                password=resolve(chosen.password).reveal(),
+                ca_file=Path(chosen.tls.ca_file) if chosen.tls.ca_file else None,
+                fingerprint=chosen.tls.fingerprint,
+            )
+        )
+
+    @cached_property
+    def _shells(self) -> Callable[[Target], Ssh] | None:
+        from vsphere_ai.connect.esxi import Ssh, SshEndpoint
+        from vsphere_ai.connect.gate import LoginGate
+        from vsphere_ai.secret import resolve
+
+        ssh = self.inventory.ssh
+        if ssh is None:
+            return None
+        gate_ = LoginGate()  # one refused credential is not tried on the next host: accounts lock after five failures
+        password = resolve(ssh.password).reveal() if ssh.password else None
+
+        def connect(host: Target) -> Ssh:
+            address, port = ssh.endpoint(host.name)
+            key = Path(ssh.key_file) if ssh.key_file else None
+            known = Path(ssh.known_hosts)
+            return Ssh(SshEndpoint(host.name, address, port, ssh.username, known, password, key), gate=gate_)
+
+        return connect
+
+    def shell(self, host: Target) -> Ssh:
+        """Return a connection to a host's shell; `UsageError` when the inventory has no `ssh:`."""
+        if self._shells is None:
+            raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
+        return self._shells(host)
+
+    def __enter__(self) -> Workbench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if "vcenter" in self.__dict__:
+            self.vcenter.close()
+
+    # -- reading
+
+    @property
+    def may_start_ssh(self) -> bool:
+        """Whether a stopped SSH service may be started for reading."""
+        start = self.inventory.ssh.start_service if self.inventory.ssh else "never"
+        return start == "always" or (self.options.start_ssh and start != "never")
+
+    def read(self, choose: Callable[[Estate], Depth]) -> Estate:
+        """Read the estate as deeply as `choose` says."""
+        from vsphere_ai.collect import collect
+
+        return collect(self.vcenter, self._shells, self._request(choose))
+
+    def read_for(self, playbook: Playbook) -> Estate:
+        """Read what planning a playbook needs."""
+        return self.read(lambda estate: self._depth(estate, self.desired(playbook, estate)))
+
+    def read_everything(self, only: Sequence[Target] | None = None) -> Estate:
+        """Read all hosts and VMs deeply, or only some of them."""
+        from vsphere_ai.collect import Depth
+
+        def choose(estate: Estate) -> Depth:
+            chosen = only if only is not None else self.limited(estate, (*estate.hosts, *estate.vms))
+            hosts = frozenset(t.ref for t in chosen if t.kind == "host")
+            return Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & _with_gpus(estate))
+
+        return self.read(choose)
+
+    def desired(self, playbook: Playbook, estate: Estate) -> Mapping[Target, TargetPlan]:
+        """Return what the playbook wants of each target, narrowed by `--limit`."""
+        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+        chosen = set(self.limited(estate, tuple(wanted)))
+        return {t: p for t, p in wanted.items() if t in chosen}
+
+    def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
+        """Narrow targets to those `--limit` names (as hosts or as VMs)."""
+        if not self.options.limit:
+            return tuple(targets)
+        named: set[Target] = set()
+        kinds_of_target: tuple[TargetKind, ...] = ("host", "vm")
+        refused = 0
+        for kind in kinds_of_target:  # a pattern may name hosts only, or VMs only
+            try:
+                named |= set(select(self.options.limit, kind, self.inventory, estate, mark=Mark("--limit")))
+            except InputError:
+                refused += 1
+        if refused == len(kinds_of_target):
+            raise UsageError(f"--limit {self.options.limit} names no host and no VM")
+        return tuple(t for t in targets if t in named)
+
+    # -- planning
+
+    def plan(self, playbook: Playbook) -> tuple[Plan, Estate]:
+        """Read, and plan."""
+        estate = self.read_for(playbook)
+        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path), estate
+
+    def check_all(self) -> tuple[Finding, ...]:
+        """Check everything that was read against the compatibility rules."""
+        estate = self.read_everything()
+        chosen = set(self.limited(estate, (*estate.hosts, *estate.vms)))
+        view = View(estate, observe_all(estate, kinds()))
+        return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
+
+    def show(self) -> tuple[Estate, Mapping[Target, Sequence[Resource]], Mapping[Target, str]]:
+        """Return what was read as states per target, and why a target's is incomplete."""
+        estate = self.read_everything()
+        states = observe_all(estate, kinds())
+        view = View(estate, states)
+        found: dict[Target, list[Resource]] = {}
+        remarks: dict[Target, str] = {}
+        for target in self.limited(estate, (*estate.hosts, *estate.vms)):
+            own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
+            stated = [s.as_playbook(target, view) for s in own if s is not None]
+            found[target] = [s for s in stated if s is not None]
+            failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
+            if failure is not None:
+                remarks[target] = f"MIG left out: {failure.reason}"
+        return estate, found, remarks
+
+    def left(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Item, ...]:
+        """Read one target again and return what is still to change there; the rest of the estate is as planned."""
+        from vsphere_ai.collect import Depth, collect
+
+        wanted = self.desired(playbook, estate)
+        probing = target.kind == "host" and any(kinds()[s.kind].probes for s in wanted[target].states)
+        one = frozenset({target.ref})
+        depth = Depth(one if target.kind == "host" else frozenset(), one if target.kind == "vm" else frozenset(),
+                      one if probing else frozenset())  # fmt: skip
+        request = replace(self._request(lambda _: depth), start_ssh=False, progress=None)
+        fresh = collect(self.vcenter, self._shells, request)
+        facts = {**estate.objects, target.ref: fresh[target.ref]}
+        return remaining(wanted, Estate(estate.about, facts), kinds(), target)
+
+    def _request(self, choose: Callable[[Estate], Depth]) -> Request:
+        from vsphere_ai.collect import Request
+
+        return Request(
+            paths=wanted_paths(),
+            choose=choose,
+            probes=_probes(),
+            start_ssh=self.may_start_ssh,
+            parallel=self.options.parallel,
+            progress=self.options.progress,
+        )
+
+    def _depth(self, estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
+        """The targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on."""
+        from vsphere_ai.collect import Depth
+
+        hosts = {t.ref for t in wanted if t.kind == "host"}
+        vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
+        around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+        probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
+        return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
+
+
+def wanted_paths() -> dict[str, tuple[str, ...]]:
+    """Return every property path anybody needs, by managed type: the union is read at once."""
+    union: dict[str, dict[str, None]] = {}
+    everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
+        WINDOW_PATHS,
+        gate.properties(),
+        *(k.properties for k in kinds().values()),
+    )
+    for asked in everybody:
+        for managed, paths in asked.items():
+            union.setdefault(managed, {}).update(dict.fromkeys(paths))
+    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
+
+
+def _probes() -> tuple[Probe, ...]:
+    return tuple(dict.fromkeys(p for k in kinds().values() for p in k.probes))
+
+
+def _with_gpus(estate: Estate) -> frozenset[str]:
+    """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
+    return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
+
+
+def _connected(facts: Facts) -> bool:
+    return bool(facts.get("runtime.connectionState") == "connected")
+
+
+def _choose(inventory: Inventory, playbook: Playbook | None, name: str) -> VCenterSettings:
+    known = inventory.vcenters
+    if name and name not in known:
+        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
+    names = (name,) if name else playbooks.vcenters(playbook, inventory) if playbook else tuple(known)
+    if len(names) != 1:
+        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
+    return known[names[0]]

@@ -1,0 +1,259 @@
+"""YAML 1.2 text to a tree of nodes with places, within limits, on libyaml's parser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import yaml
+
+MAX_DEPTH = 32
+MAX_NODES = 50_000
+MAX_ALIASES = 100
+MAX_FAULTS = 100
+
+# Only events are taken from libyaml: its composer recurses in C and dies of deep nesting.
+_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+# The core schema of YAML 1.2 (https://yaml.org/spec/1.2.2/#103-core-schema), narrowed where ids look like numbers:
+# 017, 20e0, 1_000 and integers beyond 64 bits stay text.
+_NULL = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})")
+_BASED = re.compile(r"0o[0-7]{1,20}|0x[0-9a-fA-F]{1,15}")
+_FLOAT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,20}(?:[eE][-+]?[0-9]{1,2})?")
+
+_HINTS = (
+    ("tab character", "indent with spaces"),
+    ("cannot start any token", "indent with spaces, and quote a value that starts with a tab, %, @ or `"),
+    ("mapping values are not allowed", "check the indentation of this line, and quote a value that holds ': '"),
+    ("did not find expected key", "check the indentation of this line and the quotes above it"),
+    ("could not find expected ':'", "a key is followed by a colon and a space"),
+    ("did not find expected ','", "check commas and closing brackets"),
+    ("unexpected end of stream", "a quote is not closed"),
+    ("did not find expected '-' indicator", "the items of a list start in one column"),
+)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong at one place; line and column count from 0."""
+
+    line: int
+    column: int
+    message: str
+    help: str = ""
+
+
+class Broken(Exception):
+    """The text cannot be read any further."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(slots=True)
+class Node:
+    """One value of a file and where it starts; in a mapping also where each key is. Lines and columns from 0."""
+
+    value: Any
+    line: int
+    column: int
+    source: str = ""
+    """A scalar as it was written, before it became a number, a boolean or null."""
+    width: int = 1
+    keys: dict[str, tuple[int, int]] = field(default_factory=dict)
+    size: int = 1
+
+    def child(self, step: str | int) -> Node | None:
+        """Return the node below a key or an index."""
+        found: Node | None = None
+        if isinstance(self.value, dict):
+            found = self.value.get(step)
+        elif isinstance(self.value, list) and isinstance(step, int) and 0 <= step < len(self.value):
+            found = self.value[step]
+        return found
+
+    def plain(self) -> Any:
+        """Return the value without places: mappings are dicts with text keys, lists are tuples."""
+        if isinstance(self.value, dict):
+            return {key: node.plain() for key, node in self.value.items()}
+        if isinstance(self.value, list):
+            return tuple(node.plain() for node in self.value)
+        return self.value
+
+
+def scalar(text: str) -> str | int | float | bool | None:
+    """Return what an unquoted scalar means; PCI ids, MAC addresses, versions, times and on/off stay text."""
+    if text in _NULL:
+        return None
+    if text in _BOOL:
+        return _BOOL[text]
+    if _INT.fullmatch(text):
+        return int(text)
+    if _BASED.fullmatch(text):
+        return int(text, 0)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def read(text: str, faults: list[Fault]) -> Node:
+    """Return the tree of a text; faults that leave it readable are added to `faults`, others end in `Broken`."""
+    builder = _Builder(faults)
+    try:
+        for event in _events(text):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        raise Broken(_of_parser(error, builder.last, len(text.splitlines()))) from None
+    return builder.root or Node(None, 0, 0)
+
+
+def _events(text: str) -> Iterator[Any]:
+    loader = _LOADER(text)
+    try:
+        while loader.check_event():
+            yield loader.get_event()
+    finally:
+        loader.dispose()
+
+
+def _of_parser(error: yaml.MarkedYAMLError, last: tuple[int, int], lines: int) -> Fault:
+    problem = error.problem or "this is not YAML"
+    mark = error.problem_mark or error.context_mark
+    if error.context_mark and mark and mark.line >= lines:
+        mark = error.context_mark  # what was never closed says more than the end of the file
+    line, column = (mark.line, mark.column) if mark else last
+    context = f" {error.context}" if error.context else ""
+    if error.context and error.context_mark and error.context_mark.line != line:
+        context += f" that starts in line {error.context_mark.line + 1}"
+    return Fault(line, column, problem + context, next((h for text, h in _HINTS if text in problem), ""))
+
+
+@dataclass(slots=True)
+class _Frame:
+    node: Node
+    anchor: str | None
+    key: str | None = None
+
+
+class _Builder:
+    """Takes the parser's events one by one, without recursion, and stops as soon as a limit is passed."""
+
+    def __init__(self, faults: list[Fault]) -> None:
+        self.root: Node | None = None
+        self.faults = faults
+        self.last = (0, 0)
+        self._stack: list[_Frame] = []
+        self._anchors: dict[str, Node | None] = {}
+        self._documents = self._nodes = self._aliases = 0
+
+    def take(self, event: Any) -> None:
+        """Take one event."""
+        self.last = (event.start_mark.line, event.start_mark.column)
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._open(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._close()
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self._stop("a second document starts here", "one file holds one document: remove this '---'")
+
+    def _scalar(self, event: Any) -> None:
+        self._no_tag(event)
+        frame = self._stack[-1] if self._stack else None
+        if frame and isinstance(frame.node.value, dict) and frame.key is None:
+            self._key(frame, event.value)
+            return
+        bare = event.style is None or (event.style == "" and event.implicit[0])
+        value = scalar(event.value) if bare else event.value
+        start, end = event.start_mark, event.end_mark
+        width = end.column - start.column if end.line == start.line else 1
+        node = Node(value, start.line, start.column, event.value, max(1, width))
+        self._add(node)
+        if event.anchor:
+            self._anchors[event.anchor] = node
+
+    def _key(self, frame: _Frame, key: str) -> None:
+        if key in frame.node.keys:
+            line = frame.node.keys[key][0] + 1
+            self._fault(f"the key '{_short(key)}' is given twice", f"it is already in line {line}: keep one of them")
+        else:
+            frame.node.keys[key] = self.last
+        frame.key = key
+
+    def _open(self, event: Any) -> None:
+        self._no_tag(event)
+        if len(self._stack) >= MAX_DEPTH:
+            self._stop(f"this is nested more than {MAX_DEPTH} levels deep")
+        frame = self._stack[-1] if self._stack else None
+        if frame and isinstance(frame.node.value, dict) and frame.key is None:
+            self._stop("a key must be text, not a list or a mapping", "quote it, and write 'key: value'")
+        node = Node({} if isinstance(event, yaml.MappingStartEvent) else [], *self.last)
+        self._add(node)
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        self._stack.append(_Frame(node, event.anchor))
+
+    def _close(self) -> None:
+        frame = self._stack.pop()
+        if self._stack:
+            self._stack[-1].node.size += frame.node.size - 1
+        if frame.anchor:
+            self._anchors[frame.anchor] = frame.node
+
+    def _alias(self, event: Any) -> None:
+        self._aliases += 1
+        if self._aliases > MAX_ALIASES:
+            self._stop(f"more than {MAX_ALIASES} aliases are used")
+        name = event.anchor
+        if name not in self._anchors:
+            self._stop(f"the alias *{_short(name)} has no anchor above it", "quote a value that starts with '*'")
+        node = self._anchors[name]
+        if node is None:
+            self._stop(f"the alias *{_short(name)} is inside of what it stands for")
+        frame = self._stack[-1]
+        if isinstance(frame.node.value, dict) and frame.key is None:
+            self._stop("an alias cannot be a key", "quote a key that starts with '*'")
+        self._add(node)
+
+    def _add(self, node: Node) -> None:
+        # An alias counts as often as it is used: nine nested levels of nine would be 400 million values.
+        self._nodes += node.size
+        if self._nodes > MAX_NODES:
+            self._stop(f"the file holds more than {MAX_NODES} values")
+        if not self._stack:
+            self.root = node
+            return
+        frame = self._stack[-1]
+        frame.node.size += node.size
+        if isinstance(frame.node.value, list):
+            frame.node.value.append(node)
+        else:
+            frame.node.value.setdefault(frame.key, node)
+            frame.key = None
+
+    def _no_tag(self, event: Any) -> None:
+        if event.tag is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._fault(f"the tag {_short(tag)} is not allowed", "remove it; quote a value that starts with '!'")
+
+    def _fault(self, message: str, help: str = "") -> None:
+        if len(self.faults) >= MAX_FAULTS:
+            self._stop("too many faults; the rest of the file was not read")
+        self.faults.append(Fault(*self.last, message, help))
+
+    def _stop(self, message: str, help: str = "") -> NoReturn:
+        raise Broken(Fault(*self.last, message, help))
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
