@@ -75,23 +75,42 @@ def make_plan(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], playbook: str = ""
 ) -> Plan:
     """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
-    observed = observe_all(estate, kinds)
-    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
-    view = View(estate, observed, stated=stated)
-    pass_ = _Pass(view)
-    for _ in range(PASSES):
-        pass_ = _plan_once(desired, kinds, observed, view)
-        if pass_.rebooting == view.rebooting:
-            break
-        view = _after_reboots(View(estate, observed, pass_.rebooting | view.rebooting, stated=stated), estate)
+    done = _final_pass(desired, estate, kinds)
     steps: dict[Target, list[Step]] = defaultdict(list)
-    for step in pass_.steps:
+    for step in done.steps:
         steps[step.target].append(step)
     probing = frozenset(t for t, p in desired.items() if any(kinds[s.kind].probes for s in p.states))
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing)
-    findings = examine(pass_.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
-    problems = {*pass_.problems, *in_the_way, *_as_problems(findings, estate)}
-    return Plan(estate.about, playbook, tuple(pass_.items), tuple(sorted(problems)), findings, ordered, impact)
+    # what stays as it is needs no gate: a target that is as wanted never refuses a plan
+    changing: dict[Target, set[str]] = defaultdict(set)
+    for item in done.items:
+        if item.changes:
+            changing[item.target].add(item.kind)
+    findings = examine(done.view, {t: frozenset(k) for t, k in changing.items()}) if changing else ()
+    problems = {*done.problems, *in_the_way, *_as_problems(findings, estate)}
+    return Plan(estate.about, playbook, tuple(done.items), tuple(sorted(problems)), findings, ordered, impact)
+
+
+def check(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]
+) -> tuple[Finding, ...]:
+    """Return what the compatibility rules say of everything a playbook is about, changing or not."""
+    done = _final_pass(desired, estate, kinds)
+    return examine(done.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
+
+
+def _final_pass(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> _Pass:
+    """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
+    observed = observe_all(estate, kinds)
+    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
+    view = View(estate, observed, stated=stated)
+    done = _Pass(view)
+    for _ in range(PASSES):
+        done = _plan_once(desired, kinds, observed, view)
+        if done.rebooting == view.rebooting:
+            break
+        view = _after_reboots(View(estate, observed, done.rebooting | view.rebooting, stated=stated), estate)
+    return done
 
 
 def observe_all(estate: Estate, kinds: Mapping[str, type[Resource]]) -> dict[tuple[str, str], Any]:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
-from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
-from vsphere_ai.plan import Item, Plan, make_plan, observe_all, remaining
+from vsphere_ai.plan import Item, Plan, check, make_plan, observe_all, remaining
 from vsphere_ai.playbook import Playbook, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.selection import select
-from vsphere_ai.state import Target, TargetKind
+from vsphere_ai.selection import narrow
+from vsphere_ai.state import Target
 from vsphere_ai.steps import Probe
 
 if TYPE_CHECKING:
@@ -168,16 +168,7 @@ class Workbench:
         """Narrow targets to those `--limit` names (as hosts or as VMs)."""
         if not self.options.limit:
             return tuple(targets)
-        named: set[Target] = set()
-        kinds_of_target: tuple[TargetKind, ...] = ("host", "vm")
-        refused = 0
-        for kind in kinds_of_target:  # a pattern may name hosts only, or VMs only
-            try:
-                named |= set(select(self.options.limit, kind, self.inventory, estate, mark=Mark("--limit")))
-            except InputError:
-                refused += 1
-        if refused == len(kinds_of_target):
-            raise UsageError(f"--limit {self.options.limit} names no host and no VM")
+        named = set(narrow(self.options.limit, self.inventory, estate, mark=Mark("--limit")))
         return tuple(t for t in targets if t in named)
 
     # -- planning
@@ -186,6 +177,11 @@ class Workbench:
         """Read, and plan."""
         estate = self.read_for(playbook)
         return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path), estate
+
+    def check(self, playbook: Playbook) -> tuple[Finding, ...]:
+        """Check what a playbook is about against the compatibility rules."""
+        estate = self.read_for(playbook)
+        return check(self.desired(playbook, estate), estate, kinds())
 
     def check_all(self) -> tuple[Finding, ...]:
         """Check everything that was read against the compatibility rules."""

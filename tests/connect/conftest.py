@@ -32,7 +32,8 @@ CONTENT = """<returnval><rootFolder type="Folder">group-d1</rootFolder>
 <version>7.0.2</version><build>17694817</build><osType>linux-x64</osType><productLineId>vpx</productLineId>
 <apiType>{}</apiType><apiVersion>7.0.2.0</apiVersion><instanceUuid>11-22</instanceUuid></about>
 <sessionManager type="SessionManager">sm</sessionManager></returnval>"""
-SESSION = """<returnval><key>52</key><userName>u</userName><fullName>u</fullName><loginTime>2026-01-01T00:00:00Z</loginTime>
+SESSION = """<returnval><key>52</key><userName>u</userName><fullName>u</fullName>
+<loginTime>2026-01-01T00:00:00Z</loginTime>
 <lastActiveTime>2026-01-01T00:00:00Z</lastActiveTime><locale>en</locale><messageLocale>en</messageLocale></returnval>"""
 
 Answer = Callable[[str], str]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -15,13 +16,24 @@ from vsphere_ai.errors import Refused
 
 U2 = "vim.version.v7_0_2_0"
 NEWEST = VmomiSupport.newestVersions.GetName("vim")
-VGPU = {"_typeName": "VirtualPCIPassthrough", "key": -1,
-        "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": "grid_a100-3-20c"}}
+VGPU = {
+    "_typeName": "VirtualPCIPassthrough",
+    "key": -1,
+    "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": "grid_a100-3-20c"},
+}
 RDMA = {
-    "_typeName": "VirtualVmxnet3Vrdma", "key": -2, "deviceProtocol": "rocev2", "macAddress": "00:50:56:aa:bb:cc",
-    "backing": {"_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo",
-                "port": {"_typeName": "DistributedVirtualSwitchPortConnection", "switchUuid": "50 2d",
-                         "portgroupKey": "dvportgroup-7"}},
+    "_typeName": "VirtualVmxnet3Vrdma",
+    "key": -2,
+    "deviceProtocol": "rocev2",
+    "macAddress": "00:50:56:aa:bb:cc",
+    "backing": {
+        "_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo",
+        "port": {
+            "_typeName": "DistributedVirtualSwitchPortConnection",
+            "switchUuid": "50 2d",
+            "portgroupKey": "dvportgroup-7",
+        },
+    },
 }
 SPEC = {
     "_typeName": "VirtualMachineConfigSpec",
@@ -48,8 +60,12 @@ def test_a_reconfigure_goes_there_and_back():
     assert isinstance(made.deviceChange[1].device, vim.vm.device.VirtualVmxnet3Vrdma)
     assert to_plain(made) == SPEC
     sent = wire(made)
-    for part in ("<vgpu>grid_a100-3-20c</vgpu>", 'xsi:type="VirtualVmxnet3Vrdma"',
-                 "<deviceProtocol>rocev2</deviceProtocol>", "<cpuHotAddEnabled>false</cpuHotAddEnabled>"):
+    for part in (
+        "<vgpu>grid_a100-3-20c</vgpu>",
+        'xsi:type="VirtualVmxnet3Vrdma"',
+        "<deviceProtocol>rocev2</deviceProtocol>",
+        "<cpuHotAddEnabled>false</cpuHotAddEnabled>",
+    ):
         assert part in sent
 
 
@@ -76,8 +92,13 @@ def test_scalars_become_plain_python():
     assert to_plain(datetime(2026, 5, 1, 10, 0)) == "2026-05-01T10:00:00Z"
     assert to_plain(VmomiSupport.binary(b"\x00\xff")) == "AP8="
     assert to_plain(vim.VirtualMachine) == "VirtualMachine"
-    for value, kind in ((VmomiSupport.long(5), int), (vim.VirtualMachine.PowerState.poweredOn, str),
-                        (VmomiSupport.short(-1), int), (True, bool), (VmomiSupport.double(0.5), float)):
+    for value, kind in (
+        (VmomiSupport.long(5), int),
+        (vim.VirtualMachine.PowerState.poweredOn, str),
+        (VmomiSupport.short(-1), int),
+        (True, bool),
+        (VmomiSupport.double(0.5), float),
+    ):
         assert type(to_plain(value)) is kind
     assert to_plain(VmomiSupport.GetVmodlType("long[]")([1, 2])) == (1, 2)
     assert to_plain(None) is None
@@ -87,21 +108,33 @@ def test_scalars_become_plain_python():
 
 def test_faults_keep_their_text():
     plain = to_plain(vim.fault.InvalidPowerState(msg="no", requestedState="poweredOn", existingState="poweredOff"))
-    assert plain == {"_typeName": "InvalidPowerState", "msg": "no", "requestedState": "poweredOn",
-                     "existingState": "poweredOff"}
+    assert plain == {
+        "_typeName": "InvalidPowerState",
+        "msg": "no",
+        "requestedState": "poweredOn",
+        "existingState": "poweredOff",
+    }
 
 
 @pytest.mark.parametrize(
     ("value", "tag"),
     [
-        (5, "xsd:int"), (2**40, "xsd:long"), ({"_typeName": "xsd:long", "value": 5}, "xsd:long"), (True, "xsd:boolean"),
-        ("5", "xsd:string"), ({"_typeName": "xsd:short", "value": 5}, "xsd:short"), (0.5, "xsd:double"),
-        ({"_typeName": "ArrayOfString", "value": ("a",)}, "ArrayOfString"), ({"_typeName": "xsd:string", "value": "x"}, "xsd:string"),
+        (5, "xsd:int"),
+        (2**40, "xsd:long"),
+        ({"_typeName": "xsd:long", "value": 5}, "xsd:long"),
+        (True, "xsd:boolean"),
+        ("5", "xsd:string"),
+        ({"_typeName": "xsd:short", "value": 5}, "xsd:short"),
+        (0.5, "xsd:double"),
+        ({"_typeName": "ArrayOfString", "value": ("a",)}, "ArrayOfString"),
+        ({"_typeName": "xsd:string", "value": "x"}, "xsd:string"),
     ],
 )
 def test_an_option_value_says_its_own_type(value, tag):
     option = to_vim({"key": "k", "value": value}, vim.option.OptionValue, U2)
-    assert f'xsi:type="{tag}"' in wire(option).replace("XMLSchema:", "xsd:") or f":{tag.removeprefix('xsd:')}\"" in wire(option)
+    assert f'xsi:type="{tag}"' in wire(option).replace("XMLSchema:", "xsd:") or f':{tag.removeprefix("xsd:")}"' in wire(
+        option
+    )
 
 
 @pytest.mark.parametrize(
@@ -114,23 +147,39 @@ def test_an_option_value_says_its_own_type(value, tag):
         ({"cpuHotAddEnabled": "true"}, vim.vm.ConfigSpec, "expected bool"),
         ({"deviceChange": {"operation": "add"}}, vim.vm.ConfigSpec, "expected a list"),
         ({"deviceChange": "add"}, vim.vm.ConfigSpec, "expected a list"),
-        ({"deviceChange": ({"operation": "bogus", "device": VGPU},)}, vim.vm.ConfigSpec,
-         r"deviceChange\[0\].operation: 'bogus' is not one of add, edit, remove"),
+        (
+            {"deviceChange": ({"operation": "bogus", "device": VGPU},)},
+            vim.vm.ConfigSpec,
+            r"deviceChange\[0\].operation: 'bogus' is not one of add, edit, remove",
+        ),
         ({"deviceChange": ({"operation": "add"},)}, vim.vm.ConfigSpec, "needs a value for device"),
-        ({"deviceChange": ({"operation": "add", "device": {"_typeName": "VirtualGpu"}},)}, vim.vm.ConfigSpec,
-         "VirtualGpu is not a type"),
-        ({"deviceChange": ({"operation": "add", "device": {"_typeName": "OptionValue"}},)}, vim.vm.ConfigSpec,
-         "OptionValue is not a VirtualDevice"),
+        (
+            {"deviceChange": ({"operation": "add", "device": {"_typeName": "VirtualGpu"}},)},
+            vim.vm.ConfigSpec,
+            "VirtualGpu is not a type",
+        ),
+        (
+            {"deviceChange": ({"operation": "add", "device": {"_typeName": "OptionValue"}},)},
+            vim.vm.ConfigSpec,
+            "OptionValue is not a VirtualDevice",
+        ),
         ({"createDate": "yesterday"}, vim.vm.ConfigSpec, "'yesterday' is not a"),
         ({"extraConfig": ({"key": "a", "value": {"x": 1}},)}, vim.vm.ConfigSpec, "needs a _typeName"),
         ({"extraConfig": ({"key": "a", "value": [1]},)}, vim.vm.ConfigSpec, "needs a _typeName"),
-        ({"extraConfig": ({"key": "a", "value": {"_typeName": "xsd:long", "value": "5"}},)}, vim.vm.ConfigSpec,
-         "expected long"),
+        (
+            {"extraConfig": ({"key": "a", "value": {"_typeName": "xsd:long", "value": "5"}},)},
+            vim.vm.ConfigSpec,
+            "expected long",
+        ),
         ("host-1", vim.HostSystem, "not a reference"),
         ("VirtualMachine:vm-1", vim.HostSystem, "expected a reference to a HostSystem"),
         (5, vim.HostSystem, "expected a reference"),
         (5, vim.vm.ConfigSpec, "expected a VirtualMachineConfigSpec"),
-        ({"hostDefaultGraphicsType": "shared"}, vim.host.GraphicsConfig, "needs a value for sharedPassthruAssignmentPolicy"),
+        (
+            {"hostDefaultGraphicsType": "shared"},
+            vim.host.GraphicsConfig,
+            "needs a value for sharedPassthruAssignmentPolicy",
+        ),
     ],
 )
 def test_what_does_not_fit_is_an_error_that_names_the_place(plain, declared, says):
@@ -150,8 +199,11 @@ def test_a_mistyped_field_gets_a_hint():
         (RDMA, vim.vm.device.VirtualDevice, "vim.version.version11"),
         (RDMA, vim.vm.device.VirtualDevice, "vim.version.version10"),
         ({"virtualNuma": {"_typeName": "VirtualMachineVirtualNuma"}}, vim.vm.ConfigSpec, U2),
-        ({"deviceId": "0000:3b:00.0", "graphicsType": "sharedDirect", "vgpuMode": "sameSize"},
-         vim.host.GraphicsConfig.DeviceType, U2),
+        (
+            {"deviceId": "0000:3b:00.0", "graphicsType": "sharedDirect", "vgpuMode": "sameSize"},
+            vim.host.GraphicsConfig.DeviceType,
+            U2,
+        ),
     ],
 )
 def test_what_is_newer_than_the_server_is_refused_where_pyvmomi_would_leave_it_out(plain, declared, version):
@@ -192,13 +244,18 @@ def test_paths_are_known_by_version(kind, path, there):
 
 
 names = st.text(st.characters(blacklist_categories=("Cs", "Cc")), max_size=20)
-options = st.builds(lambda k, v: {"_typeName": "OptionValue", "key": k, "value": v}, names,
-                    st.one_of(names, st.integers(-(2**31), 2**31 - 1), st.booleans()))
+options = st.builds(
+    lambda k, v: {"_typeName": "OptionValue", "key": k, "value": v},
+    names,
+    st.one_of(names, st.integers(-(2**31), 2**31 - 1), st.booleans()),
+)
 numbers32 = st.integers(-(2**31), 2**31 - 1)
 device = st.fixed_dictionaries(
     {"_typeName": st.just("VirtualPCIPassthrough"), "key": numbers32},
-    optional={"backing": st.builds(lambda v: {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": v}, names),
-              "unitNumber": numbers32},
+    optional={
+        "backing": st.builds(lambda v: {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": v}, names),
+        "unitNumber": numbers32,
+    },
 )
 change = st.fixed_dictionaries(
     {"_typeName": st.just("VirtualDeviceConfigSpec"), "device": device},
@@ -207,11 +264,15 @@ change = st.fixed_dictionaries(
 specs = st.fixed_dictionaries(
     {"_typeName": st.just("VirtualMachineConfigSpec")},
     optional={
-        "name": names, "numCPUs": numbers32, "memoryMB": st.integers(-(2**63), 2**63 - 1),
+        "name": names,
+        "numCPUs": numbers32,
+        "memoryMB": st.integers(-(2**63), 2**63 - 1),
         "memoryReservationLockedToMax": st.booleans(),
         "extraConfig": st.lists(options, min_size=1, max_size=4).map(tuple),
         "deviceChange": st.lists(change, min_size=1, max_size=3).map(tuple),
-        "createDate": st.datetimes(datetime(1990, 1, 1), timezones=st.just(UTC)).map(lambda d: d.isoformat().replace("+00:00", "Z")),
+        "createDate": st.datetimes(datetime(1990, 1, 1), timezones=st.just(UTC)).map(
+            lambda d: d.isoformat().replace("+00:00", "Z")
+        ),
     },
 )
 
@@ -228,11 +289,13 @@ def test_everything_that_is_made_reaches_the_wire(spec):
     assert to_plain(back) == spec
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | names,
-                    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3)))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | names,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
+    )
+)
 def test_nonsense_is_refused_without_a_crash(junk):
     for declared in (vim.vm.ConfigSpec, vim.HostSystem, VmomiSupport.DataObject, object, VmomiSupport.long, bool, str):
-        try:
-            to_vim(junk, declared, U2)
-        except (NotExpressible, Refused) as error:
-            assert error.message
+        with contextlib.suppress(NotExpressible, Refused):
+            assert to_vim(junk, declared, U2) is not None or junk is None

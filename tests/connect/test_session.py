@@ -153,8 +153,11 @@ def test_a_change_that_never_left_is_unreachable_not_unknown(serve, good_tls, au
 @pytest.mark.parametrize(
     ("answer", "error", "says"),
     [
-        (fault("NoPermission", "Permission was denied.", "<privilegeId>Host.Config.NetService</privilegeId>"), Denied,
-         "Permission was denied"),
+        (
+            fault("NoPermission", "Permission was denied.", "<privilegeId>Host.Config.NetService</privilegeId>"),
+            Denied,
+            "Permission was denied",
+        ),
         (fault("ConcurrentAccess", "changed"), Conflict, "somebody else"),
         (fault("InvalidState", "Not in this state."), VimFault, "Not in this state"),
         (fault("NotFound"), VimFault, "NotFound"),

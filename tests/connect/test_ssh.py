@@ -147,7 +147,9 @@ def test_a_command_gives_status_and_both_streams(host, connect):
     assert host.connections == 1
 
 
-@pytest.mark.parametrize("methods", ["publickey,keyboard-interactive", "publickey,password", "password,keyboard-interactive"])
+@pytest.mark.parametrize(
+    "methods", ["publickey,keyboard-interactive", "publickey,password", "password,keyboard-interactive"]
+)
 def test_a_password_is_given_the_way_the_host_takes_it_once(host, connect, methods):
     host.methods = methods
     connect().run(["true"], 5)
@@ -194,13 +196,16 @@ def test_a_known_key_is_accepted(host, connect, form):
         "address": line(name, KEY),
         "hashed": line(paramiko.HostKeys.hash_host(name), KEY),
         "host name": line(f"[esx01]:{host.port}", KEY),
-        "after junk": f"# comment\n\n{name} ecdsa-sha2-nistp256 notbase64\n@cert-authority * x y\njunk\n" + line(name, KEY),
+        "after junk": f"# comment\n\n{name} ecdsa-sha2-nistp256 notbase64\n@cert-authority * x y\njunk\n"
+        + line(name, KEY),
         "beside another type": line(name, RSA) + line(name, KEY),
     }
     connect(known=texts[form]).run(["true"], 5)
 
 
-@pytest.mark.parametrize("form", ["unknown", "other port", "changed", "other type only", "revoked", "authority", "empty"])
+@pytest.mark.parametrize(
+    "form", ["unknown", "other port", "changed", "other type only", "revoked", "authority", "empty"]
+)
 def test_any_other_key_is_refused_before_a_login(host, connect, form):
     name = f"[127.0.0.1]:{host.port}"
     texts = {
@@ -212,7 +217,7 @@ def test_any_other_key_is_refused_before_a_login(host, connect, form):
         "authority": line(name, KEY, "@cert-authority "),
         "empty": "",
     }
-    with pytest.raises(Denied if form != "other type only" else (Denied, Unreachable)) as caught:
+    with pytest.raises(Denied) as caught:
         connect(known=texts[form]).open()
     assert host.attempts == 0
     assert fingerprint(KEY) in caught.value.message
@@ -235,8 +240,10 @@ def test_a_file_that_cannot_be_read_is_denied(host, connect, tmp_path, content):
 
 
 @pytest.mark.parametrize(("changes", "error"), [(False, Unreachable), (True, OutcomeUnknown)])
-@pytest.mark.parametrize("how", ["never ends", "exec is not answered", "ends without a status", "connection breaks",
-                                 "closes its streams only"])
+@pytest.mark.parametrize(
+    "how",
+    ["never ends", "exec is not answered", "ends without a status", "connection breaks", "closes its streams only"],
+)
 def test_a_command_whose_end_is_not_seen(host, connect, how, changes, error):
     def hold(channel, _command):
         channel.sendall(b"begun")
@@ -249,8 +256,12 @@ def test_a_command_whose_end_is_not_seen(host, connect, how, changes, error):
     def cut(channel, _command):
         channel.get_transport().close()
 
-    host.answer = {"never ends": hold, "ends without a status": lambda c, _: c.close(), "connection breaks": cut,
-                   "closes its streams only": streams_only}.get(how)
+    host.answer = {
+        "never ends": hold,
+        "ends without a status": lambda c, _: c.close(),
+        "connection breaks": cut,
+        "closes its streams only": streams_only,
+    }.get(how)
     host.frozen_exec = how == "exec is not answered"
     shell = connect()
     begun = time.monotonic()
@@ -275,7 +286,7 @@ def test_endless_output_is_cut(host, connect):
         try:
             while not host.release.is_set():
                 channel.sendall(b"x" * 65536)
-        except OSError:
+        except (OSError, EOFError):
             return
 
     host.answer = flood
@@ -314,6 +325,7 @@ def test_a_port_without_ssh_is_unreachable_in_time(tmp_path, greeting):
     known = tmp_path / "k"
     known.write_text("")
     with socket.create_server(("127.0.0.1", 0)) as listener:
+
         def serve():
             client, _ = listener.accept()
             if greeting is not None:

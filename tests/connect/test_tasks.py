@@ -76,7 +76,13 @@ def waits(fake, *answers):
 
 
 def test_a_task_is_followed_by_updates_not_by_polling(fake, vcenter):
-    waits(fake, update("1", state("queued")), update("2", state("running"), percent(40)), "", update("3", state("success")))
+    waits(
+        fake,
+        update("1", state("queued")),
+        update("2", state("running"), percent(40)),
+        "",
+        update("3", state("success")),
+    )
     seen = []
     assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5, progress=seen.append) is None
     assert seen == [None, 40, 40, 40]
@@ -105,8 +111,12 @@ def test_a_failed_task_tells_the_whole_story(fake, vcenter):
     with pytest.raises(VimFault) as caught:
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
     message = caught.value.message
-    for part in ("PowerOnVM_Task on VirtualMachine:vm-1", "Module 'DevicePowerOn' power on failed.",
-                 "libnvidia-vgx.so", "not enough free GPU memory"):
+    for part in (
+        "PowerOnVM_Task on VirtualMachine:vm-1",
+        "Module 'DevicePowerOn' power on failed.",
+        "libnvidia-vgx.so",
+        "not enough free GPU memory",
+    ):
         assert part in message
     assert caught.value.fault == "GenericVmConfigFault"
 
@@ -120,7 +130,8 @@ def test_a_task_that_does_not_end_in_time_is_unknown_and_named(fake, vcenter):
 
 def test_a_question_of_the_vm_is_reported_not_answered(fake, vcenter):
     question = (
-        "runtime.question", "VirtualMachineQuestionInfo",
+        "runtime.question",
+        "VirtualMachineQuestionInfo",
         "<id>1</id><text>Did you move or copy this virtual machine?</text><choice><choiceInfo/></choice>",
     )
     waits(fake, update("1", state("running"), question))
@@ -159,8 +170,8 @@ def test_a_task_vcenter_has_forgotten_is_unknown(fake, vcenter):
     with pytest.raises(OutcomeUnknown, match="no longer known"):
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
     waits(fake, update("1", state("success")))
-    fake.script["RetrievePropertiesEx"] = lambda _: (
-        GONE.format("ManagedObjectNotFound").replace("/></detail>", '><obj type="Task">task-7</obj></ManagedObjectNotFoundFault></detail>')
+    fake.script["RetrievePropertiesEx"] = lambda _: GONE.format("ManagedObjectNotFound").replace(
+        "/></detail>", '><obj type="Task">task-7</obj></ManagedObjectNotFoundFault></detail>'
     )
     with pytest.raises(OutcomeUnknown, match="no longer known"):
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)

@@ -70,7 +70,9 @@ def test_old_tls_is_refused(serve, authority, limits):
 
 
 @pytest.mark.parametrize("names", [("127.0.0.1",), ("vc.example.com",)], ids=["name fits", "other name"])
-@pytest.mark.parametrize("form", [str, str.upper, lambda f: "SHA256:" + ":".join(f[i : i + 2] for i in range(0, 64, 2))])
+@pytest.mark.parametrize(
+    "form", [str, str.upper, lambda f: "SHA256:" + ":".join(f[i : i + 2] for i in range(0, 64, 2))]
+)
 def test_a_pinned_certificate_is_trusted_whatever_its_name(serve, limits, names, form):
     unknown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     trustme.CA().issue_cert(*names).configure_cert(unknown)

@@ -96,6 +96,10 @@ def test_unknown_commands(host):
     assert (result.status, result.stderr) == (127, "sh: docker: not found\n")
     assert run_line(host, "echo a | sed s/a/b/").status == 127
     assert run_line(host, "echo 'open").status == 2
+    assert run_line(host, "echo a 2>/dev/null").stderr == "sh: syntax error: the lab's shell has no '>'\n"
+    assert run_line(host, "reboot &").status == 2
+    assert host.up
+    assert out(host, "echo '' 'a > b'") == " a > b\n"
     assert out(host, "esxcli graphics vgpu list", 1) == "Error: Unknown command or namespace graphics vgpu\n"
     assert out(host, "esxcli nope", 1) == "Error: Unknown command or namespace nope\n"
     assert "Available: device, host" in out(host, "esxcli graphics", 1)
@@ -196,6 +200,20 @@ def test_kernel_settings_take_effect_at_boot(host):
     assert host.reboot_required
     host.power_cycle()
     assert out(host, line).splitlines()[2].split()[:5] == ["atsSupport", "Bool", "TRUE", "TRUE", "FALSE"]
+
+
+def test_settings_refuse_what_they_do_not_know(host):
+    host.advanced_options["Misc.Limit"] = 5
+    assert "   Int Value: 5\n" in out(host, "esxcli system settings advanced list -o /Misc/Limit")
+    assert out(host, "esxcli system settings advanced list").count("   Path: ") == 2
+    assert "Invalid number" in out(host, "esxcli system settings advanced set -o /Misc/Limit -i few", 1)
+    assert out(host, "esxcli system settings advanced set -o /Misc/Limit -i 7") == ""
+    assert host.advanced_options["Misc.Limit"] == 7
+    assert "Unable to find" in out(host, "esxcli system settings advanced set -o /Misc/Nope -i 7", 1)
+    assert "Invalid Key" in out(host, "esxcli system settings kernel list -o nope", 1)
+    assert "Invalid Key" in out(host, "esxcli system settings kernel set -s nope -v TRUE", 1)
+    assert "Invalid ruleset" in out(host, "esxcli network firewall ruleset set -r nope -e true", 1)
+    assert out(host, "esxcli system hostname get").splitlines()[2] == "   Host Name: esx01"
 
 
 def test_packages_and_modules(host):
@@ -398,3 +416,5 @@ def test_compute_instances_of_a_double_memory_slice_and_of_a_whole_gpu(host):
     free = [line.split()[6] for line in out(host, "nvidia-smi mig -i 1 -lcip").splitlines() if " MIG " in line]
     assert free == ["1/7", "0/3", "0/2", "0/1", "0/1"]
     assert run_line(host, "nvidia-smi mig -i 1 -cci 9").status == 2
+    assert run_line(host, "nvidia-smi mig -i 1 -cci 0:9").status == 2
+    assert run_line(host, "nvidia-smi mig -C").status == 0

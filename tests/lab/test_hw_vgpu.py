@@ -32,6 +32,16 @@ def test_types_follow_the_mode_of_each_gpu():
     assert set(vgpu.supported_types(both)) == {*vgpu.supported_types(sliced), *vgpu.supported_types(mig)}
 
 
+def test_known_types_do_not_depend_on_the_mode():
+    types = vgpu.known_types(make(False))
+    assert types["grid_a100x-40c"].profile is None
+    assert (types["grid_a100x-3-20c"].framebuffer_gb, types["grid_a100x-3-20c"].max_per_gpu) == (20, 2)
+    assert types["grid_a100x-3-20c"].smi_name == "GRID A100X-3-20C"
+    assert vgpu.known_types(make(False, key="a40-48gb"))["nvidia_a40-48q"].max_per_gpu == 1
+    with pytest.raises(KeyError, match="no GPU board 'a999'; known: a30-24gb"):
+        board("a999")
+
+
 def test_double_memory_type_needs_a_newer_driver_and_the_media_type_does_not():
     assert "grid_a100x-1-10c" not in vgpu.supported_types(make(True))
     assert "grid_a100x-1-10c" in vgpu.supported_types(make(True, driver="535.261.03"))

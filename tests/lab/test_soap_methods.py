@@ -557,7 +557,9 @@ def test_environment_browser_is_truthful_per_host(soap):
     assert "vmx-20" not in keys
     query = vim.EnvironmentBrowser.ConfigOptionQuerySpec(key="vmx-19", host=soap.host("esx01"))
     devices = browser.QueryConfigOptionEx(query).hardwareOptions.virtualDeviceOption
-    choices = {b.vgpu.defaultValue: b.maxInstances for d in devices for b in d.backingOption or () if hasattr(b, "vgpu")}
+    choices = {
+        b.vgpu.defaultValue: b.maxInstances for d in devices for b in d.backingOption or () if hasattr(b, "vgpu")
+    }
     assert choices["grid_a100-3-20c"] == 4
     assert devices[0].numVmxnet3VrdmaEthernetCards.max == 10
     with pytest.raises(vmodl.fault.InvalidArgument):

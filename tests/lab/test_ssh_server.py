@@ -121,11 +121,54 @@ def test_wrong_password_is_refused_and_five_lock_the_account(server):
         client(server, "wrong")
     with pytest.raises(paramiko.AuthenticationException):
         client(server)
+    assert server.failures == 5
     assert server.locked_until > time.monotonic() + 800
     server.locked_until = 0.0
     before = server.login_attempts
     client(server).close()
     assert server.login_attempts == before + 1
+
+
+def test_a_public_key_logs_in_once_it_is_authorized(server, host):
+    key = paramiko.RSAKey.generate(2048)
+    with pytest.raises(paramiko.AuthenticationException):
+        client(server, None, pkey=key)
+    server.authorized_keys.add(key.get_base64())
+    client(server, None, pkey=key).close()
+    host.lockdown_mode = "lockdownNormal"
+    with pytest.raises(paramiko.AuthenticationException):
+        client(server, None, pkey=key)
+    assert server.login_attempts == 0
+
+
+def test_a_terminal_echoes_edits_and_prompts(server):
+    with client(server) as connection:
+        channel = connection.invoke_shell()
+        channel.settimeout(5)
+        channel.sendall(b"vmx\x7fware -x\x03hostname\rexit\r")
+        shown = b""
+        while data := channel.recv(4096):
+            shown += data
+        text = shown.decode()
+        assert text.startswith("The time and date of this login have been sent to the system logs.\r\n")
+        assert "[root@esx01:~] vmx\b \bware -x^C\r\n[root@esx01:~] hostname\r\nesx01.lab.local\r\n" in text
+        assert channel.recv_exit_status() == 0
+
+
+def test_ctrl_d_leaves_the_terminal(server):
+    with client(server) as connection:
+        channel = connection.invoke_shell()
+        channel.settimeout(5)
+        channel.sendall(b"false\r\x04")
+        while channel.recv(4096):
+            pass
+        assert channel.recv_exit_status() == 1
+
+
+def test_a_client_that_leaves_its_terminal_ends_the_session(server):
+    with client(server) as connection:
+        connection.invoke_shell()
+    wait_for(lambda: server.sessions == 0)
 
 
 def test_a_good_login_resets_the_count_of_failures(server):

@@ -25,7 +25,7 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
 
     loaded = read_playbook(playbook) if playbook else None
     with open_bench(shared, loaded) as bench:
-        findings = bench.plan(loaded)[0].findings if loaded else bench.check_all()
+        findings = bench.check(loaded) if loaded else bench.check_all()
         about = bench.vcenter.about
     hush()
     if form == "json":

@@ -22,7 +22,9 @@ def command() -> None:
 @click.option(
     "--scenario", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="A farm described in YAML."
 )
-@click.option("--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
+)
 def up(scenario: Path | None, port: int) -> None:
     """Start the lab and say how to use it."""
     from vsphere_ai.lab import process
@@ -71,7 +73,9 @@ def status(format_: str, ledger: bool) -> None:
     click.echo(overview(farm))
     click.echo(f"\nledger: {farm['ledger']} changes")
     if ledger and entries:
-        rows = [(e["number"], e["time"][11:23], e["channel"], e["object"], e["call"], _detail(e["detail"])) for e in entries]
+        rows = [
+            (e["number"], e["time"][11:23], e["channel"], e["object"], e["call"], _detail(e["detail"])) for e in entries
+        ]
         click.echo(table(("no", "time", "via", "object", "call", "detail"), rows))
 
 

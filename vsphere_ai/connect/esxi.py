@@ -190,6 +190,8 @@ class Ssh:
         keys.prefer_known_types(transport, at.host, at.address, at.port)
         try:
             transport.start_client(timeout=self.limits.banner)
+            # After its time start_client just returns; only here it shows whether there was a handshake.
+            transport.get_remote_server_key()
         except (paramiko.SSHException, OSError, EOFError) as error:
             transport.close()
             raise Unreachable(

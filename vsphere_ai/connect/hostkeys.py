@@ -39,7 +39,7 @@ class HostKeys:
             return
         try:
             entry = paramiko.hostkeys.HostKeyEntry.from_line(line, number)
-        except paramiko.SSHException:
+        except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey, ValueError):
             entry = None
         if entry is not None:
             self._keys._entries.append(entry)  # type: ignore[attr-defined] # its own load() stops at a bad line

@@ -108,7 +108,9 @@ def _inventory(farm: Farm) -> ManagedObject:
     )
     farm.named["rootFolder"] = root
     service_instance.add_service(farm, root)
-    center = store.new(vim.Datacenter, prefix="datacenter", name=farm.scenario.datacenter, parent=root.ref, overallStatus="green")
+    center = store.new(
+        vim.Datacenter, prefix="datacenter", name=farm.scenario.datacenter, parent=root.ref, overallStatus="green"
+    )
     root["childEntity"].append(center.ref)
     folders = {
         "vmFolder": ("vm", vim.VirtualMachine),
@@ -131,7 +133,13 @@ def _inventory(farm: Farm) -> ManagedObject:
         info=vim.Datastore.Info(name=name, url=url, freeSpace=1 << 43, maxFileSize=1 << 40),
         capability=fill(vim.Datastore.Capability()),
         summary=vim.Datastore.Summary(
-            name=name, url=url, capacity=1 << 44, freeSpace=1 << 43, accessible=True, type="vsan", multipleHostAccess=True
+            name=name,
+            url=url,
+            capacity=1 << 44,
+            freeSpace=1 << 43,
+            accessible=True,
+            type="vsan",
+            multipleHostAccess=True,
         ),
     )
     farm.named["datastore"] = datastore
@@ -182,7 +190,11 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         build=spec.build,
         boot_seconds=spec.boot_seconds if spec.boot_seconds >= 0 else scenario.timing.boot_seconds,
         lockdown_mode=cast(Any, f"lockdown{spec.lockdown.capitalize()}"),
-        advanced_options={"Net.PVRDMAVmknic": spec.pvrdma_vmknic, "Misc.LogToFile": 1, "UserVars.SuppressShellWarning": 0},
+        advanced_options={
+            "Net.PVRDMAVmknic": spec.pvrdma_vmknic,
+            "Misc.LogToFile": 1,
+            "UserVars.SuppressShellWarning": 0,
+        },
         firewall={"pvrdma": spec.pvrdma_firewall, "sshServer": True, "sshClient": False, "ntpClient": True},
         hv_support=3 if spec.iommu else 2,
         graphics_default=cast(Any, spec.graphics_default),

@@ -12,6 +12,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab import wire
+from vsphere_ai.lab.collector import PUBLIC
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handler_for
 from vsphere_ai.lab.store import read, static_type
@@ -65,7 +66,8 @@ def negotiated(action: str, served: str) -> str:
 
 def _call(farm: Farm, request: wire.Request, headers: Mapping[str, str], version: str, peer: str) -> Call:
     session = farm.sessions.find(_token(headers.get("Cookie", "")))
-    if session is None and request.name not in WITHOUT_LOGIN:
+    hidden = request.name == "Fetch" and request.this._moId not in PUBLIC
+    if session is None and (hidden or request.name not in WITHOUT_LOGIN):
         raise _not_authenticated(request.this)
     return Call(farm, farm.store.get(request.this), session, version, peer, headers.get("User-Agent", ""))
 
@@ -89,8 +91,6 @@ def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
 
 
 def _fetch(call: Call, path: str) -> tuple[Any, Any]:
-    if call.session is None and call.mo.moid not in ("ServiceInstance", "SessionManager"):
-        raise _not_authenticated(call.mo.ref)
     typ = static_type(type(call.mo.ref), path, call.version)
     result = read(call.mo, path, call.session)
     return result, object if result is None else typ

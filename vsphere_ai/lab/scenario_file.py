@@ -164,7 +164,9 @@ def _relations(scenario: Scenario, file: str) -> Iterator[Diagnostic]:
                 yield Diagnostic(mark, f"{nic.name} of {host.name!r} names the unknown switch {nic.switch!r}")
         for adapter in host.vmkernel:
             if adapter.port_group not in groups | {"VM Network", "Management Network"}:
-                yield Diagnostic(mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}")
+                yield Diagnostic(
+                    mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}"
+                )
     yield from _vm_relations(scenario, mark, hosts, groups)
 
 

@@ -59,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.request.do_handshake()  # here, in the worker: a half-open client must not stop accept()
         super().setup()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - name of the base class
+    def log_message(self, format: str, *args: object) -> None:
         if self.server.lab.trace:
             super().log_message(format, *args)
 
@@ -150,7 +150,9 @@ class Server(ThreadingHTTPServer):
 
     def start(self) -> None:
         """Serve in a thread of its own."""
-        threading.Thread(target=self.serve_forever, daemon=True, name="lab-https", kwargs={"poll_interval": 0.1}).start()
+        threading.Thread(
+            target=self.serve_forever, daemon=True, name="lab-https", kwargs={"poll_interval": 0.1}
+        ).start()
 
     def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
         """Keep the log free of clients that hang up or fail the TLS handshake."""

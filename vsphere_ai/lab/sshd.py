@@ -18,6 +18,7 @@ from paramiko.common import MSG_CHANNEL_REQUEST
 
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.shell.run import run_line
+from vsphere_ai.lab.shell.terminal import converse
 
 LOG = logging.getLogger(__name__)
 LOG.addHandler(logging.NullHandler())
@@ -31,7 +32,8 @@ class SshServer:
     """Serves one host on ``bind:port`` (0 picks a free port, which is then kept) from `start()` to `close()`.
 
     `login_attempts` counts passwords tried, `failures` the wrong ones in a row; after five the account is locked for
-    `lock_seconds`. `methods` is what the server offers; `key_file` keeps the host key over restarts of the lab.
+    `lock_seconds`. `methods` is what the server offers, `authorized_keys` the base64 text of public keys that may log
+    in; `key_file` keeps the host key over restarts of the lab.
     """
 
     def __init__(
@@ -41,7 +43,8 @@ class SshServer:
         self.password = password
         self.username = "root"
         self.bind = bind
-        self.methods = "password,keyboard-interactive"
+        self.methods = "publickey,password,keyboard-interactive"
+        self.authorized_keys: set[str] = set()
         self.lock_seconds = LOCK_SECONDS
         self.login_attempts = 0
         self.failures = 0
@@ -91,14 +94,20 @@ class SshServer:
             self.login_attempts += 1
             if self._locked_down(username) or time.monotonic() < self.locked_until:
                 return False
+            if self.failures >= LOCK_AFTER:  # the lock has just run out
+                self.failures = 0
             if username == self.username and password == self.password:
                 self.failures = 0
                 return True
             self.failures += 1
             if self.failures >= LOCK_AFTER:
-                self.failures = 0
                 self.locked_until = time.monotonic() + self.lock_seconds
             return False
+
+    def check_key(self, username: str, key: paramiko.PKey) -> bool:
+        """Tell whether a public key may log in."""
+        known = username == self.username and key.get_base64() in self.authorized_keys
+        return known and not self._locked_down(username)
 
     def _locked_down(self, username: str) -> bool:
         return self.host.lockdown_mode != "lockdownDisabled" and username not in self.host.lockdown_exceptions
@@ -183,12 +192,16 @@ class _Session(paramiko.ServerInterface):
     def __init__(self, server: SshServer) -> None:
         self.server = server
         self.asked_for = ""
+        self.terminals: set[int] = set()
 
     def get_allowed_auths(self, username: str) -> str:
         return self.server.methods
 
     def check_auth_password(self, username: str, password: str) -> int:
         return self._verdict("password" in self.server.methods.split(",") and self._accepts(username, password))
+
+    def check_auth_publickey(self, username: str, key: paramiko.PKey) -> int:
+        return self._verdict("publickey" in self.server.methods.split(",") and self.server.check_key(username, key))
 
     def check_auth_interactive(self, username: str, submethods: str) -> int | paramiko.server.InteractiveQuery:
         self.asked_for = username
@@ -206,8 +219,13 @@ class _Session(paramiko.ServerInterface):
         line = command.decode(errors="replace")
         return self._start(channel, lambda: self._run(channel, line))
 
+    def check_channel_pty_request(self, channel: paramiko.Channel, *_: object) -> bool:
+        self.terminals.add(channel.get_id())
+        return True
+
     def check_channel_shell_request(self, channel: paramiko.Channel) -> bool:
-        return self._start(channel, lambda: self._shell(channel))
+        job = self._terminal if channel.get_id() in self.terminals else self._shell
+        return self._start(channel, lambda: job(channel))
 
     def _start(self, channel: paramiko.Channel, job: Callable[[], None]) -> bool:
         channel.get_transport().jobs[channel.get_id()] = job  # type: ignore[attr-defined]
@@ -222,6 +240,14 @@ class _Session(paramiko.ServerInterface):
 
     def _run(self, channel: paramiko.Channel, line: str) -> None:
         status = self._carry_out(channel, line)
+        self._finish(channel, status)
+
+    def _terminal(self, channel: paramiko.Channel) -> None:
+        try:
+            status = converse(self.server.host, channel)
+        except OSError as error:
+            LOG.debug("%s: terminal went away: %s", self.server.host.name, error)
+            return
         self._finish(channel, status)
 
     def _shell(self, channel: paramiko.Channel) -> None:

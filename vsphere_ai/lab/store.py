@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -209,6 +210,8 @@ def _neutral(typ: Any, seen: tuple[Any, ...]) -> Any:
         return typ("none-0")
     if issubclass(typ, Vmomi.DataObject):
         return None if typ in seen else fill(typ(), (*seen, typ))
+    if issubclass(typ, datetime):
+        return datetime(1970, 1, 1, tzinfo=UTC)
     for base, value in ((bool, False), (int, 0), (float, 0), (str, "")):
         if issubclass(typ, base):
             return value if base is bool else typ(value)

@@ -17,8 +17,8 @@ from vsphere_ai.lab.store import ManagedObject, Store
 class Task:
     """What the work behind a task may see and say."""
 
-    def __init__(self, tasks: Tasks, mo: ManagedObject) -> None:
-        self._tasks, self.mo = tasks, mo
+    def __init__(self, tasks: Tasks, mo: ManagedObject, read_only: bool = False) -> None:
+        self._tasks, self.mo, self.read_only = tasks, mo, read_only
         self.cancelled = False
 
     def update(self, **fields: Any) -> None:
@@ -45,13 +45,15 @@ class Tasks:
         self.store, self.seconds = store, seconds
         self.running: dict[str, Task] = {}
 
-    def start(self, entity: ManagedObject, operation: str, work: Work, *, hold_lock: bool = True) -> Any:
+    def start(
+        self, entity: ManagedObject, operation: str, work: Work, *, hold_lock: bool = True, read_only: bool = False
+    ) -> Any:
         """Start `work` as a task on an entity and return its reference.
 
         With `hold_lock` the work runs in one piece under the store's lock; else it takes the lock itself where needed.
-        A VM that already has a task running refuses with TaskInProgress.
+        A VM that already has a task running refuses with TaskInProgress, unless one of them is `read_only`.
         """
-        busy = next((t for t in self.running.values() if t.mo["info"].entity == entity.ref), None)
+        busy = None if read_only else self._changing(entity)
         if busy is not None and isinstance(entity.ref, vim.VirtualMachine):
             raise vim.fault.TaskInProgress(
                 task=busy.mo.ref, msg="The operation is not allowed because another task is already in progress."
@@ -70,11 +72,15 @@ class Tasks:
         )
         mo = self.store.new(vim.Task, prefix="task", info=info)
         info.key, info.task = mo.moid, mo.ref
-        task = Task(self, mo)
+        task = Task(self, mo, read_only)
         self.running[mo.moid] = task
         thread = threading.Thread(target=self._run, args=(task, entity, work, hold_lock), daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
+
+    def _changing(self, entity: ManagedObject) -> Task | None:
+        found = (t for t in list(self.running.values()) if not t.read_only and t.mo["info"].entity == entity.ref)
+        return next(found, None)
 
     def _run(self, task: Task, entity: ManagedObject, work: Work, hold_lock: bool) -> None:
         task.update(state="running", startTime=now(), progress=0)

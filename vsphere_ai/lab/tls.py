@@ -39,9 +39,7 @@ def make_certificate(directory: Path) -> Path:
     certificate = builder.sign(key, hashes.SHA256())
     path = directory / "ca.pem"
     path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    pem = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     write_private(directory / "key.pem", pem)
     return path
 

@@ -11,7 +11,7 @@ from vsphere_ai.lab.managed import Call, handles
 
 
 @handles(vim.view.ViewManager, "CreateContainerView")
-def create_container_view(call: Call, container: Any, recursive: bool, type: Any = None) -> Any:  # noqa: A002 - WSDL name
+def create_container_view(call: Call, container: Any, recursive: bool, type: Any = None) -> Any:
     """Make a view of everything of some types below a container."""
     store, types = call.farm.store, tuple(type or ())
     root = store.get(container)
@@ -42,7 +42,9 @@ def create_container_view(call: Call, container: Any, recursive: bool, type: Any
 def create_list_view(call: Call, obj: Any = None) -> Any:
     """Make a view of the given objects."""
     view = call.farm.store.new(
-        vim.view.ListView, prefix=f"session[{call.session.key}]", view=_list(call.farm.store.get(r).ref for r in obj or ())
+        vim.view.ListView,
+        prefix=f"session[{call.session.key}]",
+        view=_list(call.farm.store.get(r).ref for r in obj or ()),
     )
     call.session.objects.append(view)
     return view.ref

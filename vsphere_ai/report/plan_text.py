@@ -52,6 +52,8 @@ def _impact(plan: Plan, width: int) -> Iterator[str]:
         texts.append(f"of these not in the playbook: {_names(impact.outside)}")
     elif impact.power_cycles:
         texts.append("no VM outside the playbook is affected")
+    if plan.problems:
+        texts.append("incomplete: what has problems (below) is not counted")
     yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
     yield ""
 
@@ -121,10 +123,13 @@ def _problems(plan: Plan, width: int) -> Iterator[str]:
     if not plan.problems:
         return
     yield "PROBLEMS"
+    by_text: dict[tuple[str, str, str], list[Target]] = {}
     for problem in plan.problems:
-        yield from _wrapped(f"  ! {safe(problem.target.name)}  {safe(problem.message)}  [{problem.rule}]", width, 6)
-        if problem.help:
-            yield from _wrapped(f"      {safe(problem.help)}", width, 6)
+        by_text.setdefault((problem.rule, problem.message, problem.help), []).append(problem.target)
+    for (rule, message, help_), targets in by_text.items():
+        yield from _wrapped(f"  ! {_names(targets)}: {safe(message)}  [{rule}]", width, 6)
+        if help_:
+            yield from _wrapped(f"      {safe(help_)}", width, 6)
     yield ""
 
 
@@ -161,8 +166,14 @@ def _wrapped(line: str, width: int, indent: int) -> Iterator[str]:
         yield line
         return
     lead = line[: len(line) - len(line.lstrip())]
-    yield from wrap(line, width, initial_indent=lead, subsequent_indent=" " * indent, break_on_hyphens=False,
-                    drop_whitespace=True, replace_whitespace=False, break_long_words=False)  # fmt: skip
+    yield from wrap(
+        line.strip(),
+        width,
+        initial_indent=lead,
+        subsequent_indent=" " * indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _names(targets: Iterable[Target]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,8 @@ from vsphere_ai.report.values import safe
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Target, is_observed
 
+PLAIN = re.compile(r"[a-z][a-z0-9_-]*")
+PATTERN_SIGNS = frozenset(",:;[]!&*? ")
 PLAY_KEY = {"host": "hosts", "vm": "vms"}
 
 
@@ -22,7 +25,7 @@ def playbook_text(estate: Estate, states: Mapping[Target, Sequence[Resource]], r
     names = [(t.kind, t.name) for t in (*estate.hosts, *estate.vms)]
     for target, own in states.items():
         parts = [part for state in own for part in _state(state)]
-        unique = names.count((target.kind, target.name)) == 1
+        unique = names.count((target.kind, target.name)) == 1 and not PATTERN_SIGNS & set(target.name)
         lines += [f"# {safe(target.name)}: {safe(remarks[target])}"] if target in remarks else []
         if parts:
             pattern = target.name if unique else target.ref
@@ -52,6 +55,6 @@ def _flow(value: Any) -> str:
 
 def _scalar(value: Any) -> str:
     """JSON strings are YAML strings; quoting all of them keeps PCI addresses and odd names what they are."""
-    if isinstance(value, str) and value.replace("_", "").replace("-", "").isalnum() and value[0].isalpha():
-        return value if value not in ("true", "false", "null") else json.dumps(value)
+    if isinstance(value, str) and PLAIN.fullmatch(value) and value not in ("true", "false", "null"):
+        return value
     return json.dumps(value, ensure_ascii=False)

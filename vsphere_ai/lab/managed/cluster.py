@@ -36,7 +36,9 @@ def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -
 def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster | None) -> ManagedObject:
     """Add a cluster, or for one host alone a compute resource, with its root resource pool."""
     store = farm.store
-    pool = store.new(vim.ResourcePool, prefix="resgroup", name="Resources", vm=[], resourcePool=[], overallStatus="green")
+    pool = store.new(
+        vim.ResourcePool, prefix="resgroup", name="Resources", vm=[], resourcePool=[], overallStatus="green"
+    )
     typ = vim.ClusterComputeResource if cluster else vim.ComputeResource
     browser = store.new(vim.EnvironmentBrowser, prefix="envbrowser")
     mo = store.new(
@@ -51,7 +53,9 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         environmentBrowser=browser.ref,
         overallStatus="green",
         summary=vim.ClusterComputeResource.Summary() if cluster else vim.ComputeResource.Summary(),
-        configurationEx=_cluster_config(cluster) if cluster else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
+        configurationEx=_cluster_config(cluster)
+        if cluster
+        else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
     )
     browser.extra["compute"] = mo
     config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(), memoryAllocation=_unlimited()))

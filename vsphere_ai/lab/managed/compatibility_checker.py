@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
@@ -20,7 +21,9 @@ Checker = vim.vm.check.CompatibilityChecker
 
 
 @handles(Checker, "CheckVmConfig_Task")
-def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, pool: Any = None, testType: Any = None) -> Any:
+def check_vm_config(
+    call: Call, spec: Any, vm: Any = None, host: Any = None, pool: Any = None, testType: Any = None
+) -> Any:
     """Check a ConfigSpec for a VM on its host, or on the host given; the VM's power state does not matter."""
     if vm is None:
         raise invalid_argument("vm", "the lab checks the configuration of existing virtual machines")
@@ -60,7 +63,7 @@ def _targets(farm: Farm, mo: ManagedObject, host: Any, *, all_hosts: bool) -> li
 
 def _start(call: Call, mo: ManagedObject, targets: list[ManagedObject], test: Callable[[ManagedObject], None]) -> Any:
     def work(_task: Task) -> Any:
-        results = vim.vm.check.Result.Array() if hasattr(vim.vm.check.Result, "Array") else []
+        results = Vmomi.GetVmodlType("vim.vm.check.Result[]")()
         for target in targets:
             result = vim.vm.check.Result(vm=mo.ref, host=target.ref)
             try:
@@ -70,4 +73,4 @@ def _start(call: Call, mo: ManagedObject, targets: list[ManagedObject], test: Ca
             results.append(result)
         return results
 
-    return call.farm.tasks.start(call.mo, "check", work)
+    return call.farm.tasks.start(mo, "check", work, read_only=True)

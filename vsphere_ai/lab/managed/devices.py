@@ -145,22 +145,34 @@ class Change:
             raise not_supported(f"the lab has vGPU devices only, not {kind}")
         if device.backing.vgpu not in known_types(self.farm.host(self.host)):
             raise _bad(
-                index, f"Invalid backing for device '{index}': vGPU '{device.backing.vgpu}' is not known to the host.", backing=True
+                index,
+                f"Invalid backing for device '{index}': vGPU '{device.backing.vgpu}' is not known to the host.",
+                backing=True,
             )
         present = [d for d in self.config.hardware.device if isinstance(d, PCI) and d.key != device.key]
         if len(present) >= max_vgpus(self.farm.host(self.host).version):
-            raise vim.fault.TooManyDevices(property="virtualDeviceSpec", msg="The virtual machine has too many devices.")
+            raise vim.fault.TooManyDevices(
+                property="virtualDeviceSpec", msg="The virtual machine has too many devices."
+            )
 
     def _check_backing(self, index: int, nic: Any) -> None:
         if isinstance(nic.backing, NIC.DistributedVirtualPortBackingInfo):
             port = nic.backing.port
             group = self.farm.store.objects.get(port.portgroupKey or "")
             if group is None or "dvs" not in group.extra or group.extra["dvs"]["uuid"] != port.switchUuid:
-                raise _bad(index, f"Invalid backing for device '{index}': no such distributed port group.", backing=True)
+                raise _bad(
+                    index, f"Invalid backing for device '{index}': no such distributed port group.", backing=True
+                )
             if group.extra["uplink"]:
-                raise _bad(index, f"Invalid backing for device '{index}': {group['name']} is an uplink port group.", backing=True)
+                raise _bad(
+                    index,
+                    f"Invalid backing for device '{index}': {group['name']} is an uplink port group.",
+                    backing=True,
+                )
             if self.host.ref not in group["host"]:
-                raise _bad(index, f"Invalid backing for device '{index}': the host is not on this switch.", backing=True)
+                raise _bad(
+                    index, f"Invalid backing for device '{index}': the host is not on this switch.", backing=True
+                )
         elif isinstance(nic.backing, NIC.NetworkBackingInfo):
             plain = self.farm.named.get(f"network:{nic.backing.deviceName}")
             if plain is None:

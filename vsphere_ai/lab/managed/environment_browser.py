@@ -37,9 +37,7 @@ def query_config_target(call: Call, host: Any = None) -> Any:
             sharedGpuPassthroughTypes=[vim.vm.PciSharedGpuPassthroughInfo(name=t, vgpu=t) for t in types],
             pciPassthrough=[p for h in hosts for p in _passthrough(h)],
             distributedVirtualPortgroup=[_portgroup(g) for g in groups if "dvs" in g.extra],
-            network=[
-                vim.vm.NetworkInfo(name=g["name"], network=g["summary"]) for g in groups if "dvs" not in g.extra
-            ],
+            network=[vim.vm.NetworkInfo(name=g["name"], network=g["summary"]) for g in groups if "dvs" not in g.extra],
         )
     )
 
@@ -168,7 +166,11 @@ def _devices(host: Host, number: int) -> list[Any]:
     ]
     options = [
         DEV.VirtualPCIPassthroughOption(
-            type=DEV.VirtualPCIPassthrough, deprecated=False, plugAndPlay=False, hotRemoveSupported=False, backingOption=backings
+            type=DEV.VirtualPCIPassthrough,
+            deprecated=False,
+            plugAndPlay=False,
+            hotRemoveSupported=False,
+            backingOption=backings,
         )
     ]
     if number >= 13:

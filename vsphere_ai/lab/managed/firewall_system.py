@@ -36,13 +36,13 @@ def project(farm: Farm, mo: ManagedObject) -> None:
 
 
 @handles(vim.host.FirewallSystem, "EnableRuleset")
-def enable_ruleset(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+def enable_ruleset(call: Call, id: str) -> None:
     """Open the firewall for a ruleset."""
     _set(call, id, True, "EnableRuleset")
 
 
 @handles(vim.host.FirewallSystem, "DisableRuleset")
-def disable_ruleset(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+def disable_ruleset(call: Call, id: str) -> None:
     """Close the firewall for a ruleset."""
     _set(call, id, False, "DisableRuleset")
 

@@ -41,7 +41,11 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     types = supported_types(host)
     shares = [
         vim.host.SharedGpuCapabilities(
-            vgpu=t, diskSnapshotSupported=True, memorySnapshotSupported=True, suspendSupported=True, migrateSupported=True
+            vgpu=t,
+            diskSnapshotSupported=True,
+            memorySnapshotSupported=True,
+            suspendSupported=True,
+            migrateSupported=True,
         )
         for t in types
     ]

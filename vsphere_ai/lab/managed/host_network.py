@@ -26,9 +26,14 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
         pnic=[_pnic(nic) for nic in host.pnics],
         rdmaDevice=[_rdma(nic) for nic in host.pnics if nic.rdma],
         proxySwitch=proxies,
-        vnic=[_vnic(farm, v.name, v.port_group, v.ip or f"10.{20 + n}.0.{index}", index) for n, v in enumerate(spec.vmkernel)],
+        vnic=[
+            _vnic(farm, v.name, v.port_group, v.ip or f"10.{20 + n}.0.{index}", index)
+            for n, v in enumerate(spec.vmkernel)
+        ],
         ipV6Enabled=False,
-        dnsConfig=vim.host.DnsConfig(hostName=spec.name.partition(".")[0], domainName=str(mo["name"]).partition(".")[2]),
+        dnsConfig=vim.host.DnsConfig(
+            hostName=spec.name.partition(".")[0], domainName=str(mo["name"]).partition(".")[2]
+        ),
     )
     if not proxies:
         info.vswitch = [

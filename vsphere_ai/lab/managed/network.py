@@ -41,7 +41,9 @@ def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObje
         defaultPortConfig=_port_config(mo, 0, uplink=False),
         createTime=now(),
         networkResourceManagementEnabled=True,
-        productInfo=vim.dvs.ProductSpec(name="DVS", vendor="VMware, Inc.", version=switch.version, forwardingClass="etherswitch"),
+        productInfo=vim.dvs.ProductSpec(
+            name="DVS", vendor="VMware, Inc.", version=switch.version, forwardingClass="etherswitch"
+        ),
         host=[],
     )
     summary = vim.DistributedVirtualSwitch.Summary(
@@ -54,7 +56,9 @@ def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObje
     return mo
 
 
-def _add_portgroup(farm: Farm, folder: ManagedObject, dvs: ManagedObject, name: str, *, vlan: int, uplink: bool) -> ManagedObject:
+def _add_portgroup(
+    farm: Farm, folder: ManagedObject, dvs: ManagedObject, name: str, *, vlan: int, uplink: bool
+) -> ManagedObject:
     mo = farm.store.new(
         PORTGROUP,
         prefix="dvportgroup",
@@ -95,7 +99,9 @@ def _port_config(dvs: ManagedObject, vlan: int, *, uplink: bool) -> Any:
         policy=vim.StringPolicy(inherited=True, value="loadbalance_srcid"),
         uplinkPortOrder=order,
     )
-    return Vds.VmwarePortConfigPolicy(vlan=tag, uplinkTeamingPolicy=teaming, blocked=vim.BoolPolicy(inherited=True, value=False))
+    return Vds.VmwarePortConfigPolicy(
+        vlan=tag, uplinkTeamingPolicy=teaming, blocked=vim.BoolPolicy(inherited=True, value=False)
+    )
 
 
 def add_plain_network(farm: Farm, folder: ManagedObject, name: str) -> ManagedObject:
@@ -176,9 +182,7 @@ def fetch_ports(call: Call, criteria: Any = None) -> Any:
     dvs, farm = call.mo, call.farm
     group = dvs.extra["uplink_group"].moid
     rows: list[tuple[str, str, Any, ManagedObject | None]] = [
-        (key, group, farm.store.objects[moid].ref, None)
-        for moid, ports in dvs.extra["hosts"].items()
-        for key in ports
+        (key, group, farm.store.objects[moid].ref, None) for moid, ports in dvs.extra["hosts"].items() for key in ports
     ]
     rows += [(key, pg, vm.ref, vm) for key, pg, vm in connected(farm, dvs)]
     wanted_groups = list(criteria.portgroupKey or ()) if criteria else []

@@ -27,7 +27,8 @@ def _byte(value: int) -> int:
 def devices(host: Host) -> list[Any]:
     """Return ``hardware.pciDevice`` of a host: GPUs (3D controllers) and NICs."""
     rows = [
-        (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, 0x145F, "NVIDIA Corporation", g.product.pci_name) for g in host.gpus
+        (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, 0x145F, "NVIDIA Corporation", g.product.pci_name)
+        for g in host.gpus
     ]
     rows += [
         (n.pci, 0x0200, n.vendor_id, n.device_id, n.vendor_id, 0x0007, n.vendor_name, n.description) for n in host.pnics
@@ -62,7 +63,9 @@ def passthrough(host: Host, iommu: bool) -> list[Any]:
 def _passthrough(host: Host, iommu: bool) -> Iterator[Any]:
     for gpu in host.gpus:
         most = GPU_FUNCTIONS if gpu.board.architecture.lower().startswith(SRIOV_ARCHITECTURES) else 0
-        yield _info(gpu.pci, most if iommu else 0, enabled=gpu.passthrough, active=gpu.active == "direct", capable=iommu)
+        yield _info(
+            gpu.pci, most if iommu else 0, enabled=gpu.passthrough, active=gpu.active == "direct", capable=iommu
+        )
     for nic in host.pnics:
         yield _info(nic.pci, nic.sriov_max if iommu else 0, enabled=False, active=False, capable=iommu)
 

@@ -74,7 +74,9 @@ def changed_config(
         raise vim.fault.ConcurrentAccess(
             msg="The operation cannot be performed because the object has been modified by another operation."
         )
-    unknown = [p.name for p in spec._GetPropertyList() if p.name not in KNOWN and getattr(spec, p.name) not in (None, [])]
+    unknown = [
+        p.name for p in spec._GetPropertyList() if p.name not in KNOWN and getattr(spec, p.name) not in (None, [])
+    ]
     if unknown:
         raise not_supported(f"the lab does not change {', '.join(unknown)}")
     if spec.version and spec.version != present.version:

@@ -62,7 +62,9 @@ def not_found(what: str) -> Exception:
 
 def host_not_connected() -> Exception:
     """VCenter cannot reach the host just now."""
-    error: Exception = vmodl.fault.HostNotConnected(msg="Unable to communicate with the remote host, since it is disconnected.")
+    error: Exception = vmodl.fault.HostNotConnected(
+        msg="Unable to communicate with the remote host, since it is disconnected."
+    )
     return error
 
 

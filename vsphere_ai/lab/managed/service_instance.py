@@ -54,7 +54,9 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
     store.set(
         store.objects["SessionManager"],
         currentSession=lambda me: me.info() if me else None,
-        sessionList=lambda me: Vmomi.GetVmodlType("vim.UserSession[]")(s.info() for s in list(sessions.values())) if me else None,
+        sessionList=lambda me: (
+            Vmomi.GetVmodlType("vim.UserSession[]")(s.info() for s in list(sessions.values())) if me else None
+        ),
         messageLocaleList=["en"],
         supportedLocaleList=["en"],
         defaultLocale="en",

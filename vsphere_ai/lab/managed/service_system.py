@@ -37,21 +37,21 @@ def project(farm: Farm, mo: ManagedObject) -> None:
 
 
 @handles(vim.host.ServiceSystem, "StartService")
-def start_service(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+def start_service(call: Call, id: str) -> None:
     """Start a service; one that runs is left alone."""
     if _set_running(call, id, True):
         call.farm.record(call.mo.extra["host"], "StartService", id=id)
 
 
 @handles(vim.host.ServiceSystem, "StopService")
-def stop_service(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+def stop_service(call: Call, id: str) -> None:
     """Stop a service; one that does not run is left alone."""
     if _set_running(call, id, False):
         call.farm.record(call.mo.extra["host"], "StopService", id=id)
 
 
 @handles(vim.host.ServiceSystem, "RestartService")
-def restart_service(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
+def restart_service(call: Call, id: str) -> None:
     """Stop and start a service."""
     _set_running(call, id, False)
     _set_running(call, id, True)
@@ -59,7 +59,7 @@ def restart_service(call: Call, id: str) -> None:  # noqa: A002 - WSDL name
 
 
 @handles(vim.host.ServiceSystem, "UpdateServicePolicy")
-def update_service_policy(call: Call, id: str, policy: Any) -> None:  # noqa: A002 - WSDL name
+def update_service_policy(call: Call, id: str, policy: Any) -> None:
     """Set when a service starts."""
     demand(call, "Host.Config.NetService")
     mo, host = host_of_manager(call)

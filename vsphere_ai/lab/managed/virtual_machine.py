@@ -65,7 +65,9 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
     )
     config = _config(farm, mo, host, spec)
     summary = vim.vm.Summary(vm=mo.ref, runtime=runtime, overallStatus="green", quickStats=vim.vm.Summary.QuickStats())
-    store.set(mo, config=fill(config), runtime=fill(runtime), summary=fill(summary), capability=fill(vim.vm.Capability()))
+    store.set(
+        mo, config=fill(config), runtime=fill(runtime), summary=fill(summary), capability=fill(vim.vm.Capability())
+    )
     guest_changed(farm, mo)
     refresh(farm, mo)
     for owner, prop in ((folder, "childEntity"), (host, "vm"), (pool, "vm")):
@@ -91,7 +93,9 @@ def _config(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) ->
         annotation="",
         firmware=spec.firmware,
         files=vim.vm.FileInfo(vmPathName=f"[{farm.scenario.datastore}] {name}/{name}.vmx"),
-        tools=vim.vm.ToolsConfigInfo(toolsVersion=0 if spec.tools == "none" else TOOLS_VERSION, toolsInstallType=_install_type(spec.tools)),
+        tools=vim.vm.ToolsConfigInfo(
+            toolsVersion=0 if spec.tools == "none" else TOOLS_VERSION, toolsInstallType=_install_type(spec.tools)
+        ),
         flags=vim.vm.FlagInfo(),
         defaultPowerOps=vim.vm.DefaultPowerOpInfo(),
         hardware=vim.vm.VirtualHardware(
@@ -110,7 +114,10 @@ def _config(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) ->
 
 def _allocation(reservation: int, shares: int) -> Any:
     return vim.ResourceAllocationInfo(
-        reservation=reservation, expandableReservation=False, limit=-1, shares=vim.SharesInfo(shares=shares, level="normal")
+        reservation=reservation,
+        expandableReservation=False,
+        limit=-1,
+        shares=vim.SharesInfo(shares=shares, level="normal"),
     )
 
 
@@ -132,17 +139,36 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
         _device(DEV.VirtualVideoCard, 500, "Video card ", controllerKey=100, unitNumber=0, videoRamSizeInKB=8192),
         _device(DEV.VirtualVMCIDevice, 12000, "VMCI device", controllerKey=100, unitNumber=17),
         _device(
-            DEV.ParaVirtualSCSIController, 1000, "SCSI controller 0", busNumber=0, controllerKey=100, unitNumber=3, sharedBus="noSharing"
+            DEV.ParaVirtualSCSIController,
+            1000,
+            "SCSI controller 0",
+            busNumber=0,
+            controllerKey=100,
+            unitNumber=3,
+            sharedBus="noSharing",
         ),
         _device(
-            DEV.VirtualDisk, 2000, "Hard disk 1", controllerKey=1000, unitNumber=0, capacityInKB=spec.disk_gb << 20, backing=disk
+            DEV.VirtualDisk,
+            2000,
+            "Hard disk 1",
+            controllerKey=1000,
+            unitNumber=0,
+            capacityInKB=spec.disk_gb << 20,
+            backing=disk,
         ),
         _nic(farm, mo, spec.network, 0, DEV.VirtualVmxnet3),
     ]
     devices += [_nic(farm, mo, group, 1 + n, DEV.VirtualVmxnet3Vrdma) for n, group in enumerate(spec.pvrdma)]
     for n, profile in enumerate(spec.vgpu):
         backing = DEV.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
-        made = _device(DEV.VirtualPCIPassthrough, 13000 + n, f"PCI device {n}", controllerKey=100, unitNumber=18 + n, backing=backing)
+        made = _device(
+            DEV.VirtualPCIPassthrough,
+            13000 + n,
+            f"PCI device {n}",
+            controllerKey=100,
+            unitNumber=18 + n,
+            backing=backing,
+        )
         made.deviceInfo.summary = f"NVIDIA GRID vGPU {profile}"
         devices.append(made)
     return devices
@@ -165,10 +191,14 @@ def _nic(farm: Farm, mo: ManagedObject, network: str, index: int, typ: Any) -> A
         plain = add_plain_network(farm, farm.named["networkFolder"], network)
         backing = DEV.VirtualEthernetCard.NetworkBackingInfo(deviceName=network, network=plain.ref)
         summary = network
-    nic = _device(typ, 4000 + index, f"Network adapter {index + 1}", controllerKey=100, unitNumber=7 + index, backing=backing)
+    nic = _device(
+        typ, 4000 + index, f"Network adapter {index + 1}", controllerKey=100, unitNumber=7 + index, backing=backing
+    )
     nic.deviceInfo.summary = summary
     nic.addressType, nic.macAddress, nic.wakeOnLanEnabled = "assigned", mac_address(mo, index), True
-    nic.connectable = DEV.VirtualDevice.ConnectInfo(startConnected=True, allowGuestControl=True, connected=False, status="untried")
+    nic.connectable = DEV.VirtualDevice.ConnectInfo(
+        startConnected=True, allowGuestControl=True, connected=False, status="untried"
+    )
     return nic
 
 

@@ -16,15 +16,14 @@ class EsxcliError(Exception):
 
 @dataclass(frozen=True)
 class EsxcliCommand:
-    """A command and its options: short letter to long name. `required` are long names; `flags` take no value."""
+    """A command and its options: short letter to long name. `required` are long names."""
 
     run: Callable[[Host, Options], str]
     options: Mapping[str, str] = field(default_factory=dict)
     required: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
 
     def read(self, argv: Sequence[str]) -> dict[str, str]:
-        """Return the options by long name; raise `EsxcliError` for unknown, repeated-less or missing ones."""
+        """Return the options by long name; raise `EsxcliError` for unknown or missing ones."""
         words, found = list(argv), dict[str, str]()
         while words:
             given = words.pop(0)
@@ -32,9 +31,6 @@ class EsxcliCommand:
             name = text[2:] if text.startswith("--") else self.options.get(text.lstrip("-"), "")
             if not given.startswith("-") or name not in self.options.values():
                 raise EsxcliError(f"Error: Invalid option {given}")
-            if name in self.flags:
-                found[name] = "true"
-                continue
             if not has_value:
                 if not words:
                     raise EsxcliError(f"Error: Missing value for option {given}")

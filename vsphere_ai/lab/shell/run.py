@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, Command] = {
 
 _NEED_DRIVER = ("nvidia-smi", "nv-hostengine")
 _CONNECTORS = (";", "&&", "||")
+_PUNCTUATION = ";&|<>"
 
 
 def run_line(host: Host, line: str) -> Result:
@@ -39,10 +40,14 @@ def run_line(host: Host, line: str) -> Result:
 
 
 def _words(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|")
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=_PUNCTUATION)
     lexer.whitespace_split = True
     lexer.commenters = ""
-    return list(lexer)
+    words = list(lexer)
+    for word in words:
+        if not set(word) - set(_PUNCTUATION) and word not in (*_CONNECTORS, "|", ""):
+            raise ValueError(f"the lab's shell has no '{word}'")
+    return words
 
 
 def _pipelines(words: list[str]) -> list[tuple[str, list[list[str]]]]:
