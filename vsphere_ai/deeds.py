@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from vsphere_ai.errors import Conflict, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.errors import (
+    Conflict,
+    HostUnhealthy,
+    NotVerified,
+    OutcomeUnknown,
+    StepFailed,
+    Unreachable,
+    VsphereAiError,
+)
 from vsphere_ai.facts import Facts, Output
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
 from vsphere_ai.plan import Item
@@ -65,6 +73,14 @@ class Deeds:
 
     def do(self, step: Step, say: Callable[[str], None]) -> None:
         """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress."""
+        try:
+            self._do(step, say)
+        except VsphereAiError as error:
+            # the API names objects by reference, operators by name
+            error.message = error.message.replace(step.target.ref, step.target.name)
+            raise
+
+    def _do(self, step: Step, say: Callable[[str], None]) -> None:
         match step:
             case Reconfigure():
                 self._reconfigure(step, say)

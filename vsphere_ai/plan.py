@@ -87,7 +87,8 @@ def make_plan(
         if item.changes:
             changing[item.target].add(item.kind)
     findings = examine(done.view, {t: frozenset(k) for t, k in changing.items()}) if changing else ()
-    problems = {*done.problems, *in_the_way, *_as_problems(findings, estate)}
+    stranded = _stranded(done, impact.power_cycles)
+    problems = {*done.problems, *in_the_way, *stranded, *_as_problems(findings, estate)}
     return Plan(estate.about, playbook, tuple(done.items), tuple(sorted(problems)), findings, ordered, impact)
 
 
@@ -192,6 +193,24 @@ def _after_reboots(view: View, estate: Estate) -> View:
         if ref in view.rebooting and state is not None:
             states[ref, kind] = state.after_reboot(hosts[ref], view)
     return replace(view, states=states)
+
+
+def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
+    """Refuse to switch a VM off that could not be powered on again where it is, after what this plan does there."""
+    refused = {p.target for p in done.problems}
+    for vm in cycled:
+        host = done.view.estate.host_of(vm.ref)
+        if host is None or vm in refused:
+            continue
+        for (ref, kind), state in sorted(done.view.states.items(), key=lambda item: item[0]):
+            if ref == vm.ref and state is not None and not state.runs_on(host, done.view):
+                yield Problem(
+                    vm,
+                    "power.stranded",
+                    f"it has to be switched off, and with its {kind} it could not power on again on {host.name} "
+                    "as this plan leaves that host",
+                    f"change its {kind} in a vms play of the same playbook, or power it off first",
+                )
 
 
 def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:

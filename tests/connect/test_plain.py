@@ -132,9 +132,8 @@ def test_faults_keep_their_text():
 )
 def test_an_option_value_says_its_own_type(value, tag):
     option = to_vim({"key": "k", "value": value}, vim.option.OptionValue, U2)
-    assert f'xsi:type="{tag}"' in wire(option).replace("XMLSchema:", "xsd:") or f':{tag.removeprefix("xsd:")}"' in wire(
-        option
-    )
+    found = re.search(r'<value[^>]*type="(?:\w+:)?(\w+)"', wire(option))
+    assert found[1] == tag.removeprefix("xsd:")
 
 
 @pytest.mark.parametrize(
@@ -270,9 +269,7 @@ specs = st.fixed_dictionaries(
         "memoryReservationLockedToMax": st.booleans(),
         "extraConfig": st.lists(options, min_size=1, max_size=4).map(tuple),
         "deviceChange": st.lists(change, min_size=1, max_size=3).map(tuple),
-        "createDate": st.datetimes(datetime(1990, 1, 1), timezones=st.just(UTC)).map(
-            lambda d: d.isoformat().replace("+00:00", "Z")
-        ),
+        "createDate": st.datetimes(datetime(1990, 1, 1)).map(lambda d: f"{d.isoformat()}Z"),
     },
 )
 

@@ -86,12 +86,12 @@ def test_the_root_folder_is_read_too_when_folders_are(fake, vcenter):
 
 
 def test_a_derived_type_gets_its_own_and_its_bases_paths(fake, vcenter):
-    vcenter.read({"ComputeResource": ("name",), "ClusterComputeResource": ("configurationEx",)})
+    vcenter.read({"ComputeResource": ("name",), "ClusterComputeResource": ("configuration",)})
     specs = dict(
         re.findall(r"<propSet><type>(\w+)</type><all>false</all>((?:<pathSet>[^<]*</pathSet>)+)", fake.bodies[1])
     )
     assert specs["ComputeResource"] == "<pathSet>name</pathSet>"
-    assert specs["ClusterComputeResource"] == "<pathSet>configurationEx</pathSet><pathSet>name</pathSet>"
+    assert specs["ClusterComputeResource"] == "<pathSet>configuration</pathSet><pathSet>name</pathSet>"
 
 
 def test_a_path_newer_than_the_server_is_not_asked_for(fake, vcenter):
@@ -199,3 +199,39 @@ def test_a_manager_is_found_by_its_path(fake, vcenter):
     assert vcenter.resolve_path("HostSystem:host-1", "") == "HostSystem:host-1"
     with pytest.raises(StepFailed, match="nothing cannot be used"):
         vcenter.resolve_path("HostSystem:host-1", "configManager.nothing")
+
+
+SWITCH = (
+    '<propSet><name>config</name><val xsi:type="VMwareDVSConfigInfo"><uuid>50 2d</uuid><name>dvs</name>'
+    "<maxMtu>9000</maxMtu></val></propSet>"
+)
+
+
+def test_a_leaf_that_only_a_derived_type_has_is_picked_out_of_the_whole(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("VmwareDistributedVirtualSwitch", "dvs-1", SWITCH))
+    wanted = {"VmwareDistributedVirtualSwitch": ("config.maxMtu", "config.uuid", "config.linkDiscoveryProtocolConfig")}
+    (facts,) = vcenter.read(wanted).values()
+    assert facts.properties == {"config.maxMtu": 9000}
+    assert "<pathSet>config</pathSet><pathSet>config.uuid</pathSet>" in fake.bodies[1]
+    assert "maxMtu" not in fake.bodies[1]
+    (both,) = vcenter.read({"VmwareDistributedVirtualSwitch": ("config", "config.maxMtu")}).values()
+    assert both.get("config")["maxMtu"] == both.get("config.maxMtu") == 9000
+    mixed = {"DistributedVirtualSwitch": ("config.maxMtu",), "VmwareDistributedVirtualSwitch": ("config",)}
+    (both,) = vcenter.read(mixed).values()
+    assert both.get("config")["maxMtu"] == both.get("config.maxMtu") == 9000
+
+
+def test_a_leaf_of_what_may_not_be_read_says_why(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(
+        item("VmwareDistributedVirtualSwitch", "dvs-1", missing("config", "NoPermission"))
+    )
+    (facts,) = vcenter.read({"VmwareDistributedVirtualSwitch": ("config.maxMtu",)}).values()
+    assert facts.properties == {}
+    assert list(facts.unreadable) == ["config.maxMtu"]
+    fake.script["RetrievePropertiesEx"] = lambda body: (
+        refuse("InvalidProperty", "<name>config</name>")
+        if "<pathSet>config<" in body
+        else page(item("VmwareDistributedVirtualSwitch", "dvs-1", value("name", "dvs")))
+    )
+    (facts,) = vcenter.read({"VmwareDistributedVirtualSwitch": ("config.maxMtu", "name")}).values()
+    assert facts.unreadable == {"config.maxMtu": "not known to this server"}

@@ -252,23 +252,40 @@ _REALLY = {
 
 def supports(managed_type: str, path: str, version: str) -> bool:
     """Tell whether a property path exists in an API version. A path a server does not know fails a whole read."""
+    return _walk(managed_type, path, version) is not None
+
+
+def declared_part(managed_type: str, path: str, version: str) -> str:
+    """Return the part of a supported path that declared types have: ``config`` of a switch's ``config.maxMtu``.
+
+    Whether a server follows a path into what a derived type adds is not documented; the declared part is safe to ask.
+    """
+    return _walk(managed_type, path, version) or path
+
+
+def _walk(managed_type: str, path: str, version: str) -> str | None:
+    """Follow a path by types; return its declared part, None when the path does not exist."""
     at = type_named(managed_type)
-    parts = re.sub(r"\[[^]]*\]", "", path).split(".")
-    for depth, part in enumerate(parts):
+    steps = re.sub(r"\[[^]]*\]", "", path).split(".")
+    declared: list[str] = []
+    certain = True
+    for depth, part in enumerate(steps):
         info = _property(at, part)
+        if info is None and _name(at) in _REALLY:
+            info, certain = _property(type_named(_REALLY[_name(at)]), part), False
         if info is None or not VmomiSupport.IsChildVersion(version, info.version):
-            return False
+            return None
+        if certain:
+            declared.append(part)
         at = info.type
-        is_inner = depth + 1 < len(parts)
+        is_inner = depth + 1 < len(steps)
         if is_inner and not (at is object or issubclass(at, VmomiSupport.DataObject)):
-            return False
-    return True
+            return None
+    return ".".join(declared) if not certain else path
 
 
 def _property(kind: Any, name: str) -> Any:
-    for candidate in (kind, type_named(_REALLY[_name(kind)]) if _name(kind) in _REALLY else kind):
-        try:
-            return candidate._GetPropertyInfo(name)
-        except AttributeError:
-            continue
-    return None
+    try:
+        return kind._GetPropertyInfo(name)
+    except AttributeError:
+        return None

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.connect.faults import text_of
-from vsphere_ai.connect.plain import supports, to_object, to_plain, to_ref, type_named, version_id
+from vsphere_ai.connect.plain import declared_part, supports, to_object, to_plain, to_ref, type_named, version_id
 from vsphere_ai.connect.session import Lost, Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.facts import Facts
@@ -33,46 +33,77 @@ def _applies(ref: str, paths: Paths) -> bool:
     return any(issubclass(kind, type_named(name)) for name in paths)
 
 
-def _read(session: Session, paths: Paths, run: Any) -> dict[str, Facts]:
-    known, too_new = _known_paths(session, paths)
+class _Wanted:
+    """What to ask for, per type: paths for the wire, leaves to pick out of them, and what cannot be had."""
+
+    def __init__(self, session: Session, paths: Paths) -> None:
+        self.wire: dict[str, set[str]] = {}
+        self.leaves: dict[str, dict[str, str]] = {}
+        self.helpers: dict[str, set[str]] = {}
+        self.absent: dict[str, dict[str, str]] = {}
+        for name in paths:
+            kind = type_named(name)
+            # Only one PropertySpec counts for an object, so a derived type's has its base types' paths as well.
+            union = sorted({p for other in paths if issubclass(kind, type_named(other)) for p in paths[other]})
+            known = {p: declared_part(name, p, session.version) for p in union if supports(name, p, session.version)}
+            self.wire[name] = set(known.values())
+            self.leaves[name] = {path: whole for path, whole in known.items() if path != whole}
+            reason = f"not in vSphere API {version_id(session.version)}"
+            self.absent[name] = {p: reason for p in union if p not in known}
+            self.helpers[name] = self.wire[name] - set(union)
+
+    def give_up(self, path: str) -> bool:
+        """Ask no longer for a path the server rejects; False when it was not asked for."""
+        holders = [name for name in self.wire if path in self.wire[name]]
+        # The fault does not say which type it means: a base type is the likelier one to lack it.
+        bases = [n for n in holders if any(m != n and issubclass(type_named(m), type_named(n)) for m in holders)]
+        for name in bases or holders:
+            self.wire[name].discard(path)
+            self.absent[name][path] = _UNKNOWN
+        return bool(holders)
+
+    def facts(self, content: Any) -> Facts:
+        """Return one object's facts: leaves picked, and what was read only for them left out."""
+        properties = {p.name: _value(p) for p in content.propSet}
+        unreadable = {p.path: _reason(p) for p in content.missingSet}
+        # The most derived type has all paths of its bases.
+        fitting = [name for name in self.wire if isinstance(content.obj, type_named(name))]
+        name = max(fitting, key=lambda n: len(type_named(n).__mro__))
+        unreadable.update(self.absent[name])
+        for path, whole in self.leaves[name].items():
+            value = _inside(properties.get(whole), path[len(whole) + 1 :])
+            if value is not None:
+                properties[path] = value
+            elif whole in unreadable:
+                unreadable[path] = unreadable[whole]
+        for whole in self.helpers[name]:
+            properties.pop(whole, None)
+            unreadable.pop(whole, None)
+        return Facts(to_ref(content.obj), properties, unreadable)
+
+
+def _inside(value: Any, path: str) -> Any:
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
+
+
+_UNKNOWN = "not known to this server"
+
+
+def _read(session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[Any]]) -> dict[str, Facts]:
+    wanted = _Wanted(session, paths)
 
     def once() -> dict[str, Facts]:
-        found: dict[str, Facts] = {}
         while True:
             try:
-                for content in run(known):
-                    _add(found, content, too_new)
-                return found
+                return {facts.ref: facts for facts in map(wanted.facts, run(wanted.wire))}
             except vmodl.query.InvalidProperty as fault:
                 # One path the server does not know fails the whole request: give it up, and read the rest.
-                if not _give_up(known, too_new, str(fault.name)):
+                if not wanted.give_up(str(fault.name)):
                     raise
-                found.clear()
 
     return session.reading(once)
-
-
-def _known_paths(session: Session, paths: Paths) -> tuple[dict[str, set[str]], dict[str, dict[str, str]]]:
-    """Split paths, per type and with its base types' paths, into those the negotiated version has and the others."""
-    known: dict[str, set[str]] = {}
-    too_new: dict[str, dict[str, str]] = {}
-    for name in paths:
-        kind = type_named(name)
-        union = {p for other in paths if issubclass(kind, type_named(other)) for p in paths[other]}
-        known[name] = {p for p in union if supports(name, p, session.version)}
-        reason = f"not in vSphere API {version_id(session.version)}"
-        too_new[name] = dict.fromkeys(sorted(union - known[name]), reason)
-    return known, too_new
-
-
-def _give_up(known: dict[str, set[str]], too_new: dict[str, dict[str, str]], path: str) -> bool:
-    holders = [name for name in known if path in known[name]]
-    # The fault does not say which type it means: a base type is the likelier one to lack it.
-    bases = [n for n in holders if any(m != n and issubclass(type_named(m), type_named(n)) for m in holders)]
-    for name in bases or holders:
-        known[name].discard(path)
-        too_new[name][path] = "not known to this server"
-    return bool(holders)
 
 
 def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Any]:
@@ -118,20 +149,9 @@ def _pages(session: Session, objects: list[Any], known: Mapping[str, set[str]]) 
         page = session.invoke(collector, "ContinueRetrievePropertiesEx", page.token) if page.token else None
 
 
-def _add(found: dict[str, Facts], content: Any, too_new: Mapping[str, Mapping[str, str]]) -> None:
-    ref = to_ref(content.obj)
-    properties = {p.name: _value(p) for p in content.propSet}
-    unreadable = {p.path: _reason(p) for p in content.missingSet}
-    for name, reasons in too_new.items():
-        if isinstance(content.obj, type_named(name)):
-            unreadable.update(reasons)
-    before = found.get(ref, Facts(ref))
-    found[ref] = Facts(ref, {**before.properties, **properties}, {**before.unreadable, **unreadable})
-
-
 def _reason(missing: Any) -> str:
     if isinstance(missing.fault, vmodl.query.InvalidProperty):
-        return "not known to this server"
+        return _UNKNOWN
     return text_of(missing.fault)
 
 

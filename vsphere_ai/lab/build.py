@@ -104,7 +104,6 @@ def _inventory(farm: Farm) -> ManagedObject:
         name="Datacenters",
         childEntity=[],
         childType=[vim.Folder, vim.Datacenter],
-        overallStatus="green",
     )
     farm.named["rootFolder"] = root
     service_instance.add_service(farm, root)
@@ -129,7 +128,6 @@ def _inventory(farm: Farm) -> ManagedObject:
         parent=farm.named["datastoreFolder"].ref,
         host=[],
         vm=[],
-        overallStatus="green",
         info=vim.Datastore.Info(name=name, url=url, freeSpace=1 << 43, maxFileSize=1 << 40),
         capability=fill(vim.Datastore.Capability()),
         summary=vim.Datastore.Summary(

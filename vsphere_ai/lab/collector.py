@@ -120,7 +120,7 @@ def retrieve_properties_ex(call: Call, specSet: Any, options: Any) -> Any:
 @handles(Collector, "ContinueRetrievePropertiesEx")
 def continue_retrieve(call: Call, token: str) -> Any:
     """Return the next page; a token is good for one use."""
-    kept = call.mo.extra.get("tokens", {}).pop((call.session.key, token), None)
+    kept = call.mo.extra.get("tokens", {}).pop((call.login.key, token), None)
     if kept is None:
         raise vmodl.fault.InvalidArgument(invalidProperty="token", msg="A specified parameter was not correct: token")
     return _page(call, *kept)
@@ -129,7 +129,7 @@ def continue_retrieve(call: Call, token: str) -> Any:
 @handles(Collector, "CancelRetrievePropertiesEx")
 def cancel_retrieve(call: Call, token: str) -> None:
     """Forget the rest of a read."""
-    if call.mo.extra.get("tokens", {}).pop((call.session.key, token), None) is None:
+    if call.mo.extra.get("tokens", {}).pop((call.login.key, token), None) is None:
         raise vmodl.fault.InvalidArgument(invalidProperty="token", msg="A specified parameter was not correct: token")
 
 
@@ -139,15 +139,15 @@ def _page(call: Call, objects: list[Any], limit: int | None) -> Any:
     if not limit or len(objects) <= limit or call.session is None:
         return Collector.RetrieveResult(objects=objects)
     token = str(next(_tokens))
-    call.mo.extra.setdefault("tokens", {})[(call.session.key, token)] = (objects[limit:], limit)
+    call.mo.extra.setdefault("tokens", {})[(call.login.key, token)] = (objects[limit:], limit)
     return Collector.RetrieveResult(objects=objects[:limit], token=token)
 
 
 @handles(Collector, "CreatePropertyCollector")
 def create_collector(call: Call) -> Any:
     """Make a collector of the caller's own."""
-    mo = call.farm.store.new(Collector, prefix=f"session[{call.session.key}]", filter=[])
-    call.session.objects.append(mo)
+    mo = call.farm.store.new(Collector, prefix=f"session[{call.login.key}]", filter=[])
+    call.login.objects.append(mo)
     return mo.ref
 
 
@@ -164,11 +164,11 @@ def create_filter(call: Call, spec: Any, partialUpdates: bool) -> Any:
     """Add a filter to a collector."""
     check(spec, call.version)
     made = call.farm.store.new(
-        Collector.Filter, prefix=f"session[{call.session.key}]", spec=spec, partialUpdates=bool(partialUpdates)
+        Collector.Filter, prefix=f"session[{call.login.key}]", spec=spec, partialUpdates=bool(partialUpdates)
     )
     made.extra.update(collector=call.mo, known={}, version=call.version)
     call.mo.extra.setdefault("filters", []).append(made)
-    call.session.objects.append(made)
+    call.login.objects.append(made)
     return made.ref
 
 
@@ -236,7 +236,7 @@ def _differences(call: Call, kept: ManagedObject, fresh: bool, limit: int) -> li
         known.clear()
     now = {mo.moid: mo for mo in select_existing(store, spec)}
     updates: list[Any] = []
-    for moid, mo in now.items():
+    for mo in now.values():
         if len(updates) >= limit:
             return updates
         update = _object_update(call, known, mo, paths_for(mo, spec, kept.extra["version"]))

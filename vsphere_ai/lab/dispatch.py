@@ -91,7 +91,7 @@ def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
 
 
 def _fetch(call: Call, path: str) -> tuple[Any, Any]:
-    typ = static_type(type(call.mo.ref), path, call.version)
+    typ = static_type(call.mo.type, path, call.version)
     result = read(call.mo, path, call.session)
     return result, object if result is None else typ
 

@@ -40,6 +40,11 @@ class ManagedObject:
         return str(self.ref._moId)
 
     @property
+    def type(self) -> Any:
+        """The managed type, e.g. ``vim.HostSystem``."""
+        return type(self.ref)
+
+    @property
     def type_name(self) -> str:
         """The WSDL name of the managed type, e.g. ``HostSystem``."""
         return str(type(self.ref)._wsdlName)
@@ -68,6 +73,8 @@ class Store:
         """Add an object; properties are checked against the type, their required fields filled in."""
         moid = moid or f"{prefix or typ._wsdlName.lower()}-{self.next_id()}"
         mo = ManagedObject(typ(moid))
+        if isinstance(mo.ref, vim.ManagedEntity):
+            mo.props.update(_entity_defaults())
         for name, value in props.items():
             info = mo.ref._GetPropertyInfo(name)  # AttributeError: not a property of this type
             if not callable(value):
@@ -125,6 +132,25 @@ class Store:
                     yield child
 
 
+def _entity_defaults() -> dict[str, Any]:
+    """Return what every inventory object shows; clients in Go dereference some of these without looking."""
+    return {
+        "overallStatus": "green",
+        "configStatus": "green",
+        "effectiveRole": [-1],
+        "alarmActionsEnabled": True,
+        "recentTask": [],
+        "configIssue": [],
+        "customValue": [],
+        "value": [],
+        "permission": [],
+        "disabledMethod": [],
+        "declaredAlarmState": [],
+        "triggeredAlarmState": [],
+        "tag": [],
+    }
+
+
 CHILDREN: dict[str, tuple[str, ...]] = {
     "Folder": ("childEntity",),
     "Datacenter": ("vmFolder", "hostFolder", "datastoreFolder", "networkFolder"),
@@ -163,7 +189,7 @@ def static_type(typ: Any, path: str, version: str = LATEST) -> Any:
 
 def read(mo: ManagedObject, path: str, session: Any = None) -> Any:
     """Return the value of a dotted path, None when it is unset."""
-    typ = static_type(type(mo.ref), path)
+    typ = static_type(mo.type, path)
     head, *rest = path.split(".")
     value = mo.value(head, session)
     for part in rest:

@@ -74,6 +74,7 @@ class Tasks:
         info.key, info.task = mo.moid, mo.ref
         task = Task(self, mo, read_only)
         self.running[mo.moid] = task
+        self._recent(entity, add=mo.ref)
         thread = threading.Thread(target=self._run, args=(task, entity, work, hold_lock), daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
@@ -81,6 +82,11 @@ class Tasks:
     def _changing(self, entity: ManagedObject) -> Task | None:
         found = (t for t in list(self.running.values()) if not t.read_only and t.mo["info"].entity == entity.ref)
         return next(found, None)
+
+    def _recent(self, entity: ManagedObject | None, *, add: Any = None, remove: Any = None) -> None:
+        if entity is not None:
+            kept = [ref for ref in entity["recentTask"] or () if ref != remove]
+            self.store.set(entity, recentTask=[*kept, add] if add else kept)
 
     def _run(self, task: Task, entity: ManagedObject, work: Work, hold_lock: bool) -> None:
         task.update(state="running", startTime=now(), progress=0)
@@ -100,6 +106,7 @@ class Tasks:
     def _finish(self, task: Task, **fields: Any) -> None:
         with self.store.lock:
             self.running.pop(task.mo.moid, None)
+            self._recent(self.store.objects.get(task.mo["info"].entity._moId), remove=task.mo.ref)
             if fields.get("result") is None:
                 fields.pop("result", None)
             task.update(completeTime=now(), progress=None, **fields)

@@ -28,13 +28,13 @@ def create_container_view(call: Call, container: Any, recursive: bool, type: Any
 
     view = store.new(
         vim.view.ContainerView,
-        prefix=f"session[{call.session.key}]",
+        prefix=f"session[{call.login.key}]",
         container=root.ref,
         type=list(types),
         recursive=bool(recursive),
         view=walk,
     )
-    call.session.objects.append(view)
+    call.login.objects.append(view)
     return view.ref
 
 
@@ -43,10 +43,10 @@ def create_list_view(call: Call, obj: Any = None) -> Any:
     """Make a view of the given objects."""
     view = call.farm.store.new(
         vim.view.ListView,
-        prefix=f"session[{call.session.key}]",
+        prefix=f"session[{call.login.key}]",
         view=_list(call.farm.store.get(r).ref for r in obj or ()),
     )
-    call.session.objects.append(view)
+    call.login.objects.append(view)
     return view.ref
 
 

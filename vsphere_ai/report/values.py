@@ -15,7 +15,7 @@ def shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, tuple):
         count = Counter(str(v) for v in value)
-        return safe(", ".join(v if n == 1 else f"{n} × {v}" for v, n in count.items()))
+        return safe(", ".join(v if n == 1 else f"{v} ×{n}" for v, n in count.items()))
     return safe(str(value)) or "none"
 
 

@@ -100,8 +100,9 @@ class HostGraphics(Resource):
         """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
         facts = view.facts(change.target.ref)
         config = facts.get("config.graphicsConfig")
-        wanted = self._config(facts, config)
-        restart = any(g["graphicsType"] != _api(self.default_type) for g in nvidia_gpus(facts))
+        wanted = self._config(config)
+        wanted_types = self._types()
+        restart = any(g["graphicsType"] != wanted_types.get(g["pciId"], g["graphicsType"]) for g in nvidia_gpus(facts))
         if wanted != config:
             yield Invoke(
                 target=change.target,
@@ -135,14 +136,16 @@ class HostGraphics(Resource):
         waits = any("(" in value for value in (self.gpus or {}).values())
         return None if waits or not self.gpus else self
 
-    def _config(self, facts: Facts, config: Mapping[str, Any]) -> dict[str, Any]:
+    def _types(self) -> dict[str, str]:
+        """Return PCI address -> API type; a GPU that nobody states a type for and that waits for one is left alone."""
+        return {pci: _api(t) for pci, t in (self.gpus or {}).items() if t in ("shared", "shared_direct")}
+
+    def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """Build the complete HostGraphicsConfig: no patch semantics are promised, what is left out may be lost."""
         have = {d["deviceId"]: dict(d) for d in config.get("deviceType", ())}
-        for gpu in nvidia_gpus(facts):
-            device = have.setdefault(
-                gpu["pciId"], {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": gpu["pciId"]}
-            )
-            device["graphicsType"] = _api(self.default_type)
+        for pci, graphics_type in self._types().items():
+            device = have.setdefault(pci, {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": pci})
+            device["graphicsType"] = graphics_type
         return {
             **config,
             "_typeName": "HostGraphicsConfig",

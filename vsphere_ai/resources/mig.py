@@ -125,7 +125,7 @@ class Mig(Resource):
         return tuple(f"{i.profile_name}:{i.start}" for i in made)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """SSH, GPUs that are not there or have no MIG, layouts that do not fit, VMs that could not come back."""
+        """SSH, GPUs that are not there or have no MIG, layouts that do not fit."""
         facts = view.facts(target.ref)
         failure = next(
             (o for o in map(facts.probes.get, (p.name for p in self.probes)) if isinstance(o, ProbeFailure)), None
@@ -152,7 +152,6 @@ class Mig(Resource):
                 )
             else:
                 yield from self._layout_problems(target, view, pci, board, wanted)
-        yield from self._stranded(target, view)
 
     def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
         if not wanted.layout:
@@ -174,24 +173,6 @@ class Mig(Resource):
         observed = self.observe(view.facts(target.ref))
         left = observed.after_reboot(target, view) if observed and target.ref in view.rebooting else observed
         return (left.gpus or {}).get(pci) if left else None
-
-    def _stranded(self, target: Target, view: View) -> Iterator[Problem]:
-        """A time-sliced VM does not power on beside MIG, nor the other way round."""
-        modes = {g.mode for g in (self.gpus or {}).values()}
-        if len(modes) != 1 or len(self.gpus or {}) != len(boards_of(view.facts(target.ref))):
-            return
-        for vm in view.estate.vms_on(target.ref):
-            if (vm.ref, "vgpu") in view.stated or view.facts(vm.ref).get("runtime.powerState") != "poweredOn":
-                continue
-            for name in getattr(view.state(vm.ref, "vgpu"), "profiles", None) or ():
-                if _is_mig_name(name) != ("enabled" in modes):
-                    mode = "enabled" if "enabled" in modes else "disabled"
-                    yield Problem(
-                        target,
-                        "mig.stranded-vm",
-                        f"{vm.name} runs with {name} and would not power on again with MIG {mode}",
-                        "give it another profile in a vms play, or power it off",
-                    )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what is not needed on vSphere."""
@@ -231,7 +212,8 @@ class Mig(Resource):
         late = target.ref in view.rebooting and not board.mig_mode_persists
         if mode == "disabled" and not late:  # a GPU with instances refuses to leave MIG mode
             for instance in _instances(facts, pci):
-                yield from self._destroy(target, facts, pci, instance, late=False)
+                if not instance.in_use:  # vSphere takes the instance of a VM away when the window powers it off
+                    yield from self._destroy(target, facts, pci, instance, late=False)
         yield Shell(
             target=target,
             kinds=(self.kind,),
@@ -383,7 +365,3 @@ def _pci(text: str) -> str:
         return smi.normal_pci(text)
     except ValueError:
         return text
-
-
-def _is_mig_name(profile: str) -> bool:
-    return profile.count("-") >= 2

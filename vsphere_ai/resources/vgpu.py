@@ -122,6 +122,14 @@ class Vgpu(Resource):
                     "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
                     f"given: {', '.join(sorted(wanted))}",
                 )
+            partial = sorted(p for p in wanted if not _whole(p))
+            if partial:
+                yield Problem(
+                    target,
+                    "vgpu.partial",
+                    f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
+                    "use profiles with the GPU's full framebuffer, or vSphere 8.0",
+                )
         version = getattr(view.state(target.ref, "hardware"), "version", None)
         if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
             yield Problem(
@@ -139,9 +147,6 @@ class Vgpu(Resource):
         now = view.facts(target.ref).get("config.firmware")
         if self.profiles and now == "bios":
             yield "firmware bios → efi, which vGPUs need: a guest installed under BIOS will not boot any more"
-        fractional = [p for p in map(_parsed, self.profiles or ()) if p and p.slices is not None]
-        if len(self.profiles or ()) > 1 and fractional and view.estate.about.api.startswith("7."):
-            yield "several MIG-backed vGPUs in one VM are supported from vSphere 8.0"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: devices that stay keep their key, a changed profile is one out and one in."""
@@ -261,6 +266,13 @@ def _framebuffer(name: str) -> int:
     profile = _parsed(name)
     board = names.board_of(profile) if profile else None
     return board.memory_gb if board else profile.fb_gb if profile else 0
+
+
+def _whole(name: str) -> bool:
+    """Tell whether a profile has its board's full framebuffer; one that is not in the catalogue gets the doubt."""
+    profile = _parsed(name)
+    board = names.board_of(profile) if profile else None
+    return profile is None or board is None or profile.fb_gb >= board.memory_gb
 
 
 def _is_vgpu(device: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyVmomi import vmodl
+from pyVmomi import vim, vmodl
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.farm import Farm
@@ -29,6 +29,15 @@ class Call:
     agent: str = ""
     new_session: Session | None = None
     """Set by a login; the server answers with its cookie."""
+
+    @property
+    def login(self) -> Session:
+        """The caller's session; only methods that need no login may look at `session` instead."""
+        if self.session is None:
+            raise vim.fault.NotAuthenticated(
+                object=self.mo.ref, privilegeId="System.View", msg="The session is not authenticated."
+            )
+        return self.session
 
 
 def handles(typ: Any, method: str) -> Callable[[Handler], Handler]:

@@ -25,7 +25,6 @@ def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -
         parent=parent.ref,
         childEntity=[],
         childType=[vim.Folder, *types],
-        overallStatus="green",
     )
     if "childEntity" in parent.props:
         parent["childEntity"].append(mo.ref)
@@ -51,7 +50,6 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         datastore=[farm.named["datastore"].ref],
         resourcePool=pool.ref,
         environmentBrowser=browser.ref,
-        overallStatus="green",
         summary=vim.ClusterComputeResource.Summary() if cluster else vim.ComputeResource.Summary(),
         configurationEx=_cluster_config(cluster)
         if cluster

@@ -21,9 +21,7 @@ Checker = vim.vm.check.CompatibilityChecker
 
 
 @handles(Checker, "CheckVmConfig_Task")
-def check_vm_config(
-    call: Call, spec: Any, vm: Any = None, host: Any = None, pool: Any = None, testType: Any = None
-) -> Any:
+def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, **_options: Any) -> Any:
     """Check a ConfigSpec for a VM on its host, or on the host given; the VM's power state does not matter."""
     if vm is None:
         raise invalid_argument("vm", "the lab checks the configuration of existing virtual machines")
@@ -36,7 +34,7 @@ def check_vm_config(
 
 
 @handles(Checker, "CheckPowerOn_Task")
-def check_power_on_task(call: Call, vm: Any, host: Any = None, pool: Any = None, testType: Any = None) -> Any:
+def check_power_on_task(call: Call, vm: Any, host: Any = None, **_options: Any) -> Any:
     """Check whether a VM could be powered on, on each host it may run on or on the one given."""
     mo = call.farm.store.get(vm)
     targets = _targets(call.farm, mo, host, all_hosts=True)
@@ -44,7 +42,7 @@ def check_power_on_task(call: Call, vm: Any, host: Any = None, pool: Any = None,
 
 
 @handles(Checker, "CheckCompatibility_Task")
-def check_compatibility(call: Call, vm: Any, host: Any = None, pool: Any = None, testType: Any = None) -> Any:
+def check_compatibility(call: Call, vm: Any, host: Any = None, **_options: Any) -> Any:
     """Check whether hosts have what a VM needs to be registered there."""
     mo = call.farm.store.get(vm)
 

@@ -87,10 +87,10 @@ def _hosts(call: Call, ref: Any) -> list[ManagedObject]:
         host = farm.store.get(ref)
         if host["parent"] != compute.ref:
             raise invalid_argument("host", "it is not in this cluster")
-        if not farm.host(host).up:
+        if not farm.host(host).up or host["config"] is None:
             raise host_not_connected()
         return [host]
-    up = [h for h in (farm.store.get(r) for r in compute["host"]) if farm.host(h).up]
+    up = [h for h in (farm.store.get(r) for r in compute["host"]) if farm.host(h).up and h["config"] is not None]
     if not up:
         raise host_not_connected()
     return up

@@ -63,7 +63,10 @@ def project(farm: Farm, mo: ManagedObject) -> None:
 
 @handles(vim.host.GraphicsManager, "UpdateGraphicsConfig")
 def update_graphics_config(call: Call, config: Any) -> None:
-    """Replace the configuration; a device not in ``deviceType`` takes the host's default. Active types do not change."""
+    """Replace the configuration; a device not in ``deviceType`` takes the host's default.
+
+    Active types do not change before a reboot.
+    """
     demand(call, "Host.Config.Settings")
     mo, host = host_of_manager(call)
     if config.hostDefaultGraphicsType not in TYPES:

@@ -14,7 +14,7 @@ def host_of_manager(call: Call) -> tuple[ManagedObject, Host]:
     """Return the HostSystem and the machine a manager belongs to; refuse while the host does not answer."""
     mo: ManagedObject = call.mo.extra["host"]
     host = call.farm.host(mo)
-    if not host.up:
+    if not host.up or mo["config"] is None:
         raise host_not_connected()
     return mo, host
 

@@ -60,9 +60,6 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
         vm=[],
         network=[],
         datastore=[datastore.ref],
-        overallStatus="green",
-        configStatus="green",
-        recentTask=[],
     )
     managers = {}
     for name, typ in MANAGERS.items():
@@ -117,7 +114,8 @@ def project(farm: Farm, mo: ManagedObject) -> None:
         farm.store.set(mo.extra["hostAccessManager"], lockdownMode=machine.lockdown_mode)
     for part in (graphics_manager, service_system, firewall_system, option_manager, host_network):
         part.project(farm, mo)
-    mo["summary"].rebootRequired = machine.reboot_required
+    # MIG is not in it: vCenter knows nothing of a mode change pending in the driver
+    mo["summary"].rebootRequired = any(g.driver and g.configured != g.active for g in machine.gpus)
     mo["summary"].overallStatus = "green" if machine.up else "red"
     farm.store.set(mo, overallStatus=mo["summary"].overallStatus)
     farm.store.touch(mo, "runtime", "config", "summary", "hardware", "capability")
@@ -210,7 +208,6 @@ def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> A
             hardware=shown,
             runtime=runtime,
             quickStats=vim.host.Summary.QuickStats(),
-            overallStatus="green",
             rebootRequired=False,
         )
     )

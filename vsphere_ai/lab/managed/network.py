@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.scenario import Switch
+from vsphere_ai.lab.scenario import PortGroup, Switch
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -23,10 +23,10 @@ def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObje
     pairs = [digits[i : i + 2] for i in range(0, 32, 2)]
     identity = " ".join(pairs[:8]) + "-" + " ".join(pairs[8:])
     names = [f"Uplink {n + 1}" for n in range(switch.uplinks)]
-    mo = farm.store.new(Vds, prefix="dvs", name=switch.name, uuid=identity, parent=folder.ref, overallStatus="green")
+    mo = farm.store.new(Vds, prefix="dvs", name=switch.name, uuid=identity, parent=folder.ref)
     mo.extra.update(next_port=0, uplinks=names, hosts={})
-    uplink = _add_portgroup(farm, folder, mo, f"{switch.name}-DVUplinks", vlan=0, uplink=True)
-    groups = [_add_portgroup(farm, folder, mo, g.name, vlan=g.vlan, uplink=False) for g in switch.port_groups]
+    uplink = _add_portgroup(farm, folder, mo, PortGroup(f"{switch.name}-DVUplinks"), uplink=True)
+    groups = [_add_portgroup(farm, folder, mo, g, uplink=False) for g in switch.port_groups]
     mo.extra["uplink_group"] = uplink
     config = Vds.ConfigInfo(
         uuid=identity,
@@ -57,8 +57,9 @@ def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObje
 
 
 def _add_portgroup(
-    farm: Farm, folder: ManagedObject, dvs: ManagedObject, name: str, *, vlan: int, uplink: bool
+    farm: Farm, folder: ManagedObject, dvs: ManagedObject, group: PortGroup, *, uplink: bool
 ) -> ManagedObject:
+    name = group.name
     mo = farm.store.new(
         PORTGROUP,
         prefix="dvportgroup",
@@ -68,7 +69,6 @@ def _add_portgroup(
         vm=[],
         portKeys=[],
         summary=vim.Network.Summary(name=name, accessible=True),
-        overallStatus="green",
     )
     config = PORTGROUP.ConfigInfo(
         key=mo.moid,
@@ -80,7 +80,7 @@ def _add_portgroup(
         autoExpand=True,
         uplink=uplink,
         policy=PORTGROUP.PortgroupPolicy(),
-        defaultPortConfig=_port_config(dvs, vlan, uplink=uplink),
+        defaultPortConfig=_port_config(dvs, group.vlan, uplink=uplink),
     )
     mo.extra.update(dvs=dvs, uplink=uplink)
     farm.store.set(mo, key=mo.moid, config=fill(config))

@@ -49,10 +49,7 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
         resourcePool=pool.ref,
         datastore=[datastore.ref],
         environmentBrowser=parent["environmentBrowser"],
-        overallStatus="green",
-        configStatus="green",
         guestHeartbeatStatus="gray",
-        recentTask=[],
     )
     mo.extra.update(guest_stopped=lambda vm: guest_changed(farm, vm), tools=spec.tools)
     runtime = vim.vm.RuntimeInfo(

@@ -1,0 +1,101 @@
+# What a newcomer needs: `make demo` and `make test`. Both install what they need into .venv and nothing elsewhere.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+JOBS ?= 2
+PYTEST_ARGS ?=
+PLAYBOOK ?= playbooks/ai-ready-cluster.yml
+
+.PHONY: help demo test check lint types architecture coverage record bench lab docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-14s%s\n", $$1, $$2}'
+
+$(BIN)/python:
+	@if [ -z "$(PYTHON)" ]; then \
+		echo "Python 3.11 or later was not found as python3.11 or python3." >&2; \
+		echo "On Debian 12: apt-get install python3 python3-venv. Elsewhere: make PYTHON=/path/to/python $(MAKECMDGOALS)" >&2; \
+		exit 1; fi
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+		echo "$(PYTHON) cannot make a virtual environment. On Debian: apt-get install python3-venv" >&2; exit 1; }
+
+# one stamp per set of packages: made again when the requirements change
+$(VENV)/.installed: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing vsphere-ai into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.installed-test: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing vsphere-ai and what its tests need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@ $(VENV)/.installed
+
+$(VENV)/.installed-dev: setup.cfg pyproject.toml | $(BIN)/python
+	@echo "Installing vsphere-ai and what its developers need into $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --editable '.[test,dev]'
+	@touch $@ $(VENV)/.installed-test $(VENV)/.installed
+
+demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twice; needs no vCenter
+	@set -eu; \
+	VSPHERE_AI_STATE_DIR=$$(mktemp -d); export VSPHERE_AI_STATE_DIR; unset VSPHERE_AI_LAB_DIR; \
+	PATH="$(abspath $(BIN)):$$PATH"; export PATH; \
+	down() { vsphere-ai lab down >/dev/null 2>&1 || true; rm -rf "$$VSPHERE_AI_STATE_DIR"; }; \
+	trap down EXIT; trap 'exit 130' INT; trap 'exit 143' TERM HUP; \
+	say() { printf '\n\033[1m$$ vsphere-ai %s\033[0m\n' "$$*"; vsphere-ai "$$@"; }; \
+	say lab up; \
+	say plan -i inventories/lab.yml $(PLAYBOOK); \
+	say apply -i inventories/lab.yml $(PLAYBOOK) --yes; \
+	changes() { vsphere-ai lab status --format json | $(BIN)/python -c 'import json, sys; print(json.load(sys.stdin)["ledger"])'; }; \
+	before=$$(changes); \
+	say apply -i inventories/lab.yml $(PLAYBOOK) --yes; \
+	after=$$(changes); \
+	vsphere-ai plan -i inventories/lab.yml $(PLAYBOOK) --detailed-exitcode >/dev/null || { \
+		echo "demo: after apply the plan is not empty" >&2; exit 1; }; \
+	[ "$$before" = "$$after" ] || { echo "demo: the second apply changed $$((after - before)) things" >&2; exit 1; }; \
+	say lab status; \
+	say lab down; \
+	printf '\nThe second apply changed nothing: the farm counted %s changes before it and %s after it.\n' "$$before" "$$after"
+
+test: $(VENV)/.installed-test  ## run every test; nothing else is needed
+	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
+check: lint types coverage  ## what has to pass before a change goes in
+
+lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(VENV)/.installed-dev  ## mypy --strict
+	@$(BIN)/mypy -p vsphere_ai
+
+architecture: $(VENV)/.installed-test  ## who may import whom, sizes, a test and a page for every kind
+	@$(BIN)/python -m pytest tests/test_architecture.py $(PYTEST_ARGS)
+
+# the rooms without input and output are covered to 90 % of their branches; what talks to servers is tested against the lab
+coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure rooms
+	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(PYTEST_ARGS)
+	@$(BIN)/coverage report --skip-covered --show-missing
+	@$(BIN)/coverage json -q -o - | $(BIN)/python -c 'import json, sys; t = json.load(sys.stdin)["totals"]; \
+	p = 100 * t["covered_branches"] / t["num_branches"]; print(f"branches of the pure rooms: {p:.1f} %"); sys.exit(p < 90)'
+
+record: $(VENV)/.installed-test  ## record the API sessions of tests/recorded anew, from the lab
+	@$(BIN)/python tests/recorded/record.py
+
+bench: $(VENV)/.installed  ## measure planning and reading, and print ratios
+	@$(BIN)/python bench/run.py
+
+lab: $(VENV)/.installed  ## start the simulated farm and leave it running
+	@$(BIN)/vsphere-ai lab up
+
+docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules
+	@$(BIN)/python -m vsphere_ai.report.kind_page docs/kinds
+	@$(BIN)/python -m vsphere_ai.compat.page > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
+
+clean:  ## remove what was built here, .venv too
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

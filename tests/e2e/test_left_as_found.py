@@ -1,0 +1,120 @@
+"""Whatever we find stays as it is found: SSH, maintenance, power; and what stands in the way is said before."""
+
+from __future__ import annotations
+
+import pytest
+from support.places import PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+MIG = "- hosts: esx01.lab.local\n  graphics: {default_type: shared_direct}\n  mig: {mode: enabled}\n"
+ROLLING = "  rolling: {evacuate: power_off}\n"
+
+
+def ssh(soap, host, *, running):
+    system = soap.host(host).configManager.serviceSystem
+    (system.StartService if running else system.StopService)("TSM-SSH")
+
+
+def test_stopped_ssh_refuses_a_plan_and_changes_nothing(cli, ledger, soap):
+    ssh(soap, "esx01", running=False)
+    before = ledger()
+    assert cli("plan", cli.file(MIG + ROLLING)) == 1
+    assert "[ssh.stopped]" in cli.out
+    assert ledger() == before
+
+
+def test_a_plan_may_be_allowed_to_start_ssh_for_reading(cli, ledger, farm, soap):
+    ssh(soap, "esx01", running=False)
+    before = len(ledger())
+    assert cli("plan", cli.file(MIG + ROLLING), "--start-ssh") == 0, cli.out
+    assert [(e["object"], e["call"]) for e in ledger()[before:]] == [
+        ("esx01.lab.local", "StartService"),
+        ("esx01.lab.local", "StopService"),
+    ]
+    assert not farm()["hosts"]["esx01.lab.local"]["ssh"]["running"]
+
+
+def test_apply_starts_ssh_and_leaves_it_stopped(cli, farm, soap):
+    ssh(soap, "esx01", running=False)
+    assert cli("apply", cli.file(MIG + ROLLING), "--yes") == 0, cli.out
+    host = farm()["hosts"]["esx01.lab.local"]
+    assert not host["ssh"]["running"]
+    assert host["ssh"]["policy"] == "off"
+    assert all(g["mig"]["current"] for g in host["gpus"])
+
+
+def test_a_host_found_in_maintenance_stays_in_it(cli, farm, soap, ledger):
+    for name in ("train-01", "train-02"):
+        soap.wait(soap.vm(name).PowerOffVM_Task())
+    soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=60))
+    before = len(ledger())
+    assert cli("apply", cli.file(MIG + ROLLING), "--yes") == 0, cli.out
+    calls = [e["call"] for e in ledger()[before:]]
+    assert "EnterMaintenanceMode_Task" not in calls
+    assert "ExitMaintenanceMode_Task" not in calls
+    assert farm()["hosts"]["esx01.lab.local"]["maintenance"]
+    assert farm()["vms"]["train-01"]["power"] == "poweredOff"
+
+
+def test_running_vms_are_not_evacuated_unless_the_play_says_how(cli, ledger):
+    assert cli("plan", cli.file(MIG)) == 1
+    assert "[rolling.evacuate]" in cli.out
+    assert "train-01" in cli.out
+    assert ledger() == []
+
+
+def test_vms_without_devices_move_away_with_vmotion(cli, farm, ledger):
+    assert cli("apply", cli.file(MIG + "  rolling: {evacuate: vmotion}\n"), "--yes") == 0, cli.out
+    assert farm()["vms"]["train-01"]["power"] == "poweredOn"
+    assert farm()["vms"]["train-01"]["host"] != "esx01.lab.local"
+    assert not [e for e in ledger() if e["call"] in ("ShutdownGuest", "PowerOffVM_Task")]
+
+
+def test_vgpu_vms_are_pinned_and_refused_for_vmotion(cli, ledger):
+    assert cli("apply", MISSION, "--yes") == 0
+    done = ledger()
+    play = cli.file("- hosts: esx01.lab.local\n  graphics: {default_type: shared}\n  rolling: {evacuate: vmotion}\n")
+    assert cli("plan", play) == 1
+    assert "[rolling.pinned]" in cli.out
+    assert ledger() == done
+
+
+def test_mig_off_would_strand_running_mig_vms(cli, ledger):
+    assert cli("apply", MISSION, "--yes") == 0
+    done = ledger()
+    assert cli("plan", cli.file("- hosts: esx01.lab.local\n  mig: {mode: disabled}\n" + ROLLING)) == 1
+    assert "[power.stranded]" in cli.out
+    assert ledger() == done
+
+
+def test_vms_outside_the_playbook_are_named_first(cli):
+    assert cli("plan", cli.file(MIG + ROLLING)) == 0
+    impact = cli.out.split("HOSTS")[0]
+    assert "of these not in the playbook: train-01, train-02" in impact
+
+
+def test_lockdown_is_reported_and_never_changed(cli, ledger, soap):
+    soap.host("esx01").configManager.hostAccessManager.ChangeLockdownMode("lockdownNormal")
+    before = ledger()
+    assert cli("apply", cli.file(MIG + ROLLING), "--yes") == 1
+    assert "lockdown" in cli.out
+    assert ledger() == before
+
+
+def test_a_guest_without_tools_needs_force(cli, farm, soap):
+    soap.wait(soap.vm("odd-01").PowerOnVM_Task())
+    play = "- vms: odd-01\n  hardware: {memory_reservation: full}\n"
+    assert cli("plan", cli.file(play)) == 1
+    assert "[power.tools]" in cli.out
+
+
+def test_show_names_what_it_could_not_read(cli):
+    assert cli("show", "esx-odd.lab.local") == 0
+    assert "# esx-odd.lab.local: MIG left out" in cli.out
+
+
+def test_limit_narrows_to_some_targets(cli):
+    plan = cli.plan(MISSION, "--limit", "train-01")
+    assert {i["target"]["name"] for i in plan["items"]} == {"train-01"}
+    assert cli("plan", MISSION, "--limit", "nobody") != 0

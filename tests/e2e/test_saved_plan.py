@@ -1,0 +1,80 @@
+"""What was approved is what runs: a saved plan is refused when it was edited or when the world moved on."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import stat
+
+import pytest
+from support.places import PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+
+
+@pytest.fixture
+def saved(cli, tmp_path):
+    path = tmp_path / "plan.json"
+    assert cli("plan", MISSION, "-o", path) == 0
+    return path
+
+
+def test_a_saved_plan_runs_without_being_asked_again(cli, saved, farm):
+    assert stat.S_IMODE(os.stat(saved).st_mode) == 0o600
+    assert cli("apply", saved) == 0, cli.err
+    assert farm()["vms"]["train-01"]["vgpu"] == ["grid_a100-3-20c"]
+    assert cli("apply", saved) == 3, "it was applied already: the world is not as it was"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_edited_plan_is_refused(cli, saved, ledger, seed):
+    text = saved.read_text(encoding="utf-8")
+    place = random.Random(seed).randrange(len(text))
+    changed = text[:place] + ("0" if text[place] != "0" else "1") + text[place + 1 :]
+    saved.write_text(changed, encoding="utf-8")
+    assert cli("apply", saved) == 3
+    assert ledger() == []
+
+
+def test_a_plan_with_a_step_taken_out_and_a_new_seal_is_refused(cli, saved, ledger):
+    from vsphere_ai.report.plan_json import _sha256
+
+    document = json.loads(saved.read_text(encoding="utf-8"))
+    document.pop("seal")
+    document["steps"] = document["steps"][1:]
+    document["seal"] = _sha256(document)
+    saved.write_text(json.dumps(document), encoding="utf-8")
+    assert cli("apply", saved) in (0, 3)
+    calls = {e["call"] for e in ledger()}
+    # the steps that run are planned anew from what is wanted; the text of the file never runs
+    assert not calls or {"ShutdownGuest", "PowerOnVM_Task"} <= calls
+
+
+def test_a_stale_plan_says_what_moved(cli, saved, soap, ledger):
+    soap.wait(soap.vm("train-01").PowerOffVM_Task())
+    before = ledger()
+    assert cli("apply", saved) == 3
+    assert "stale" in cli.err
+    assert "train-01" in cli.err
+    assert ledger() == before
+
+
+def test_a_vm_that_was_reconfigured_since_makes_it_stale(cli, saved, soap):
+    spec = soap.vim.vm.ConfigSpec(firmware="bios")
+    soap.wait(soap.vm("train-04").ReconfigVM_Task(spec))
+    assert cli("apply", saved) == 3
+
+
+def test_not_a_plan(cli, tmp_path):
+    path = tmp_path / "x.json"
+    for text in ("", "{}", "[1]", "nonsense", '{"seal": 3}'):
+        path.write_text(text, encoding="utf-8")
+        assert cli("apply", path) == 3, text
+
+
+def test_apply_without_a_terminal_needs_yes(cli, ledger):
+    assert cli("apply", MISSION) == 64
+    assert "--yes" in cli.err
+    assert ledger() == []

@@ -1,0 +1,133 @@
+"""The lab's process: start, find, stop, files, and the commands around it."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from vsphere_ai.cli.lab import command
+from vsphere_ai.errors import InputError, UsageError
+from vsphere_ai.lab import process
+
+BARE = "name: bare\nhosts: [{name: esx1}]\n"
+
+
+@pytest.fixture
+def directory(tmp_path, monkeypatch):
+    path = tmp_path / "lab"
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(path))
+    yield path
+    process.stop(path)
+
+
+def run(*words):
+    return CliRunner().invoke(command, words, catch_exceptions=True)
+
+
+def test_up_status_reset_down(directory):
+    began = time.monotonic()
+    up = run("up")
+    took = time.monotonic() - began
+    assert up.exit_code == 0, up.output
+    assert "esx01.lab.local" in up.output
+    assert took < 5  # about 1 s on an idle machine; bench/ measures it
+    again = run("up")
+    assert (again.exit_code, "already running" in again.output) == (0, True)
+    shown = run("status")
+    assert "ledger: 0 changes" in shown.output
+    farm = json.loads(run("status", "--format", "json", "--ledger").output)
+    assert farm["schema_version"] == 1
+    assert [h["name"] for h in farm["hosts"] if h["cluster"] == "gpu-a"] == [f"esx0{n}.lab.local" for n in (1, 2, 3)]
+    assert farm["ledger_entries"] == []
+    assert "back at the start" in run("reset").output
+    assert "down" in run("down").output
+    assert "No lab is running" in run("down").output
+    assert isinstance(run("status").exception, UsageError)
+    assert isinstance(run("reset").exception, UsageError)
+
+
+def test_the_files_are_private_and_in_inventory_format(directory):
+    import yaml
+
+    lab = process.start(directory)
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+    for name in ("password", "ssh_password", "key.pem", "lab.json"):
+        assert stat.S_IMODE((directory / name).stat().st_mode) == 0o600
+    connection = yaml.safe_load((directory / "connection.yml").read_text(encoding="utf-8"))
+    vcenter = connection["vcenters"]["lab"]
+    assert (vcenter["address"], vcenter["port"], vcenter["password"]) == ("127.0.0.1", lab.port, "file:password")
+    assert connection["hosts"]["gpu_hosts"] == {"cluster": "gpu-a", "names": ["esx01.lab.local", "esx02.lab.local"]}
+    assert connection["vms"] == {"training": {"folder": "ai/training"}}
+    assert len(connection["ssh"]["addresses"]) == 4
+    assert lab.token not in (directory / "connection.yml").read_text(encoding="utf-8")
+    process.stop(directory)
+    assert {p.name for p in directory.iterdir()} <= {"lab.log", "lab.lock"}
+
+
+def test_a_second_lab_with_another_scenario_is_refused(directory, tmp_path):
+    other = tmp_path / "other.yml"
+    other.write_text(BARE, encoding="utf-8")
+    assert run("up", "--scenario", str(other)).exit_code == 0
+    assert "already running" in run("up", "--scenario", str(other)).output
+    assert isinstance(run("up").exception, UsageError)
+    with pytest.raises(UsageError):
+        process.start(directory)
+
+
+def test_a_bad_scenario_starts_nothing(directory, tmp_path):
+    bad = tmp_path / "bad.yml"
+    bad.write_text("name: x\nhosts: [{nmae: y}]\n", encoding="utf-8")
+    result = run("up", "--scenario", str(bad))
+    assert isinstance(result.exception, InputError)
+    assert process.find(directory) is None
+
+
+def test_a_taken_port_is_a_clear_error(directory, tmp_path):
+    lab = process.start(directory)
+    with pytest.raises(process.LabFailed, match="did not start"):
+        process.start(tmp_path / "second", port=lab.port)
+
+
+def test_labs_run_side_by_side(directory, tmp_path):
+    first, second = process.start(directory), process.start(tmp_path / "second")
+    assert first.port != second.port
+    process.stop(tmp_path / "second")
+    assert process.find(directory) == first
+
+
+def test_a_killed_lab_is_seen_as_gone(directory):
+    lab = process.start(directory)
+    os.kill(lab.pid, signal.SIGKILL)
+    os.waitpid(lab.pid, 0)
+    assert process.find(directory) is None
+    assert not (directory / "connection.yml").exists()
+    assert not process.stop(directory)
+    assert process.start(directory).pid != lab.pid
+
+
+def test_somebody_elses_process_number_is_never_killed(directory):
+    """After a crash the number in lab.json may belong to another program."""
+    directory.mkdir()
+    bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    try:
+        text = {"pid": bystander.pid, "port": 1, "token": "t", "scenario": "default", "scenario_digest": ""}
+        (directory / "lab.json").write_text(json.dumps(text), encoding="utf-8")
+        assert not process.stop(directory)
+        assert bystander.poll() is None
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_sigterm_ends_the_process_cleanly(directory):
+    lab = process.start(directory)
+    os.kill(lab.pid, signal.SIGTERM)
+    _, status = os.waitpid(lab.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert not (directory / "lab.json").exists()

@@ -1,0 +1,97 @@
+"""Scenario files: ranges, defaults, and every mistake named with its place."""
+
+import pytest
+
+from vsphere_ai.errors import InputError
+from vsphere_ai.lab.scenario import expand
+from vsphere_ai.lab.scenario_file import load, parse
+
+SMALL = """\
+name: small
+hosts:
+  - name: esx[1:2]
+    cluster: c
+    gpus: [{pci: 0000:3B:00.0, board: a100-40gb}]
+    nics: [{name: vmnic0, pci: 0000:18:00.0, switch: vds}]
+clusters: [{name: c, drs: off}]
+switches: [{name: vds, port_groups: [{name: pg}]}]
+vms: [{name: "vm-[01:03]", host: "esx[1:2]", network: pg, power: on}]
+"""
+
+
+def test_ranges():
+    assert list(expand("a")) == ["a"]
+    assert list(expand("a[08:10].x")) == ["a08.x", "a09.x", "a10.x"]
+    assert list(expand("a[2:1]")) == []
+
+
+def test_values_are_what_they_look_like():
+    scenario = parse(SMALL, "s.yml")
+    assert scenario.hosts[0].gpus[0].pci == "0000:3B:00.0"
+    assert scenario.clusters[0].drs == "off"
+    assert scenario.vms[0].power == "on"
+    assert load().hosts[0].gpus[1].pci == "0000:86:00.0"  # not the number 316800.0
+
+
+def test_vms_are_spread_over_hosts_in_turn():
+    from vsphere_ai.lab.build import build
+
+    farm = build(parse(SMALL, "s.yml"), "x")
+    placed = {
+        vm["name"]: farm.host_of(vm)["name"] for vm in farm.store.objects.values() if vm.type_name == "VirtualMachine"
+    }
+    farm.close()
+    assert placed == {"vm-01": "esx1", "vm-02": "esx2", "vm-03": "esx1"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place", "message"),
+    [
+        ("cluster: c\n", "clustre: c\n", "s.yml:4:5", "unknown field 'clustre'"),
+        ("board: a100-40gb", "board: a100", "s.yml:5:39", "board cannot be 'a100'"),
+        ("drs: off", "drs: maybe", "s.yml:7:27", "drs cannot be 'maybe'"),
+        ("name: small\n", "", "s.yml:1:1", "a Scenario needs name"),
+        ("name: small", "name: small\nname: again", "s.yml:2:1", "'name' is given twice"),
+        ("name: small", "name: small\nvcenter: 7", "s.yml:2:10", "expected a mapping"),
+        ("name: small", "name: small\ntiming: {boot_seconds: soon}", "s.yml:2:24", "must be a number"),
+        ("cluster: c\n", "cluster: c\n    iommu: perhaps\n", "s.yml:5:12", "must be true or false"),
+        ("cluster: c\n", "cluster: d\n", "s.yml", "cluster 'd', which is not described"),
+        ("switch: vds", "switch: vss", "s.yml", "unknown switch 'vss'"),
+        ("network: pg", "network: gp", "s.yml", "unknown port group 'gp'"),
+        ('host: "esx[1:2]"', "host: esx3", "s.yml", "host 'esx3', which is not described"),
+        ("name: esx[1:2]", "name: esx[1:2][3:4]", "s.yml:3:11", "more than one range"),
+        ("hosts:", "hosts: [", "s.yml:", "not YAML"),
+        (SMALL, "", "s.yml", "empty"),
+        (SMALL, "[1]", "s.yml:1:1", "expected a mapping"),
+    ],
+)
+def test_mistakes_are_named_with_their_place(old, new, place, message):
+    assert old in SMALL
+    with pytest.raises(InputError) as caught:
+        parse(SMALL.replace(old, new, 1), "s.yml")
+    assert any(str(d.mark).startswith(place) and message in d.message for d in caught.value.diagnostics), caught.value
+
+
+def test_all_mistakes_come_at_once():
+    text = (
+        SMALL.replace("board: a100-40gb", "board: x")
+        .replace("drs: off", "drs: y")
+        .replace("pci: 0000:18", "pce: 0000:18")
+    )
+    with pytest.raises(InputError) as caught:
+        parse(text, "s.yml")
+    assert len(caught.value.diagnostics) >= 3
+
+
+def test_a_missing_file_is_a_clear_error(tmp_path):
+    with pytest.raises(InputError, match="cannot read the scenario"):
+        load(tmp_path / "no.yml")
+
+
+def test_a_large_farm_is_one_line_and_is_read_in_pages(make_lab, new_client):
+    from pyVmomi import vim
+
+    text = SMALL.replace("vm-[01:03]", "vm-[0001:1000]").replace("power: on", "power: off")
+    client = new_client(make_lab(text))
+    view = client.content.viewManager.CreateContainerView(client.content.rootFolder, [vim.VirtualMachine], True)
+    assert len(view.view) == 1000

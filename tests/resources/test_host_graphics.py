@@ -1,0 +1,145 @@
+"""The graphics kind: what the host has, what a playbook wants, and the one complete call between them."""
+
+from __future__ import annotations
+
+import pytest
+from support.estates import ESX1, PCI, estate, gpu_info, host, view
+from support.judging import judge, plan_one, steps_of, words
+
+from vsphere_ai.facts import Facts
+from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.steps import Invoke
+
+FIRST, SECOND = PCI
+
+
+def config(default="shared", policy="performance", **devices):
+    types = {FIRST: default, SECOND: default, **devices}
+    return {
+        "_typeName": "HostGraphicsConfig",
+        "hostDefaultGraphicsType": default,
+        "sharedPassthruAssignmentPolicy": policy,
+        "deviceType": tuple(
+            {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": p, "graphicsType": t} for p, t in types.items()
+        ),
+    }
+
+
+def sent(judged):
+    (call,) = (s for s in judged.steps if isinstance(s, Invoke) and s.method == "UpdateGraphicsConfig")
+    return call
+
+
+def test_what_is_wanted_already_needs_nothing():
+    judged = judge(HostGraphics(default_type="shared", assignment_policy="performance"), ESX1, estate(host(ESX1)))
+    assert (judged.fields, judged.problems, judged.steps) == ({}, {}, ())
+
+
+def test_shared_direct_changes_the_default_and_every_gpu_and_restarts():
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, estate(host(ESX1)))
+    assert judged.fields == {
+        "default_type": ("shared", "shared_direct"),
+        FIRST: ("shared", "shared_direct"),
+        SECOND: ("shared", "shared_direct"),
+    }
+    update, restart, refresh = judged.steps
+    assert update.path == refresh.path == "configManager.graphicsManager"
+    assert update.args == {"config": config("sharedDirect")}
+    assert update.needs_maintenance
+    assert not update.needs_reboot
+    assert restart.needs_reboot
+    assert restart.needs_maintenance
+    assert (refresh.method, refresh.after_reboot) == ("RefreshGraphicsManager", True)
+
+
+def test_the_call_carries_everything_that_was_configured_not_only_the_difference():
+    bmc = {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": "0000:03:00.0", "graphicsType": "basic"}
+    now = {**config(), "deviceType": (*config()["deviceType"], bmc), "futureField": 7}
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, estate(host(ESX1, config__graphicsConfig=now)))
+    wanted = sent(judged).args["config"]
+    assert bmc in wanted["deviceType"]
+    assert wanted["futureField"] == 7
+
+
+def test_a_gpu_without_its_own_entry_gets_one():
+    now = {**config(), "deviceType": ()}
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, estate(host(ESX1, config__graphicsConfig=now)))
+    assert sent(judged).args["config"] == config("sharedDirect")
+
+
+def test_the_policy_alone_changes_without_maintenance_or_restart():
+    judged = judge(HostGraphics(assignment_policy="consolidation"), ESX1, estate(host(ESX1)))
+    assert judged.fields == {"assignment_policy": ("performance", "consolidation")}
+    assert judged.step.args == {"config": config(policy="consolidation")}
+    assert not judged.step.needs_maintenance
+
+
+def test_the_policy_alone_leaves_gpus_that_differ_from_the_default_as_they_are():
+    mixed = {"config__graphicsConfig": config("shared", **{SECOND: "sharedDirect"}),
+             "config__graphicsInfo": (gpu_info(FIRST), gpu_info(SECOND, "sharedDirect"))}  # fmt: skip
+    judged = judge(HostGraphics(assignment_policy="consolidation"), ESX1, estate(host(ESX1, **mixed)))
+    assert list(judged.fields) == ["assignment_policy"]
+    assert judged.step.args == {"config": config("shared", "consolidation", **{SECOND: "sharedDirect"})}
+    assert not judged.step.needs_maintenance
+
+
+def test_configured_but_not_active_is_not_converged_and_needs_the_restart_only():
+    waiting = estate(host(ESX1, active="shared", configured="sharedDirect"))
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, waiting)
+    assert judged.fields == {
+        FIRST: ("shared (configured: shared_direct)", "shared_direct"),
+        SECOND: ("shared (configured: shared_direct)", "shared_direct"),
+    }
+    assert [s.needs_reboot for s in judged.steps] == [True, False]
+    assert words(steps_of(plan_one(waiting, ESX1, HostGraphics(default_type="shared_direct")), ESX1)).count("reboot") == 1
+
+
+def test_a_pending_change_back_is_undone_without_a_restart():
+    pending_back = estate(host(ESX1, active="sharedDirect", configured="shared"))
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, pending_back)
+    assert judged.step.args == {"config": config("sharedDirect")}
+    assert not judged.step.needs_maintenance
+
+
+def test_the_bmc_is_not_a_gpu():
+    bmc = {**gpu_info("0000:03:00.0", "basic"), "vendorName": "Matrox"}
+    seen = estate(host(ESX1, active="sharedDirect", config__graphicsInfo=(bmc, gpu_info(FIRST, "sharedDirect"))))
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, seen)
+    assert judged.fields == {}
+    assert judged.settled.gpus == {FIRST: "shared_direct"}
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"config__graphicsConfig": None}, "graphics.unreadable"),
+        ({"config__graphicsInfo": ()}, "graphics.no-gpu"),
+        ({"config__graphicsInfo": (gpu_info(FIRST, "direct"),)}, "graphics.passthrough"),
+        ({"config__pciPassthruInfo": ({"id": SECOND, "passthruEnabled": True},)}, "graphics.passthrough"),
+    ],
+)
+def test_problems(more, rule):
+    judged = judge(HostGraphics(default_type="shared_direct"), ESX1, estate(host(ESX1, **more)))
+    assert set(judged.problems) == {rule}
+    assert judged.problems[rule].help
+
+
+def test_a_passthrough_gpu_is_named():
+    seen = estate(host(ESX1, config__pciPassthruInfo=({"id": SECOND, "passthruEnabled": True},)))
+    (problem,) = judge(HostGraphics(default_type="shared_direct"), ESX1, seen).problems.values()
+    assert SECOND in problem.message
+
+
+def test_an_unread_host_has_no_state():
+    assert HostGraphics.observe(Facts("HostSystem:host-9")) is None
+
+
+def test_show_states_the_types_but_not_a_host_without_gpu_or_with_a_pending_restart():
+    def shown(**more):
+        seen = view(estate(host(ESX1, **more)))
+        return seen.state(ESX1.ref, "graphics").as_playbook(ESX1, seen)
+
+    settled = shown(active="sharedDirect")
+    assert (settled.default_type, settled.assignment_policy) == ("shared_direct", "performance")
+    assert shown(active="shared", configured="sharedDirect") is None
+    assert shown(config__graphicsInfo=()) is None

@@ -1,0 +1,340 @@
+"""The vGPU kind: a multiset of profiles, what they imply, and which host will offer them."""
+
+from __future__ import annotations
+
+import pytest
+from support.estates import (
+    A100,
+    ABOUT,
+    ESX1,
+    ESX2,
+    H100,
+    OFF,
+    ON,
+    PCI,
+    estate,
+    guest,
+    host,
+    made,
+    pvrdma_device,
+    smi,
+    vgpu_device,
+    view,
+    vm,
+    wants,
+)
+from support.judging import judge, plan_one, rules, steps_of, words
+from dataclasses import replace
+
+from vsphere_ai.facts import Facts
+from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.resources.mig import Mig
+from vsphere_ai.resources.vgpu import Vgpu
+from vsphere_ai.resources.vm_hardware import VmHardware
+from vsphere_ai.steps import Reconfigure
+
+VM = vm(1)
+MIG, HALF, FULL = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
+LISTED = ("grid_a100-20c", "grid_a100-40c", "grid_a100-10c")
+LISTED_MIG = ("grid_a100-3-20c", "grid_a100-2-10c", "grid_a100-1-5c")
+READY = {"config__memoryReservationLockedToMax": True, "config__firmware": "efi"}
+
+
+def keys(size, on="TRUE", **more):
+    pairs = {"pciPassthru.use64bitMMIO": on, "pciPassthru.64bitMMIOSizeGB": str(size), **more}
+    return tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in pairs.items())
+
+
+def around(*devices, listed=LISTED, about=ABOUT, gpu=None, **more):
+    vm_ = guest(VM, ESX1, config__hardware__device=tuple(devices), **more)
+    return estate(host(ESX1, active="sharedDirect", config__sharedPassthruGpuTypes=listed, **(gpu or {})), vm_,
+                  about=about)  # fmt: skip
+
+
+def want(*profiles, **more):
+    return Vgpu(profiles=profiles, **more)
+
+
+def operations(step):
+    """(operation, profile, key) of each device change."""
+    changes = step.device_changes
+    return [(c["operation"], c["device"]["backing"]["vgpu"], c["device"].get("key")) for c in changes]
+
+
+# -- what changes
+
+
+def test_as_wanted():
+    seen = around(vgpu_device(13000, FULL), config__extraConfig=keys(128), **READY)
+    judged = judge(want(FULL), VM, seen)
+    assert (judged.fields, judged.steps, judged.problems) == ({}, (), {})
+
+
+def test_the_first_vgpu_brings_memory_and_mmio_in_one_reconfigure():
+    judged = judge(want(FULL), VM, around())
+    assert judged.fields == {
+        "profiles": ((), (FULL,)),
+        "memory_locked": (False, True),
+        "mmio_64bit": (False, True),
+        "mmio_size_gb": (None, 128),
+    }
+    step = judged.step
+    assert operations(step) == [("add", FULL, None)]
+    assert step.device_changes[0]["_typeName"] == "VirtualDeviceConfigSpec"
+    assert step.device_changes[0]["device"] == {
+        "_typeName": "VirtualPCIPassthrough",
+        "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo", "vgpu": FULL},
+    }
+    assert step.spec == {"memoryReservationLockedToMax": True}
+    assert dict(step.extra_config) == {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "128"}
+    assert step.needs_power_off
+
+
+def test_bios_becomes_efi_and_that_is_noted():
+    judged = judge(want(FULL), VM, around(config__firmware="bios"))
+    assert judged.fields["firmware"] == ("bios", "efi")
+    assert judged.step.spec["firmware"] == "efi"
+    assert any("BIOS" in note for note in judged.notes)
+    assert judge(want(FULL), VM, around()).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("present", "wanted", "expected"),
+    [
+        ([FULL], [HALF], [("remove", FULL, 13000), ("add", HALF, None)]),
+        ([FULL], [FULL, FULL], [("add", FULL, None)]),
+        ([FULL, FULL], [FULL], [("remove", FULL, 13001)]),
+        ([FULL, HALF], [HALF], [("remove", FULL, 13000)]),
+        ([FULL, HALF], [HALF, FULL], []),
+        ([HALF], [], [("remove", HALF, 13000)]),
+        ([FULL, FULL], [HALF, HALF],
+         [("remove", FULL, 13000), ("remove", FULL, 13001), ("add", HALF, None), ("add", HALF, None)]),
+    ],
+)  # fmt: skip
+def test_profiles_are_a_multiset(present, wanted, expected):
+    devices = [vgpu_device(13000 + i, p) for i, p in enumerate(present)]
+    eight = replace(ABOUT, api="8.0.1.0")
+    judged = judge(want(*wanted), VM, around(*devices, about=eight, config__extraConfig=keys(256), **READY))
+    assert not judged.problems
+    assert (operations(judged.step) if judged.steps else []) == expected
+
+
+def test_other_devices_are_never_touched():
+    raw = {"_typeName": "VirtualPCIPassthrough", "key": 13005,
+           "backing": {"_typeName": "VirtualPCIPassthroughDeviceBackingInfo", "id": "0000:af:00.0"}}  # fmt: skip
+    nic, disk = pvrdma_device(4000), {"_typeName": "VirtualDisk", "key": 2000}
+    seen = around(disk, raw, nic, vgpu_device(13000, FULL), config__extraConfig=keys(128), **READY)
+    judged = judge(want(HALF), VM, seen)
+    assert operations(judged.step) == [("remove", FULL, 13000), ("add", HALF, None)]
+    assert judged.step.spec == {}
+    assert judged.step.extra_config == ()
+
+
+def test_removing_all_removes_devices_and_nothing_else():
+    seen = around(vgpu_device(13000, FULL), config__extraConfig=keys(128), **READY)
+    judged = judge(want(), VM, seen)
+    assert judged.fields == {"profiles": ((FULL,), ())}
+    assert operations(judged.step) == [("remove", FULL, 13000)]
+    assert (judged.step.spec, judged.step.extra_config) == ({}, ())
+    assert judge(want(), VM, around(listed=())).problems == {}
+
+
+def test_profiles_not_stated_are_left_and_their_needs_are_seen_to():
+    judged = judge(Vgpu(uvm=True), VM, around(vgpu_device(13000, FULL)))
+    assert "profiles" not in judged.fields
+    assert operations(judged.step) == []
+    assert judged.step.summary == "vGPU: settings a vGPU needs"
+    assert ("pciPassthru0.cfg.enable_uvm", "1") in judged.step.extra_config
+
+
+def test_a_profile_may_be_spelled_in_capitals():
+    seen = around(vgpu_device(13000, "GRID_A100-40C"), config__extraConfig=keys(128), **READY)
+    assert judge(want("grid_A100-40C"), VM, seen).fields == {}
+
+
+# -- MMIO (VMware: framebuffer of the boards, rounded up to a power of two, then doubled)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 128), (2, 256), (3, 256), (4, 512)])
+def test_mmio_window_counts_whole_boards(count, size):
+    judged = judge(want(*[HALF] * count), VM, around())
+    assert judged.settled.mmio_size_gb == size
+
+
+def test_a_window_that_is_large_enough_stays():
+    assert "mmio_size_gb" not in judge(want(FULL), VM, around(config__extraConfig=keys(512))).fields
+    assert judge(want(FULL), VM, around(config__extraConfig=keys(64))).fields["mmio_size_gb"] == (64, 128)
+
+
+@pytest.mark.parametrize("on", ["TRUE", "true", "True"])
+def test_the_key_may_be_spelled_by_anybody(on):
+    assert "mmio_64bit" not in judge(want(FULL), VM, around(config__extraConfig=keys(128, on))).fields
+
+
+def test_an_odd_window_size_is_replaced():
+    assert judge(want(FULL), VM, around(config__extraConfig=keys("big"))).fields["mmio_size_gb"] == (None, 128)
+
+
+# -- unified memory
+
+FIRST_ON = {"pciPassthru0.cfg.enable_uvm": "1"}
+
+
+@pytest.mark.parametrize(
+    ("keys_", "wanted", "expected"),
+    [
+        ({}, True, {"pciPassthru0.cfg.enable_uvm": "1", "pciPassthru1.cfg.enable_uvm": "1"}),
+        (FIRST_ON, True, {"pciPassthru1.cfg.enable_uvm": "1"}),
+        (FIRST_ON, False, {"pciPassthru0.cfg.enable_uvm": ""}),
+        ({}, False, {}),
+    ],
+)
+def test_unified_memory_is_set_for_every_vgpu(keys_, wanted, expected):
+    devices = (vgpu_device(13000, FULL), vgpu_device(13001, FULL))
+    seen = around(*devices, config__extraConfig=keys(256, **keys_), **READY)
+    judged = judge(want(FULL, FULL, uvm=wanted), VM, seen)
+    assert dict(judged.step.extra_config if judged.steps else ()) == expected
+
+
+# -- which host offers what
+
+
+def test_a_profile_has_to_be_in_the_hosts_own_list():
+    judged = judge(want(MIG), VM, around())
+    assert set(judged.problems) == {"vgpu.profile"}
+    assert "grid_a100-40c" in judged.problems["vgpu.profile"].help
+
+
+@pytest.mark.parametrize(
+    ("profile", "more", "help_"),
+    [
+        ("a100-40c", {}, "spelled like"),
+        (FULL, {"listed": ()}, "shared_direct"),
+        ("nvidia_h100-80c", {}, "it lists"),
+    ],
+)
+def test_why_a_profile_is_not_offered(profile, more, help_):
+    judged = judge(want(profile), VM, around(**more))
+    assert help_ in judged.problems["vgpu.profile"].help
+
+
+def planned(profile, *states, device=A100, modes=OFF, active="shared", listed=()):
+    more = {"probes": smi(dict.fromkeys(PCI, modes)), "device": device, "active": active}
+    seen = estate(host(ESX1, config__sharedPassthruGpuTypes=listed, **more), guest(VM, ESX1))
+    return made(seen, {ESX1: wants(*states), VM: wants(want(profile))})
+
+
+SHARED_DIRECT, MIG_ON, MIG_OFF = HostGraphics(default_type="shared_direct"), Mig(mode="enabled"), Mig(mode="disabled")
+
+
+@pytest.mark.parametrize(
+    ("profile", "states", "more", "offered"),
+    [
+        (MIG, (SHARED_DIRECT, MIG_ON), {}, True),
+        (FULL, (SHARED_DIRECT,), {}, True),
+        (MIG, (SHARED_DIRECT,), {}, False),
+        (FULL, (SHARED_DIRECT, MIG_ON), {}, False),
+        (MIG, (MIG_ON,), {}, False),
+        (MIG, (MIG_ON,), {"active": "sharedDirect", "listed": LISTED}, True),
+        (FULL, (MIG_ON,), {"active": "sharedDirect", "listed": LISTED}, False),
+        (FULL, (MIG_OFF,), {"active": "sharedDirect", "listed": LISTED_MIG, "modes": ON}, True),
+        (MIG, (MIG_OFF,), {"active": "sharedDirect", "listed": LISTED_MIG, "modes": ON}, False),
+        ("grid_a100-3-40c", (SHARED_DIRECT, MIG_ON), {}, False),
+        ("grid_a100-7c", (SHARED_DIRECT,), {}, False),
+        ("nvidia_h100-40c", (SHARED_DIRECT,), {}, False),
+        (MIG, (MIG_ON, SHARED_DIRECT), {"device": 0x7777}, False),
+    ],
+)
+def test_a_profile_may_follow_from_this_plans_host_changes(profile, states, more, offered):
+    assert ((VM.name, "vgpu.profile") not in rules(planned(profile, *states, **more))) is offered
+
+
+def test_the_order_of_plays_does_not_matter_for_what_follows():
+    seen = estate(host(ESX1), guest(VM, ESX1))
+    wanted = {VM: wants(want(MIG)), ESX1: wants(MIG_ON, SHARED_DIRECT)}
+    plan = made(seen, wanted)
+    assert plan.problems == ()
+    assert words(steps_of(plan, VM)) == ["power-off", "reconfigure", "as-planned", "power-on"]
+
+
+def test_a_host_whose_list_is_of_mig_profiles_stays_divided_when_only_its_graphics_change():
+    seen = estate(host(ESX1, probes={}, active="sharedDirect", configured="shared",
+                       config__sharedPassthruGpuTypes=LISTED_MIG), guest(VM, ESX1))  # fmt: skip
+    for profile, offered in ((MIG, True), (FULL, False)):
+        plan = made(seen, {ESX1: wants(SHARED_DIRECT), VM: wants(want(profile))})
+        assert ((VM.name, "vgpu.profile") not in rules(plan)) is offered
+
+
+def test_the_vm_runs_only_where_every_profile_is_offered():
+    other = host(ESX2, active="sharedDirect", config__sharedPassthruGpuTypes=("grid_a100-10c",))
+    base = around()
+    seen = view(estate(*(base[r] for r in (ESX1.ref, VM.ref)), other))
+    one = want(FULL).settle(VM, seen)
+    assert [h for h in (ESX1, ESX2) if one.runs_on(h, seen)] == [ESX1]
+    assert seen.with_planned(VM.ref, one).candidates(VM.ref) == (ESX1,)
+    assert len(seen.with_planned(VM.ref, want().settle(VM, seen)).candidates(VM.ref)) == 2
+
+
+# -- how many, which together
+
+EIGHT = replace(ABOUT, api="8.0.1.0")
+
+
+@pytest.mark.parametrize(
+    ("profiles", "about", "more", "found"),
+    [
+        ([HALF] * 4, ABOUT, {}, set()),
+        ([HALF] * 5, ABOUT, {}, {"vgpu.count"}),
+        ([HALF] * 5, EIGHT, {}, set()),
+        ([HALF, FULL], ABOUT, {}, {"vgpu.mixed"}),
+        ([HALF, FULL], EIGHT, {}, set()),
+        ([HALF, HALF], ABOUT, {"config__version": "vmx-14"}, {"vgpu.hardware-version"}),
+        ([HALF], ABOUT, {"config__version": "vmx-14"}, set()),
+        ([HALF, "grid_a100-10c"] * 3, ABOUT, {"config__version": "vmx-14"},
+         {"vgpu.count", "vgpu.mixed", "vgpu.hardware-version"}),
+    ],
+)  # fmt: skip
+def test_limits(profiles, about, more, found):
+    assert set(judge(want(*profiles), VM, around(about=about, **more)).problems) == found
+
+
+def test_vgpus_of_one_vm_come_from_one_type_of_board():
+    listed = (*LISTED, "nvidia_h100-80c")
+    judged = judge(want(FULL, "nvidia_h100-80c"), VM, around(listed=listed, about=EIGHT))
+    assert set(judged.problems) == {"vgpu.boards"}
+
+
+def test_the_upgrade_of_the_same_plan_counts_for_the_limit():
+    plan = plan_one(around(config__version="vmx-14"), VM, want(HALF, HALF), VmHardware(version=19))
+    assert (VM.name, "vgpu.hardware-version") not in rules(plan)
+
+
+def test_several_fractional_vgpus_on_vsphere_7_are_noted():
+    judged = judge(want(MIG, MIG), VM, around(listed=LISTED_MIG))
+    assert any("8.0" in note for note in judged.notes)
+    assert judge(want(MIG, MIG), VM, around(listed=LISTED_MIG, about=EIGHT)).notes == ()
+
+
+def test_a_vm_without_a_readable_host():
+    judged = judge(want(FULL), VM, around(runtime__host=None))
+    assert set(judged.problems) == {"vgpu.host-unknown"}
+
+
+# -- show
+
+
+def test_show_states_profiles_of_vms_that_have_some():
+    seen = view(around(vgpu_device(13000, FULL)))
+    assert seen.state(VM.ref, "vgpu").as_playbook(VM, seen).profiles == (FULL,)
+    bare = view(around())
+    assert bare.state(VM.ref, "vgpu").as_playbook(VM, bare) is None
+    assert Vgpu.observe(Facts("VirtualMachine:vm-9")) is None
+
+
+def test_h100_profiles_follow_too():
+    newer = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE", "version": "535.183.01", "vendor": "NVIDIA"},)
+    seen = estate(host(ESX1, device=H100, software=newer), guest(VM, ESX1))
+    plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want("nvidia_h100-3-40c"))})
+    assert plan.problems == ()
+    (reconfigure,) = (s for s in steps_of(plan, VM) if isinstance(s, Reconfigure))
+    assert dict(reconfigure.extra_config)["pciPassthru.64bitMMIOSizeGB"] == "256"

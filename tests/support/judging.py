@@ -1,0 +1,77 @@
+"""Asks one kind what it makes of a wanted state, the way the planner does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from support.estates import made, view, wants
+from vsphere_ai.facts import Estate
+from vsphere_ai.plan import Plan
+from vsphere_ai.state import Change, Target
+from vsphere_ai.steps import Lifecycle, Step
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The settled state, its changed fields as name -> (before, after), rule ids, steps and notes."""
+
+    settled: Any
+    fields: Mapping[str, tuple[Any, Any]]
+    problems: Mapping[str, Any]
+    steps: tuple[Step, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def step(self) -> Any:
+        (only,) = self.steps
+        return only
+
+
+def judge(state: Any, target: Target, estate: Estate, **of_view: Any) -> Judged:
+    """Settle a wanted state, then ask for everything the planner asks for; steps also when there are problems."""
+    seen = view(estate, stated=frozenset({(target.ref, state.kind)}), **of_view)
+    now = seen.state(target.ref, state.kind)
+    settled = state.settle(target, seen)
+    change = Change(target, now, settled)
+    fields = {f.name: (f.before, f.after) for f in change.fields}
+    later = seen.with_planned(target.ref, settled) if fields else seen
+    problems = {p.rule: p for p in settled.problems(target, later)}
+    steps = tuple(settled.steps(change, later)) if fields and not problems else ()
+    return Judged(settled, fields, problems, steps, tuple(settled.notes(target, later)))
+
+
+def plan_one(estate: Estate, target: Target, *states: Any, **options: Any) -> Plan:
+    """Plan these states on one target."""
+    plan: Plan = made(estate, {target: wants(*states, **options)})
+    return plan
+
+
+def steps_of(plan: Plan, target: Target) -> tuple[Step, ...]:
+    """The steps of one target in plan order."""
+    return tuple(p.step for p in plan.steps if p.step.target == target)
+
+
+def words(steps: Any) -> list[str]:
+    """Say each step in a word: its action, its wait, its method, or the command without its GPU."""
+    return [_word(s) for s in steps]
+
+
+def _word(step: Any) -> str:
+    for name in ("action", "until", "method"):
+        if hasattr(step, name):
+            return str(getattr(step, name))
+    if hasattr(step, "argv"):
+        return " ".join(step.argv)
+    return "reconfigure" if hasattr(step, "device_changes") else "step"
+
+
+def actions(plan: Plan, action: str) -> list[Target]:
+    """The targets of every lifecycle step of that action, in plan order."""
+    return [p.step.target for p in plan.steps if isinstance(p.step, Lifecycle) and p.step.action == action]
+
+
+def rules(plan: Plan) -> set[tuple[str, str]]:
+    """(target name, rule id) of every problem."""
+    return {(p.target.name, p.rule) for p in plan.problems}

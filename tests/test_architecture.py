@@ -1,0 +1,247 @@
+"""Rules of the house that no single file shows: who imports whom, sizes, a test and a page for every kind."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from vsphere_ai.compat import gate
+from vsphere_ai.resources import kinds
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "vsphere_ai"
+
+# a module may import modules of its own layer and of those before it; a name stands for itself and all below it
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("vsphere_ai", "errors", "state", "steps", "facts"),
+    ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "secret", "places", "report.values"),
+    ("compat", "resources"),
+    ("documents", "validation", "inventory", "plays", "playbook", "selection"),
+    ("windows", "graph", "plan", "report"),
+    ("connect",),
+    ("collect", "deeds", "checks", "apply", "workbench", "report.run_text", "report.run_json"),
+    ("lab",),
+    ("cli", "__main__"),
+)
+VALUES = LAYERS[0]
+# rooms that talk to servers or to the operator; every other one is pure
+ROOMS_WITH_IO = ("connect", "collect", "deeds", "apply", "lab", "cli", "__main__")
+IO_MODULES = ("socket", "ssl", "paramiko", "pyVmomi", "pyVim", "subprocess", "http.client", "urllib.request", "asyncio")
+HEAVY = ("pyVmomi", "paramiko", "pydantic", "rich", "jinja2", "cryptography", "yaml", "tenacity", "sqlite3")
+MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5
+# parameters of a method of the vSphere API are VMware's choice: every one is handed over by name
+API_METHODS = "lab.managed"
+
+
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its name below ``vsphere_ai``; the package itself keeps its name."""
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name or "vsphere_ai"] = path
+    return found
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"), str(path))
+
+
+@cache
+def imports(name: str) -> tuple[tuple[str, int], ...]:
+    """What a module imports anywhere in it, also inside of functions, as (full name, line)."""
+    found = []
+    for node in ast.walk(tree(modules()[name])):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node.lineno) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}:{node.lineno}: a relative import"
+            found += [(f"{node.module}.{alias.name}", node.lineno) for alias in node.names]
+    return tuple(found)
+
+
+@cache
+def own_imports(name: str) -> tuple[tuple[str, int], ...]:
+    """The modules of this package that a module imports, as (short name, line)."""
+    found = []
+    for full, line in imports(name):
+        parts = full.split(".")
+        if parts[0] != "vsphere_ai":
+            continue
+        inner = ".".join(parts[1:])
+        while inner and inner not in modules():
+            inner = inner.rpartition(".")[0]  # a name in a module
+        found.append((inner or "vsphere_ai", line))
+    return tuple(found)
+
+
+def within(name: str, room: str) -> bool:
+    return name == room or name.startswith(f"{room}.")
+
+
+def layer(name: str) -> int:
+    """The layer of the longest room a module is in."""
+    rooms = [(room, at) for at, each in enumerate(LAYERS) for room in each if within(name, room)]
+    assert rooms, f"{name} is in no layer: add it to LAYERS"
+    return max(rooms, key=lambda found: len(found[0]))[1]
+
+
+def scopes(name: str):
+    """Every function of a module."""
+    kinds_of_function = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [node for node in ast.walk(tree(modules()[name])) if isinstance(node, kinds_of_function)]
+
+
+# -- who imports whom
+
+
+def test_every_module_has_a_layer_and_every_layer_has_its_modules():
+    for name in modules():
+        layer(name)
+    gone = [room for each in LAYERS for room in each if not any(within(name, room) for name in modules())]
+    assert not gone, f"these rooms are not there any more: {gone}"
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_imports_go_down(name):
+    wrong = [f"line {line}: {other}" for other, line in own_imports(name) if layer(other) > layer(name)]
+    assert not wrong, f"{name} imports from a higher layer: {wrong}"
+
+
+def test_no_module_imports_itself_in_a_circle():
+    sorter = TopologicalSorter({name: {other for other, _ in own_imports(name) if other != name} for name in modules()})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        pytest.fail(f"a circle of imports: {' -> '.join(error.args[1])}")
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if not any(within(n, r) for r in ROOMS_WITH_IO)))
+def test_pure_rooms_have_no_input_and_output(name):
+    wrong = [f"line {line}: {full}" for full, line in imports(name) if any(within(full, io) for io in IO_MODULES)]
+    wrong += [f"line {line}: {full}" for full, line in imports(name) if full == "time.sleep"]
+    for node in ast.walk(tree(modules()[name])):
+        if isinstance(node, ast.Attribute) and node.attr == "sleep" and getattr(node.value, "id", "") == "time":
+            wrong.append(f"line {node.lineno}: time.sleep")
+    assert not wrong
+
+
+def test_a_kind_knows_no_other_kind():
+    for name in modules():
+        if within(name, "resources") and name not in ("resources", "resources.base"):
+            others = [o for o, _ in own_imports(name) if within(o, "resources") and o != "resources.base"]
+            assert not others, f"{name} imports {others}"
+
+
+def test_the_connection_knows_no_kind_and_no_plan():
+    for name in modules():
+        if within(name, "connect"):
+            wrong = [o for o, _ in own_imports(name) if o not in VALUES and not within(o, "connect")]
+            assert not wrong, f"{name} imports {wrong}"
+
+
+def test_the_lab_shares_nothing_with_what_it_judges():
+    """A simulator that shared the planner's arithmetic would agree with every mistake in it."""
+    for name in modules():
+        if within(name, "lab"):
+            allowed = ("errors", "gpu.catalog", "gpu")
+            wrong = [o for o, _ in own_imports(name) if not within(o, "lab") and o not in allowed]
+            assert not wrong, f"{name} imports {wrong}"
+
+
+def test_only_its_command_imports_the_lab():
+    users = {n for n in modules() if not within(n, "lab") and any(within(o, "lab") for o, _ in own_imports(n))}
+    assert users == {"cli.lab"}
+
+
+# -- what is imported when
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"]])
+def test_a_quick_command_imports_no_heavy_library(arguments):
+    program = (
+        "import sys; from vsphere_ai.cli.main import main; code = main(sys.argv[1:]); "
+        f"print('HEAVY', *[m for m in {HEAVY!r} if m in sys.modules]); sys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "HEAVY"
+
+
+# -- sizes and words
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_a_file_is_one_thing_of_a_readable_size(name):
+    path = modules()[name]
+    lines = len(path.read_text("utf-8").splitlines())
+    assert lines <= MAX_FILE, f"{path.relative_to(ROOT)} has {lines} lines"
+    doc = ast.get_docstring(tree(path))
+    assert doc, f"{path.relative_to(ROOT)} does not say in a docstring what it is"
+    first = doc.split("\n\n")[0]
+    assert first.endswith((".", "!", "?")), f"{path.relative_to(ROOT)}: the docstring starts with a sentence: {first!r}"
+
+
+@pytest.mark.parametrize("name", sorted(modules()))
+def test_functions_are_short_and_take_few_parameters(name):
+    for function in scopes(name):
+        length = (function.end_lineno or 0) - function.lineno + 1
+        assert length <= MAX_FUNCTION, f"{name}.{function.name} has {length} lines"
+        if within(name, API_METHODS) and not function.name.startswith("_"):
+            continue
+        own = function.args.posonlyargs + function.args.args + function.args.kwonlyargs
+        count = sum(a.arg not in ("self", "cls") for a in own)
+        assert count <= MAX_PARAMETERS, f"{name}.{function.name} takes {count} parameters"
+
+
+def test_the_median_file_is_short():
+    sizes = sorted(len(path.read_text("utf-8").splitlines()) for path in modules().values())
+    assert sizes[len(sizes) // 2] <= 120
+
+
+# -- every kind is tested and explained
+
+
+def kind_modules() -> list[str]:
+    return sorted({cls.__module__.rpartition(".")[2] for cls in kinds().values()})
+
+
+def test_a_module_of_the_kinds_is_a_kind():
+    helpers = [n for n in modules() if n.startswith("resources.") and n != "resources.base"]
+    assert [n.rpartition(".")[2] for n in helpers] == kind_modules()
+
+
+@pytest.mark.parametrize("module", kind_modules())
+def test_a_kind_has_its_tests(module):
+    path = ROOT / "tests" / "resources" / f"test_{module}.py"
+    assert path.is_file(), f"write {path.relative_to(ROOT)}"
+    assert any(isinstance(n, ast.FunctionDef) and n.name.startswith("test_") for n in ast.walk(tree(path)))
+
+
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_a_kind_has_its_page_with_every_field(kind):
+    page = ROOT / "docs" / "kinds" / f"{kind}.md"
+    assert page.is_file(), f"write {page.relative_to(ROOT)}"
+    text = page.read_text("utf-8")
+    missing = [field for field in kinds()[kind].model_fields if not re.search(rf"`{field}`", text)]
+    assert not missing, f"{page.relative_to(ROOT)} says nothing of {missing}"
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in gate.rules()])
+def test_a_rule_is_explained(rule):
+    assert f"\n### {rule}\n" in (ROOT / "docs" / "compatibility.md").read_text("utf-8")
+
+
+def test_what_a_kind_comes_after_exists():
+    for kind, cls in kinds().items():
+        unknown = set(cls.after) - set(kinds())
+        assert not unknown, f"{kind} comes after {unknown}"

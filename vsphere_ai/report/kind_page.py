@@ -1,0 +1,120 @@
+"""Writes the field table of a kind's documentation page from its model: ``python -m vsphere_ai.report.kind_page``."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import is_observed
+
+BEGIN, END = "<!-- fields: written by `make docs` -->", "<!-- end of fields -->"
+_BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+SCALARS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "number": "number"}
+
+
+def with_fields(page: str, kind: type[Resource]) -> str:
+    """Return a page with its block of fields as the model has them; ValueError when it has no such block."""
+    block = f"{BEGIN}\n{fields(kind)}\n{END}"
+    changed, count = _BLOCK.subn(lambda _: block, page)
+    if count != 1:
+        raise ValueError(f"the page of {kind.kind} has {count} blocks that begin with {BEGIN}")
+    return changed
+
+
+def fields(kind: type[Resource]) -> str:
+    """Return the tables of what can be set and of what is only shown, and what the kind reads, in Markdown."""
+    schema = kind.model_json_schema()
+    rows = list(_rows(schema, schema.get("$defs", {})))
+    lines = ["| field | value | meaning |", "|---|---|---|"]
+    lines += [_row(*row) for row in rows if not _is_read(kind, row[0])]
+    shown = [row for row in rows if _is_read(kind, row[0])]
+    if shown:
+        lines += ["", "Shown in plans, but not set in a playbook:", "", "| field | value | meaning |", "|---|---|---|"]
+        lines += [_row(*row) for row in shown]
+    if kind.shorthand:
+        lines += ["", f"`{kind.kind}: [...]` is short for `{kind.kind}: {{{kind.shorthand}: [...]}}`."]
+    if kind.after:
+        lines += ["", f"Planned after {', '.join(f'[`{k}`]({k}.md)' for k in sorted(kind.after))}."]
+    lines += ["", *_reads(kind)]
+    return "\n".join(lines)
+
+
+def _rows(schema: Mapping[str, Any], models: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and meaning of every described field, those of nested models below their parent."""
+    for name, given in schema["properties"].items():
+        if given.get("description"):
+            yield f"{prefix}{name}", _value(given, models), given["description"]
+        for nested, step in _nested(given, models):
+            yield from _rows(nested, models, f"{prefix}{name}{step}.")
+
+
+def _nested(given: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for each in given.get("anyOf", (given,)):
+        for key, step in (("items", "[]"), ("additionalProperties", ".*")):
+            inside = each.get(key)
+            if isinstance(inside, dict) and "$ref" in inside:
+                yield _model(inside, models), step
+
+
+def _model(given: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = models[given["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _value(given: Mapping[str, Any], models: Mapping[str, Any]) -> str:
+    if "anyOf" in given:
+        return " or ".join(_value(each, models) for each in given["anyOf"] if each.get("type") != "null")
+    if "$ref" in given:
+        return "mapping with " + ", ".join(f"`{name}`" for name in _model(given, models)["properties"])
+    if "enum" in given or "const" in given:
+        return " or ".join(f"`{choice}`" for choice in given.get("enum", (given.get("const"),)))
+    if given["type"] == "array":
+        return f"list of {_value(given['items'], models)}"
+    if given["type"] == "object":
+        return f"mapping to {_value(given['additionalProperties'], models)}"
+    return SCALARS[given["type"]] + _limits(given)
+
+
+def _limits(given: Mapping[str, Any]) -> str:
+    low, high = given.get("minimum"), given.get("maximum")
+    if low is not None and high is not None:
+        return f", {low} to {high}"
+    if low is not None:
+        return f", at least {low}"
+    return f" like `{given['pattern'].strip('^$')}`" if "pattern" in given else ""
+
+
+def _row(name: str, value: str, meaning: str) -> str:
+    cells = (f"`{name}`", value, meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _is_read(kind: type[Resource], name: str) -> bool:
+    return name in kind.model_fields and is_observed(kind, name)
+
+
+def _reads(kind: type[Resource]) -> Iterator[str]:
+    yield "What is read:"
+    yield ""
+    for managed, paths in sorted(kind.properties.items()):
+        yield f"- {managed}: {', '.join(f'`{path}`' for path in paths)}"
+    for probe in kind.probes:
+        yield f"- over SSH: `{' '.join(probe.argv)}`"
+
+
+def main(arguments: list[str]) -> int:
+    """Write the block of every page in the given folder anew."""
+    folder = Path(arguments[0] if arguments else "docs/kinds")
+    for name, kind in kinds().items():
+        page = folder / f"{name}.md"
+        page.write_text(with_fields(page.read_text(encoding="utf-8"), kind), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
