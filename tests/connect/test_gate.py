@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from vsphere_ai.connect.gate import LoginGate, credential_id
+from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.errors import Denied, Unreachable
 
 
@@ -16,7 +16,7 @@ def test_sixteen_hosts_make_one_attempt_with_a_wrong_credential():
 
     def refuse():
         attempts.append(1)
-        raise Denied("wrong password")
+        raise CredentialRefused("wrong password")
 
     def one(_):
         ready.wait(5)
@@ -40,13 +40,14 @@ def test_after_the_first_success_logins_go_side_by_side():
         list(pool.map(lambda _: gate.login("c", lambda: together.wait(5)), range(3)))
 
 
-def test_a_host_that_does_not_answer_says_nothing_about_the_credential():
+@pytest.mark.parametrize("error", [Unreachable("no answer"), Denied("takes no passwords at all")])
+def test_a_host_that_was_not_given_the_credential_says_nothing_about_it(error):
     gate = LoginGate()
 
     def silent():
-        raise Unreachable("no answer")
+        raise error
 
-    with pytest.raises(Unreachable):
+    with pytest.raises(type(error)):
         gate.login("c", silent)
     done = []
     gate.login("c", lambda: done.append(1))
@@ -57,7 +58,7 @@ def test_other_credentials_are_still_tried():
     gate = LoginGate()
 
     def refuse():
-        raise Denied("no")
+        raise CredentialRefused("no")
 
     with pytest.raises(Denied):
         gate.login(credential_id("root", "a"), refuse)

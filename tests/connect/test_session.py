@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -50,6 +51,12 @@ def test_one_login_and_one_logout(fake, authority, limits):
         assert vcenter.now().isoformat() == "2026-05-01T10:00:00+00:00"
     assert fake.calls == ["RetrieveServiceContent", "Login", "CurrentTime", "Logout"]
     assert "secret&lt;&amp;&gt;" in fake.bodies[1]
+
+
+def test_requests_carry_the_name_of_the_run_for_vcenters_log(fake, authority, limits):
+    with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits, operation="run-7") as vcenter:
+        vcenter.now()
+    assert re.search(r"<operationID[^>]*>run-7</operationID>", fake.bodies[2])
 
 
 def test_a_wrong_password_is_tried_once(fake, authority, limits):

@@ -98,6 +98,7 @@ def test_a_gpu_in_use_keeps_its_graphics_type_and_mig_mode(soap, shell):
         device.graphicsType = "shared"
     with pytest.raises(vim.fault.HostConfigFault, match="in use"):
         manager.UpdateGraphicsConfig(config)
+    host.configManager.serviceSystem.StartService("TSM-SSH")  # off since the boot
     _, text = shell("esx02", "nvidia-smi", "--query-gpu=mig.mode.current,mig.mode.pending", "--format=csv,noheader")
     assert text.split("\n")[:2] == ["Enabled, Enabled"] * 2
 

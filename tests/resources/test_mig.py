@@ -15,18 +15,15 @@ from support.estates import (
     guest,
     host,
     smi,
-    vgpu_device,
     view,
     vm,
-    wants,
-    made,
 )
 from support.judging import judge, plan_one, steps_of, words
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.resources.host_graphics import HostGraphics
-from vsphere_ai.resources.mig import COMPUTE, GPUS, INSTANCES, GpuMig, Mig
-from vsphere_ai.resources.vgpu import Vgpu
+from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
+from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.steps import Shell
 
 FIRST, SECOND = PCI
@@ -92,7 +89,7 @@ def test_a_pending_mode_nobody_wants_is_taken_back():
     assert commands(judged.steps) == [f"-i {A} -mig 0"]
 
 
-NEWER = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE", "version": "535.183.01-1OEM", "vendor": "NVIDIA"},)
+NEWER = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE_ESXi_7.0.2_Driver", "version": "535.183.01-1OEM", "vendor": "NVIDIA"},)
 
 
 def test_hopper_switches_without_a_reboot():
@@ -312,46 +309,6 @@ def test_an_answer_nobody_understands_is_a_problem_not_a_guess(probe):
 def test_every_problem_is_named_not_only_the_first():
     wanted = Mig(gpus={"0000:af:00.0": {"mode": "enabled"}, FIRST: {"mode": "disabled", "layout": ("3g.40gb",)}})
     assert set(judge(wanted, ESX1, on(BOTH_OFF)).problems) == {"mig.gpu-unknown", "mig.contradiction", "mig.layout"}
-
-
-# -- VMs that could not come back
-
-
-def with_vm(profile, power="poweredOn"):
-    devices = (vgpu_device(13000, profile),)
-    return estate(
-        host(ESX1, active="sharedDirect"),
-        guest(vm(1), ESX1, config__hardware__device=devices, runtime__powerState=power),
-    )
-
-
-@pytest.mark.parametrize(
-    ("mode", "profile", "stranded"),
-    [
-        ("enabled", "grid_a100-10c", True),
-        ("enabled", "grid_a100-3-20c", False),
-        ("disabled", "grid_a100-3-20c", True),
-        ("disabled", "grid_a100-10c", False),
-    ],
-)
-def test_a_running_vm_with_the_other_sort_of_profile_would_not_come_back(mode, profile, stranded):
-    judged = judge(Mig(mode=mode), ESX1, with_vm(profile))
-    assert set(judged.problems) == ({"mig.stranded-vm"} if stranded else set())
-    if stranded:
-        assert vm(1).name in judged.problems["mig.stranded-vm"].message
-
-
-def test_a_vm_that_is_off_or_gets_another_profile_in_the_same_plan_is_not_stranded():
-    assert judge(Mig(mode="enabled"), ESX1, with_vm("grid_a100-10c", "poweredOff")).problems == {}
-    plan = made(with_vm("grid_a100-10c"), {
-        ESX1: wants(Mig(mode="enabled")),
-        vm(1): wants(Vgpu(profiles=("grid_a100-3-20c",))),
-    })  # fmt: skip
-    assert not plan.problems
-
-
-def test_gpus_that_keep_the_other_mode_are_left_to_the_operator():
-    assert judge(Mig(gpus={FIRST: {"mode": "enabled"}}), ESX1, with_vm("grid_a100-10c")).problems == {}
 
 
 # -- words

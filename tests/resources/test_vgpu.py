@@ -113,8 +113,7 @@ def test_bios_becomes_efi_and_that_is_noted():
 )  # fmt: skip
 def test_profiles_are_a_multiset(present, wanted, expected):
     devices = [vgpu_device(13000 + i, p) for i, p in enumerate(present)]
-    eight = replace(ABOUT, api="8.0.1.0")
-    judged = judge(want(*wanted), VM, around(*devices, about=eight, config__extraConfig=keys(256), **READY))
+    judged = judge(want(*wanted), VM, around(*devices, about=EIGHT, config__extraConfig=keys(256), **READY))
     assert not judged.problems
     assert (operations(judged.step) if judged.steps else []) == expected
 
@@ -155,9 +154,12 @@ def test_a_profile_may_be_spelled_in_capitals():
 # -- MMIO (VMware: framebuffer of the boards, rounded up to a power of two, then doubled)
 
 
+EIGHT = replace(ABOUT, api="8.0.1.0")
+
+
 @pytest.mark.parametrize(("count", "size"), [(1, 128), (2, 256), (3, 256), (4, 512)])
 def test_mmio_window_counts_whole_boards(count, size):
-    judged = judge(want(*[HALF] * count), VM, around())
+    judged = judge(want(*[HALF] * count), VM, around(about=EIGHT))
     assert judged.settled.mmio_size_gb == size
 
 
@@ -277,21 +279,22 @@ def test_the_vm_runs_only_where_every_profile_is_offered():
 
 # -- how many, which together
 
-EIGHT = replace(ABOUT, api="8.0.1.0")
-
 
 @pytest.mark.parametrize(
     ("profiles", "about", "more", "found"),
     [
-        ([HALF] * 4, ABOUT, {}, set()),
-        ([HALF] * 5, ABOUT, {}, {"vgpu.count"}),
-        ([HALF] * 5, EIGHT, {}, set()),
-        ([HALF, FULL], ABOUT, {}, {"vgpu.mixed"}),
+        ([FULL] * 4, ABOUT, {}, set()),
+        ([FULL] * 5, ABOUT, {}, {"vgpu.count"}),
+        ([FULL] * 5, EIGHT, {}, set()),
+        ([HALF], ABOUT, {}, set()),
+        ([HALF] * 2, ABOUT, {}, {"vgpu.partial"}),
+        ([HALF] * 2, EIGHT, {}, set()),
+        ([HALF, FULL], ABOUT, {}, {"vgpu.mixed", "vgpu.partial"}),
         ([HALF, FULL], EIGHT, {}, set()),
-        ([HALF, HALF], ABOUT, {"config__version": "vmx-14"}, {"vgpu.hardware-version"}),
-        ([HALF], ABOUT, {"config__version": "vmx-14"}, set()),
+        ([FULL, FULL], ABOUT, {"config__version": "vmx-14"}, {"vgpu.hardware-version"}),
+        ([FULL], ABOUT, {"config__version": "vmx-14"}, set()),
         ([HALF, "grid_a100-10c"] * 3, ABOUT, {"config__version": "vmx-14"},
-         {"vgpu.count", "vgpu.mixed", "vgpu.hardware-version"}),
+         {"vgpu.count", "vgpu.mixed", "vgpu.partial", "vgpu.hardware-version"}),
     ],
 )  # fmt: skip
 def test_limits(profiles, about, more, found):
@@ -305,14 +308,17 @@ def test_vgpus_of_one_vm_come_from_one_type_of_board():
 
 
 def test_the_upgrade_of_the_same_plan_counts_for_the_limit():
-    plan = plan_one(around(config__version="vmx-14"), VM, want(HALF, HALF), VmHardware(version=19))
-    assert (VM.name, "vgpu.hardware-version") not in rules(plan)
+    seen = around(config__version="vmx-14")
+    plan = plan_one(seen, VM, want(FULL, FULL), VmHardware(version=19))
+    assert plan.problems == ()
+    assert rules(plan_one(seen, VM, want(FULL, FULL))) == {(VM.name, "vgpu.hardware-version")}
 
 
-def test_several_fractional_vgpus_on_vsphere_7_are_noted():
+def test_several_mig_backed_vgpus_wait_for_vsphere_8():
     judged = judge(want(MIG, MIG), VM, around(listed=LISTED_MIG))
-    assert any("8.0" in note for note in judged.notes)
-    assert judge(want(MIG, MIG), VM, around(listed=LISTED_MIG, about=EIGHT)).notes == ()
+    assert set(judged.problems) == {"vgpu.partial"}
+    assert MIG in judged.problems["vgpu.partial"].message
+    assert judge(want(MIG, MIG), VM, around(listed=LISTED_MIG, about=EIGHT)).problems == {}
 
 
 def test_a_vm_without_a_readable_host():
@@ -332,7 +338,7 @@ def test_show_states_profiles_of_vms_that_have_some():
 
 
 def test_h100_profiles_follow_too():
-    newer = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE", "version": "535.183.01", "vendor": "NVIDIA"},)
+    newer = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE_ESXi_7.0.2_Driver", "version": "535.183.01", "vendor": "NVIDIA"},)
     seen = estate(host(ESX1, device=H100, software=newer), guest(VM, ESX1))
     plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want("nvidia_h100-3-40c"))})
     assert plan.problems == ()

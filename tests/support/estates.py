@@ -9,7 +9,7 @@ from vsphere_ai.facts import About, Estate, Facts, Output, ProbeFailure, View
 from vsphere_ai.plan import observe_all
 from vsphere_ai.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mig import COMPUTE, GPUS, INSTANCES
+from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.state import Target
 
 PCI = ("0000:3b:00.0", "0000:86:00.0")
@@ -148,6 +148,7 @@ def pvrdma_device(key: int, group: str = "dvportgroup-1", protocol: str | None =
 
 def network() -> tuple[Facts, ...]:
     """Return an RDMA switch with one port group, and a port group of another switch."""
+
     def group(ref: str, name: str, switch: str, uplinks: tuple[str, ...]) -> Facts:
         order = {"activeUplinkPort": uplinks}
         return Facts(ref, {"name": name, "parent": "Folder:group-n1", "key": ref.partition(":")[2],
@@ -155,9 +156,19 @@ def network() -> tuple[Facts, ...]:
                            "config.defaultPortConfig": {"uplinkTeamingPolicy": {"uplinkPortOrder": order}}})  # fmt: skip
 
     return (
-        Facts(SWITCH, {"name": "dvs-rdma", "uuid": "50 2b", "config.maxMtu": 9000, "parent": "Folder:group-n1",
-                       "config.productInfo.version": "7.0.2"}),  # fmt: skip
-        Facts("VmwareDistributedVirtualSwitch:dvs-2", {"name": "dvs-lan", "uuid": "50 2c", "parent": "Folder:group-n1"}),
+        Facts(
+            SWITCH,
+            {
+                "name": "dvs-rdma",
+                "uuid": "50 2b",
+                "config.maxMtu": 9000,
+                "parent": "Folder:group-n1",
+                "config.productInfo.version": "7.0.2",
+            },
+        ),  # fmt: skip
+        Facts(
+            "VmwareDistributedVirtualSwitch:dvs-2", {"name": "dvs-lan", "uuid": "50 2c", "parent": "Folder:group-n1"}
+        ),
         group(GROUP, "dvpg-rdma", SWITCH, ("Uplink 1",)),
         group(LAN, "dvpg-lan", "VmwareDistributedVirtualSwitch:dvs-2", ("Uplink 1",)),
     )

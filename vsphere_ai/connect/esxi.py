@@ -17,7 +17,7 @@ from typing import NoReturn, Self
 
 import paramiko
 
-from vsphere_ai.connect.gate import LoginGate, credential_id
+from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
 from vsphere_ai.facts import Output
@@ -214,7 +214,7 @@ class Ssh:
             # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
             if "timeout" in str(error).lower() or not transport.is_active():
                 raise Unreachable(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
-            raise Denied(
+            raise CredentialRefused(
                 f"{at.host} does not accept the SSH login of {at.username}",
                 "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures.",
             ) from error

@@ -9,6 +9,10 @@ from collections.abc import Callable
 from vsphere_ai.errors import Denied
 
 
+class CredentialRefused(Denied):
+    """A host was given a credential and did not accept it; this is what counts towards a locked account."""
+
+
 class LoginGate:
     """Shared by every SSH connection of a run.
 
@@ -43,7 +47,7 @@ class LoginGate:
             )
         try:
             attempt()
-        except Denied as error:
+        except CredentialRefused as error:
             with self._lock:
                 self._refused[credential] = error.message
             raise

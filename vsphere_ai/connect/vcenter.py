@@ -41,9 +41,17 @@ class VCenter:
         )
 
     @classmethod
-    def connect(cls, endpoint: Endpoint, *, limits: Limits | None = None, minimum: str = MINIMUM) -> Self:
-        """Verify the server, agree on a version, log in once. Refused when it is older than `minimum`."""
-        return cls(Session(endpoint, limits or Limits(), minimum))
+    def connect(
+        cls, endpoint: Endpoint, *, limits: Limits | None = None, minimum: str = MINIMUM, operation: str = ""
+    ) -> Self:
+        """Verify the server, agree on a version, log in once. Refused when it is older than `minimum`.
+
+        `operation` is sent along with every request, so that vCenter's log shows which run it belongs to.
+        """
+        session = Session(endpoint, limits or Limits(), minimum)
+        if operation:
+            session.stub.requestContext = {"operationID": operation}
+        return cls(session)
 
     def close(self) -> None:
         """Log out."""

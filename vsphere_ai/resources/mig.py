@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from vsphere_ai.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu import live
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.inventory import boards_of
-from vsphere_ai.gpu.listings import UnreadableOutput, parse_compute_instances, parse_gpus, parse_instances
+from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.placement import Impossible, Instance, Transition, transition
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Probe, Shell, Step
-
-GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
-INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)
-COMPUTE = Probe("nvidia-smi compute instances", smi.LIST_COMPUTE_INSTANCES)
 
 
 def _readable(value: Any) -> Any:
@@ -67,7 +64,7 @@ class Mig(Resource):
     target = "host"
     after: ClassVar[tuple[str, ...]] = ("graphics",)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")}
-    probes: ClassVar[tuple[Probe, ...]] = (GPUS, INSTANCES, COMPUTE)
+    probes: ClassVar[tuple[Probe, ...]] = live.PROBES
 
     mode: Literal["enabled", "disabled"] | None = Field(
         default=None, description="MIG mode of every GPU of the host; alone, vSphere makes the instances."
@@ -84,9 +81,9 @@ class Mig(Resource):
     def observe(cls, facts: Facts) -> Self | None:
         """Read modes and instances from nvidia-smi; None when it could not be asked."""
         try:
-            listed = _listed(facts)
+            listed = live.live(facts)
         except UnreadableOutput:
-            return None
+            return None  # problems() says so
         if listed is None:
             return None
         gpus = {}
@@ -199,8 +196,9 @@ class Mig(Resource):
         facts = view.facts(target.ref)
         observed = self.observe(facts)
         now = (observed.gpus or {}).get(pci) if observed else None
-        reboot = board.mig_needs_reboot_on_esxi
-        if now is not None and f"({mode} after" in (now.mode or ""):
+        # a pending change that is taken back needs no reboot: the GPU still is as wanted
+        reboot = board.mig_needs_reboot_on_esxi and (now is None or not (now.mode or "").startswith(mode))
+        if now is not None and now.mode != mode and _after_boot(now.mode) == mode:
             yield Step(
                 target=target,
                 kinds=(self.kind,),
@@ -211,7 +209,7 @@ class Mig(Resource):
             return
         late = target.ref in view.rebooting and not board.mig_mode_persists
         if mode == "disabled" and not late:  # a GPU with instances refuses to leave MIG mode
-            for instance in _instances(facts, pci):
+            for instance in live.readable(facts).instances[pci]:
                 if not instance.in_use:  # vSphere takes the instance of a VM away when the window powers it off
                     yield from self._destroy(target, facts, pci, instance, late=False)
         yield Shell(
@@ -248,7 +246,7 @@ class Mig(Resource):
         """Compute instances before their GPU instance: the driver says "in use by another client" otherwise."""
         if gone.gi_id is None:
             return
-        for ci in _compute_instances(facts, pci, gone.gi_id):
+        for ci in live.readable(facts).compute[pci, gone.gi_id]:
             yield Shell(
                 target=target,
                 kinds=(self.kind,),
@@ -266,7 +264,7 @@ class Mig(Resource):
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """A mode that waits for a reboot cannot be stated; instances of running VMs are vSphere's own business."""
-        busy = _busy(view.facts(target.ref))
+        busy = live.busy(view.facts(target.ref))
         gpus = {
             pci: gpu if pci not in busy else GpuMig.model_construct(mode=gpu.mode, layout=None)
             for pci, gpu in (self.gpus or {}).items()
@@ -280,84 +278,36 @@ class Mig(Resource):
         left = {}
         for pci, gpu in (self.gpus or {}).items():
             board = boards.get(pci)
+            # a pending mode stays visible as such: it is a reason for the reboot, and must not vanish because of it
             kept = gpu.mode if board is not None and board.mig_mode_persists else "disabled"
             left[pci] = GpuMig.model_construct(mode=kept, layout=())
         return self.model_copy(update={"gpus": left})
 
 
-class _Listed:
-    """What nvidia-smi listed, by PCI address."""
-
-    def __init__(self, facts: Facts, gpus: Any, instances: Any, compute: Any) -> None:
-        self.gpus = gpus
-        by_index = {g.index: g.pci for g in gpus}
-        busy = _busy(facts)
-        self.instances: dict[str, list[Instance]] = defaultdict(list)
-        for one in sorted(instances, key=lambda i: i.start):
-            pci = by_index[one.gpu]
-            self.instances[pci].append(Instance(one.profile_name, one.start, one.gi_id, in_use=pci in busy))
-        self.compute: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for one in compute:
-            self.compute[by_index[one.gpu], one.gi_id].append(one.ci_id)
-
-
-def _listed(facts: Facts) -> _Listed | None:
-    outputs = [facts.probes.get(p.name) for p in (GPUS, INSTANCES, COMPUTE)]
-    if not all(isinstance(o, Output) for o in outputs):
-        return None
-    gpus, instances, compute = (o for o in outputs if isinstance(o, Output))
-    return _Listed(
-        facts,
-        parse_gpus(gpus.status, gpus.stdout),
-        parse_instances(instances.status, instances.stdout),
-        parse_compute_instances(compute.status, compute.stdout),
-    )
-
-
 def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
     try:
-        if _listed(facts) is None:
+        if live.live(facts) is None:
             yield Problem(target, "mig.not-read", "MIG was not read on this host")
     except UnreadableOutput as error:
         yield Problem(target, "mig.unreadable", error.message, error.remedy)
 
 
-def _busy(facts: Facts) -> set[str]:
-    """GPUs with a running VM: nvidia-smi does not tell which instance it holds, so all of them count as in use."""
-    return {g["pciId"] for g in facts.get("config.graphicsInfo", ()) if g.get("vm")}
-
-
 def _way(facts: Facts, board: Board, pci: str, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible:
-    present: Sequence[Instance] = ()
-    driver = None
-    listed = _quietly_listed(facts)
-    if listed is not None:
-        driver = next((g.driver_major for g in listed.gpus if g.pci == pci), None)
-        if have is not None and have.layout:
-            present = listed.instances[pci]
-    return transition(board, present, layouts.parse(tuple(layout)) if layout else (), driver_major=driver)
-
-
-def _quietly_listed(facts: Facts) -> _Listed | None:
-    try:
-        return _listed(facts)
-    except UnreadableOutput:
-        return None  # reported by problems()
-
-
-def _instances(facts: Facts, pci: str) -> Sequence[Instance]:
-    listed = _quietly_listed(facts)
-    return listed.instances[pci] if listed else ()
-
-
-def _compute_instances(facts: Facts, pci: str, gi: int) -> list[int]:
-    listed = _quietly_listed(facts)
-    return listed.compute[pci, gi] if listed else []
+    now = live.readable(facts)
+    present = now.instances[pci] if have is not None and have.layout else ()
+    items = layouts.parse(tuple(layout)) if layout else ()
+    return transition(board, present, items, driver_major=now.driver_major(pci))
 
 
 def _shown_mode(current: bool, pending: bool | None) -> str:
     words = {True: "enabled", False: "disabled"}
     return words[current] if pending in (None, current) else f"{words[current]} ({words[bool(pending)]} after a reboot)"
+
+
+def _after_boot(mode: str | None) -> str | None:
+    """Return the mode a GPU has once the host has booted: what was pending is then current."""
+    found = re.search(r"\((\w+) after a reboot\)", mode or "")
+    return found[1] if found else mode
 
 
 def _pci(text: str) -> str:

@@ -67,7 +67,7 @@ class Vgpu(Resource):
         on = [extra.get(_uvm_key(i)) == "1" for i in range(len(profiles))]
         return cls.model_construct(
             profiles=tuple(sorted(profiles)),
-            uvm=bool(on) and all(on),
+            uvm=all(on) if len(set(on)) == 1 else None if on else False,  # None: on for some of its vGPUs only
             memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
             firmware=facts.get("config.firmware"),
             mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",

@@ -1,0 +1,207 @@
+"""What README and docs show is what the tool prints: every console block is carried out against a lab.
+
+A block says in its first line what is special: ``exit=2`` (of its last command), or ``norun: REASON``. A line ``...``
+stands for any lines. YAML blocks say what they are (playbook, inventory, scenario); ``name=FILE`` writes them where
+the commands run. After a change of the tool's output, ``UPDATE_DOCS=1 pytest tests/docs`` writes it into the pages.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from vsphere_ai.documents import Faults, load
+from vsphere_ai.inventory import load_inventory
+from vsphere_ai.lab import process, scenario_file
+from vsphere_ai.playbook import load_playbook
+from vsphere_ai.resources import kinds
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+ANY = "..."
+# what differs from run to run: digests, clock, durations, the lab's port and process
+VOLATILE = (
+    (re.compile(r"\bPlan [0-9a-f]{8}\b"), "Plan 0123abcd"),
+    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "12:00:00"),
+    (re.compile(r"\bin (?:\d+m)?\d+s\b"), "in 8s"),
+    (re.compile(r" \((?:\d+m)?\d+s\)"), " (3s)"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "40443"),
+    (re.compile(r"(?<=process )\d+"), "1234"),
+)
+
+
+@dataclass
+class Command:
+    line: str
+    expected: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Block:
+    language: str
+    info: str
+    body: str
+
+    @property
+    def commands(self) -> list[Command]:
+        found: list[Command] = []
+        for line in self.body.splitlines():
+            if line.startswith("$ "):
+                found.append(Command(line[2:]))
+            else:
+                assert found, f"a console block starts with a command: {line}"
+                found[-1].expected.append(line)
+        return found
+
+    @property
+    def exit_code(self) -> int:
+        said = re.search(r"exit=(\d+)", self.info)
+        return int(said[1]) if said else 0
+
+    @property
+    def file_name(self) -> str:
+        said = re.search(r"name=(\S+)", self.info)
+        return said[1] if said else ""
+
+
+def blocks(page: Path) -> list[Block]:
+    return [Block(*found) for found in FENCE.findall(page.read_text("utf-8"))] if page.is_file() else []
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def steady(text: str, state: Path) -> list[str]:
+    text = text.replace(str(state), "~/.local/state/vsphere-ai")
+    for pattern, stands_for in VOLATILE:
+        text = pattern.sub(stands_for, text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def alike(expected: list[str], actual: list[str]) -> bool:
+    """Compare lines; ``...`` in what is expected stands for any number of lines."""
+    if not expected:
+        return not actual
+    if expected[0] == ANY:
+        return any(alike(expected[1:], actual[at:]) for at in range(len(actual) + 1))
+    return bool(actual) and expected[0] == actual[0] and alike(expected[1:], actual[1:])
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "same"),
+    [
+        (["a", ANY, "z"], ["a", "b", "z"], True),
+        (["a", ANY], ["a"], True),
+        (["a", ANY, "z"], ["a", "b"], False),
+        (["a"], ["a", "b"], False),
+        (["a", "b"], ["a"], False),
+    ],
+)
+def test_lines_are_compared(expected, actual, same):
+    assert alike(expected, actual) is same
+
+
+class Shell:
+    """Carries out the commands of one page in a folder with the playbooks and inventories of this repository."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.state = folder / "project", folder / "state"
+        for part in ("playbooks", "inventories"):
+            shutil.copytree(ROOT / part, self.folder / part)
+        (self.folder / ".git").mkdir()
+        self.environment = {**os.environ, "COLUMNS": "100", "VSPHERE_AI_STATE_DIR": str(self.state), "NO_COLOR": "1"}
+
+    def run(self, line: str) -> tuple[int, str]:
+        words = shlex.split(line)
+        assert words[0] == "vsphere-ai", f"only vsphere-ai can be carried out here, not {words[0]}"
+        done = subprocess.run(
+            [sys.executable, "-m", "vsphere_ai", *words[1:]],
+            cwd=self.folder,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=100,
+        )
+        return done.returncode, done.stdout
+
+
+@pytest.fixture
+def shell(tmp_path, monkeypatch):
+    monkeypatch.delenv("VSPHERE_AI_LAB_DIR", raising=False)
+    shell = Shell(tmp_path)
+    yield shell
+    process.stop(shell.state / "lab")
+
+
+def runs(block: Block) -> bool:
+    return block.language == "console" and not block.info.startswith("norun:")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("page", [p for p in PAGES if any(map(runs, blocks(p)))], ids=name_of)
+def test_the_commands_of_a_page_print_what_it_shows(page, shell, quick_scenario):
+    found = blocks(page)
+    if not any("lab up" in block.body for block in found if runs(block)):
+        process.start(shell.state / "lab", quick_scenario)
+    text = page.read_text("utf-8")
+    for block in found:
+        if block.file_name:
+            (shell.folder / block.file_name).write_text(block.body, "utf-8")
+        if runs(block):
+            text = text.replace(block.body, carried_out(block, shell, page))
+    if os.environ.get("UPDATE_DOCS"):
+        page.write_text(text, "utf-8")
+
+
+def carried_out(block: Block, shell: Shell, page: Path) -> str:
+    """Carry out a block; return it with what was printed."""
+    now: list[str] = []
+    for number, command in enumerate(block.commands, 1):
+        code, output = shell.run(command.line)
+        wanted = block.exit_code if number == len(block.commands) else 0
+        assert code == wanted, f"{name_of(page)}: {command.line} ended with {code}\n{output}"
+        printed, expected = steady(output, shell.state), steady("\n".join(command.expected), shell.state)
+        same = alike(expected, printed)
+        update = bool(os.environ.get("UPDATE_DOCS"))
+        assert same or (update and ANY not in expected), f"{name_of(page)}: {command.line} printed\n{output}"
+        now += [f"$ {command.line}", *(command.expected if same else printed)]
+    return "".join(f"{line}\n" for line in now)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_is_not_carried_out_says_why(page):
+    for block in blocks(page):
+        if block.language in ("console", "sh", "bash", "shell"):
+            assert block.language == "console", f"write ```console, so that it is carried out: {block.body}"
+            assert runs(block) or len(block.info.removeprefix("norun:").strip()) > 10
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(tmp_path))
+    connection = "vcenters: {lab: {address: 127.0.0.1, username: u, password: 'file:password'}}\n"
+    (tmp_path / "connection.yml").write_text(connection)
+    readers = {
+        "playbook": lambda path: load_playbook(path, kinds()),
+        "inventory": load_inventory,
+        "scenario": scenario_file.load,
+        "broken": lambda path: load(path, Faults()),
+    }
+    for block in blocks(page):
+        if block.language == "yaml":
+            kind = block.info.split()[0] if block.info else ""
+            assert kind in readers, f"say what it is (```yaml playbook): {block.body}"
+            (tmp_path / "block.yml").write_text(block.body, "utf-8")
+            readers[kind](tmp_path / "block.yml")

@@ -1,0 +1,121 @@
+"""Links lead somewhere, the generated parts are up to date, and every rule id an operator may see is explained."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+import pytest
+
+from vsphere_ai import errors
+from vsphere_ai.cli.main import COMMANDS, command
+from vsphere_ai.compat import gate
+from vsphere_ai.report import kind_page
+from vsphere_ai.resources import kinds
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")] + sorted(
+    (ROOT / "docs").rglob("*.md")
+)
+LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+RULE_CALLS = {"Problem": 1, "ProbeFailure": 0}  # where the rule id stands among the arguments
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def anchors(page: Path) -> set[str]:
+    """GitHub's anchors of the headings: lower case, spaces to dashes, punctuation gone."""
+    plain = re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return {re.sub(r"[^\w\- ]", "", h.strip().lower()).replace(" ", "-") for h in HEADING.findall(plain)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page):
+    for link in LINK.findall(page.read_text("utf-8")):
+        if re.match(r"[a-z]+:", link):
+            assert link.startswith("https://"), f"{link} is not https"
+            continue
+        path, _, anchor = unquote(link).partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{link} leads nowhere"
+        assert target.is_relative_to(ROOT)
+        if anchor:
+            assert anchor in anchors(target), f"{link}: there is no such heading"
+
+
+def test_every_page_is_reached_from_the_index():
+    reached, todo = set(), [ROOT / "docs" / "index.md"]
+    while todo:
+        page = todo.pop()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            links = (link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8")))
+            todo += [(page.parent / link).resolve() for link in links if link and not re.match(r"[a-z]+:", link)]
+    assert {p for p in PAGES if ROOT / "docs" in p.parents} <= reached
+
+
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_the_fields_of_a_kind_are_up_to_date(kind):
+    written = (ROOT / "docs" / "kinds" / f"{kind}.md").read_text("utf-8")
+    assert written == kind_page.with_fields(written, kinds()[kind]), "run: make docs"
+
+
+def rule_ids() -> dict[str, str]:
+    """Every rule id a problem of a plan may have, and the module it comes from."""
+    found = {}
+    for path in sorted((ROOT / "vsphere_ai").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RULE_CALLS:
+                at = RULE_CALLS[node.func.id]
+                given = (
+                    node.args[at] if len(node.args) > at else next(k.value for k in node.keywords if k.arg == "rule")
+                )
+                if isinstance(given, ast.Constant):
+                    found[given.value] = path.stem
+    return found
+
+
+def test_rule_ids_are_found():
+    assert {"mig.layout", "rolling.evacuate", "ssh.stopped"} <= set(rule_ids())
+
+
+@pytest.mark.parametrize("rule", sorted({*rule_ids(), *(rule.id for rule in gate.rules())}))
+def test_a_rule_id_is_explained(rule):
+    pages = [p for p in PAGES if f"`{rule}`" in p.read_text("utf-8")]
+    assert pages, f"no page explains {rule} (what it means, what to do)"
+    module = next((cls for cls in kinds().values() if cls.__module__.endswith(f".{rule_ids().get(rule)}")), None)
+    if module is not None:
+        assert ROOT / "docs" / "kinds" / f"{module.kind}.md" in pages, f"explain it on the page of {module.kind}"
+
+
+def test_cli_page_has_every_command_and_option():
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    for name in COMMANDS:
+        top = command.get_command(click.Context(command), name)
+        assert top is not None
+        for path, each in subcommands(name, top):
+            section = re.search(rf"^### `vsphere-ai {path}\b.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
+            assert section, f"docs/cli.md has no section for 'vsphere-ai {path}'"
+            for option in (o for p in each.params if isinstance(p, click.Option) for o in p.opts):
+                assert f"`{option}" in section[0], f"docs/cli.md: {option} of 'vsphere-ai {path}' is missing"
+
+
+def subcommands(path: str, each: click.Command):
+    if isinstance(each, click.Group):
+        for name, below in each.commands.items():
+            yield from subcommands(f"{path} {name}", below)
+    else:
+        yield path, each
+
+
+def test_cli_page_has_every_exit_code():
+    text = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    codes = {c.exit_code for c in vars(errors).values() if isinstance(c, type) and issubclass(c, errors.VsphereAiError)}
+    for code in sorted({0, 2, 130, *codes}):
+        assert re.search(rf"^\| {code}\b", text, re.MULTILINE), f"exit code {code} is not in docs/cli.md"
