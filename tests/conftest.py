@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import time
@@ -29,7 +30,7 @@ def session_lab(tmp_path_factory, quick_scenario):
     from vsphere_ai.lab import process
 
     directory = tmp_path_factory.mktemp("lab")
-    yield process.start(directory, quick_scenario)
+    yield process.start(directory, quick_scenario, exit_with=os.getpid())
     process.stop(directory)
 
 
@@ -56,7 +57,7 @@ def make_lab(tmp_path):
         directory.mkdir()
         (directory / "scenario.yml").write_text(text, encoding="utf-8")
         started.append(directory)
-        return process.start(directory, directory / "scenario.yml")
+        return process.start(directory, directory / "scenario.yml", exit_with=os.getpid())
 
     yield make
     for directory in started:

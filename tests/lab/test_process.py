@@ -131,3 +131,13 @@ def test_sigterm_ends_the_process_cleanly(directory):
     _, status = os.waitpid(lab.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert not (directory / "lab.json").exists()
+
+
+def test_a_lab_ends_with_the_process_it_was_tied_to(directory):
+    owner = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    lab = process.start(directory, exit_with=owner.pid)
+    owner.kill()
+    owner.wait()
+    _, status = os.waitpid(lab.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert process.find(directory) is None

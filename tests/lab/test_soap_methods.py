@@ -584,3 +584,101 @@ def test_drs_options_are_stored(soap):
     assert cluster.configurationEx.drsConfig.option[0].value == "-1"
     with pytest.raises(vmodl.fault.NotSupported):
         cluster.ReconfigureComputeResource_Task(vim.cluster.ConfigSpecEx(drsConfig=drs), False)
+
+
+def test_two_whole_gpus_for_one_vm(soap):
+    ready(soap, "esx02")
+    vm, spec = soap.vm("train-04"), full_gpu_spec()
+    spec["deviceChange"] = [device_spec(vgpu("grid_a100-40c", -n)) for n in (1, 2)]
+    reconfigure(soap, vm, **spec)
+    assert [d.deviceInfo.label for d in devices_of(vm, PCI)] == ["PCI device 0", "PCI device 1"]
+    with pytest.raises(vim.fault.GenericVmConfigFault):  # 2 x 40 GB want a window of 256 GB
+        soap.wait(vm.PowerOnVM_Task())
+    reconfigure(soap, vm, extraConfig=[option("pciPassthru.64bitMMIOSizeGB", "256")])
+    soap.wait(vm.PowerOnVM_Task())
+    assert all(i.vm == [vm] for i in soap.host("esx02").config.graphicsInfo)
+    other = soap.vm("train-03")  # went down with the forced reboot
+    reconfigure(soap, other, **full_gpu_spec())
+    with pytest.raises(vim.fault.InsufficientGraphicsResourcesFault):
+        soap.wait(other.PowerOnVM_Task())
+
+
+def test_several_fractions_for_one_vm_are_refused_before_8_0(soap):
+    ready(soap, "esx02")
+    vm = soap.vm("train-04")
+    change = [device_spec(vgpu("grid_a100-20c", -n)) for n in (1, 2)]
+    reconfigure(soap, vm, memoryReservationLockedToMax=True, deviceChange=change)
+    with pytest.raises(vim.fault.GenericVmConfigFault):
+        soap.wait(vm.PowerOnVM_Task())
+
+
+def test_more_pvrdma_adapters_than_the_hardware_version_has(soap):
+    group = soap.find(vim.dvs.DistributedVirtualPortgroup, "dvpg-rdma")
+    vm = soap.vm("train-04")
+    two = [device_spec(pvrdma(group, -n)) for n in (1, 2)]
+    with pytest.raises(vim.fault.TooManyDevices):
+        reconfigure(soap, vm, deviceChange=two)
+    soap.wait(vm.UpgradeVM_Task("vmx-19"))
+    reconfigure(soap, vm, deviceChange=two)
+    macs = [d.macAddress for d in devices_of(vm, DEV.VirtualEthernetCard)]
+    assert len(set(macs)) == 3
+
+
+def test_a_nic_may_be_added_while_the_vm_runs(soap):
+    vm = soap.vm("train-01")
+    nic = devices_of(vm, DEV.VirtualVmxnet3)[0]
+    group = soap.find(vim.dvs.DistributedVirtualPortgroup, "dvpg-rdma")
+    port = vim.dvs.PortConnection(switchUuid=group.config.distributedVirtualSwitch.uuid, portgroupKey=group.key)
+    backing = DEV.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port)
+    reconfigure(soap, vm, deviceChange=[device_spec(DEV.VirtualVmxnet3(key=-1, backing=backing))])
+    added = next(d for d in devices_of(vm, DEV.VirtualVmxnet3) if d.key != nic.key)
+    assert added.connectable.connected
+    with pytest.raises(vim.fault.InvalidPowerState):
+        reconfigure(soap, vm, deviceChange=[device_spec(pvrdma(group))])
+
+
+SCENARIO = """\
+name: edges
+timing: {boot_seconds: 0.2, task_seconds: 0.005, session_minutes: 0.01}
+hosts:
+  - {name: esx1, never_returns: true}
+  - {name: esx2, boot_seconds: 0.1, memory_gb: 48, lockdown: normal}
+vms: [{name: a, host: esx2, memory_reservation_locked: true}, {name: b, host: esx1, hardware: 19, power: on}]
+privileges_denied: [Host.Config.Image, Host.Config.NetService]
+"""
+
+
+def test_scenario_edges(make_lab, new_client):
+    soap = new_client(make_lab(SCENARIO))
+    host = soap.find(vim.HostSystem, "esx1")
+    for refused in (
+        host.configManager.imageConfigManager.FetchSoftwarePackages,
+        lambda: host.configManager.serviceSystem.StartService("TSM-SSH"),
+    ):
+        with pytest.raises(vim.fault.NoPermission) as caught:
+            refused()
+        assert caught.value.privilegeId.startswith("Host.Config.")
+    granted = soap.content.authorizationManager.HasPrivilegeOnEntities(
+        [host], soap.session.key, ["Host.Config.Image", "Host.Config.Settings"]
+    )
+    assert [p.isGranted for p in granted[0].privAvailability] == [False, True]
+    assert soap.find(vim.HostSystem, "esx2").config.lockdownMode == "lockdownNormal"
+    with pytest.raises(vim.fault.InsufficientMemoryResourcesFault):
+        soap.wait(soap.vm("a").PowerOnVM_Task())
+    soap.wait(host.RebootHost_Task(True))
+    soap.until(lambda: host.runtime.connectionState == "notResponding")
+    assert soap.vm("b").runtime.connectionState == "disconnected"
+    with pytest.raises(vmodl.fault.HostNotConnected):
+        soap.wait(soap.vm("b").PowerOffVM_Task())
+    with pytest.raises(vmodl.fault.HostNotConnected):
+        soap.wait(host.EnterMaintenanceMode_Task(1))
+
+
+def test_an_idle_session_expires(make_lab, new_client):
+    import time
+
+    soap = new_client(make_lab(SCENARIO))
+    soap.instance.CurrentTime()
+    time.sleep(0.9)  # session_minutes: 0.01
+    with pytest.raises(vim.fault.NotAuthenticated):
+        _ = soap.content.rootFolder.name

@@ -311,7 +311,7 @@ def test_the_upgrade_of_the_same_plan_counts_for_the_limit():
     seen = around(config__version="vmx-14")
     plan = plan_one(seen, VM, want(FULL, FULL), VmHardware(version=19))
     assert plan.problems == ()
-    assert rules(plan_one(seen, VM, want(FULL, FULL))) == {(VM.name, "vgpu.hardware-version")}
+    assert (VM.name, "vgpu.hardware-version") in rules(plan_one(seen, VM, want(FULL, FULL)))
 
 
 def test_several_mig_backed_vgpus_wait_for_vsphere_8():

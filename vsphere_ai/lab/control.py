@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,23 +29,22 @@ class Lab:
         self.trace = False
         self.info: dict[str, Any] = {}
         self.ssh: dict[str, SshServer] = {}
+        self._resetting = threading.Lock()
         self.farm = build(scenario, password)
         self._open_ssh()
 
     def reset(self) -> None:
         """Go back to the scenario: every object, session and ledger entry of before is gone."""
-        ports = {name: server.port for name, server in self.ssh.items()}
-        old = self.farm
-        old.close()
-        for server in self.ssh.values():
-            server.host.close()
-            server.close()
-        self.farm = build(self.scenario, self.password)
-        self._open_ssh(ports)
+        with self._resetting:
+            ports = {name: server.port for name, server in self.ssh.items()}
+            self.close()
+            self.farm = build(self.scenario, self.password)
+            self._open_ssh(ports)
 
     def close(self) -> None:
         """Stop serving SSH and end whatever waits."""
         for server in self.ssh.values():
+            server.host.close()
             server.close()
         self.farm.close()
 

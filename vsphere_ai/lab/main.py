@@ -27,6 +27,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, required=True, help="where connection.yml and the keys go")
     parser.add_argument("--scenario", type=Path, help="a scenario file; the built-in farm without it")
     parser.add_argument("--port", type=int, default=0, help="HTTPS port; a free one without it")
+    parser.add_argument("--exit-with", type=int, default=0, metavar="PID", help="end when this process ends")
     parser.add_argument("--trace", action="store_true", help="log every request")
     given = parser.parse_args(argv)
     stop = threading.Event()
@@ -38,7 +39,9 @@ def main(argv: list[str] | None = None) -> int:
         sys.stderr.write(f"{error}\n")
         return getattr(error, "exit_code", 70)
     lab.trace = given.trace
-    stop.wait()
+    while not stop.wait(1.0):
+        if given.exit_with and not _alive(given.exit_with):
+            break
     (given.directory / "lab.json").unlink(missing_ok=True)
     server.shutdown()
     lab.close()
@@ -73,6 +76,16 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
     write_private(directory / "lab.json.new", text.encode())
     (directory / "lab.json.new").rename(directory / "lab.json")
     return lab, server
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def digest(scenario_file: Path | None) -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.errors import InputError, UsageError, VsphereAiError
+from vsphere_ai.errors import UsageError, VsphereAiError
 
 FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem")
 
@@ -73,8 +73,13 @@ def find(directory: Path) -> Running | None:
     return None
 
 
-def start(directory: Path, scenario: Path | None = None, port: int = 0, *, timeout: float = 30.0) -> Running:
-    """Start a lab as a detached process and return when it serves; raise InputError for a bad scenario."""
+def start(
+    directory: Path, scenario: Path | None = None, port: int = 0, *, exit_with: int = 0, timeout: float = 30.0
+) -> Running:
+    """Start a lab as a detached process and return when it serves; raise LabFailed with the end of its log.
+
+    `exit_with` is a process number: when that process ends, however it ends, so does the lab.
+    """
     from filelock import FileLock, Timeout
 
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -87,13 +92,13 @@ def start(directory: Path, scenario: Path | None = None, port: int = 0, *, timeo
     with lock:
         if find(directory) is not None:
             raise UsageError(f"a lab is already running in {directory}", "stop it with: vsphere-ai lab down")
-        return _spawn(directory, scenario, port, time.monotonic() + timeout)
+        argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
+        argv += ["--scenario", str(scenario.resolve())] if scenario else []
+        argv += ["--exit-with", str(exit_with)] if exit_with else []
+        return _spawn(directory, argv, time.monotonic() + timeout)
 
 
-def _spawn(directory: Path, scenario: Path | None, port: int, end: float) -> Running:
-    argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
-    if scenario is not None:
-        argv += ["--scenario", str(scenario.resolve())]
+def _spawn(directory: Path, argv: list[str], end: float) -> Running:
     log = directory / "lab.log"
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
@@ -164,6 +169,3 @@ def _sweep(directory: Path) -> None:
         for key in keys.iterdir():
             key.unlink(missing_ok=True)
         keys.rmdir()
-
-
-__all__ = ["InputError", "LabFailed", "Running", "check_scenario", "find", "start", "stop"]

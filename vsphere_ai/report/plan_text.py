@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from vsphere_ai.graph import PlannedStep, waves
+from vsphere_ai.graph import waves
 from vsphere_ai.plan import Item, Plan
 from vsphere_ai.report.values import safe, shown
 from vsphere_ai.state import Target
@@ -136,12 +136,12 @@ def _problems(plan: Plan, width: int) -> Iterator[str]:
 def _order(plan: Plan, width: int) -> Iterator[str]:
     yield "ORDER"
     for number, wave in enumerate(waves(plan.steps), 1):
-        yield from (line for planned in wave for line in _step(number, planned, width))
+        together: dict[str, list[Target]] = {}
+        for planned in wave:
+            together.setdefault(planned.step.summary, []).append(planned.step.target)
+        for summary, targets in together.items():
+            yield from _wrapped(f"  {number:>3}  {_names(targets):<20} {safe(summary)}", width, 28)
     yield ""
-
-
-def _step(number: int, planned: PlannedStep, width: int) -> Iterator[str]:
-    yield from _wrapped(f"  {number:>3}  {safe(planned.step.target.name):<18} {safe(planned.step.summary)}", width, 26)
 
 
 def _summary(plan: Plan) -> str:

@@ -76,18 +76,23 @@ class Pvrdma(Resource):
         """Name what is there by port group, keep its order, and lock the memory when there is an adapter."""
         now = view.state(target.ref, self.kind)
         have = now.adapters if now else ()
-        wanted = have if self.adapters is None else tuple(self._with_key(a, have, view) for a in self.adapters)
+        wanted = have if self.adapters is None else self._with_keys(have, view)
         locked = True if wanted else (now.memory_locked if now else None)
         same = Counter(wanted) == Counter(have)
         return self.model_copy(update={"adapters": have if same else wanted, "memory_locked": locked})
 
-    def _with_key(self, adapter: Adapter, have: tuple[Adapter, ...], view: View) -> Adapter:
-        """Identity is the port group's key; an unset protocol takes the protocol of an adapter already there."""
-        groups = fabric.port_groups(view.estate, adapter.port_group)
-        key = groups[0].get("key") if len(groups) == 1 else adapter.port_group
-        present = [a.protocol for a in have if a.port_group == key]
-        protocol = adapter.protocol or (present[0] if present else None)
-        return Adapter.model_construct(port_group=key, protocol=protocol)
+    def _with_keys(self, have: tuple[Adapter, ...], view: View) -> tuple[Adapter, ...]:
+        """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
+        left = list(have)
+        keyed = [a.model_copy(update={"port_group": _key_of(a.port_group, view)}) for a in self.adapters or ()]
+        wanted = []
+        for adapter in sorted(keyed, key=lambda a: a.protocol is None):
+            same = (a for a in left if a.port_group == adapter.port_group)
+            twin = next((a for a in same if adapter.protocol in (None, a.protocol)), None)
+            if twin is not None:
+                left.remove(twin)
+            wanted.append(twin or adapter)
+        return tuple(wanted)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
@@ -112,7 +117,7 @@ class Pvrdma(Resource):
                 f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
                 "add hardware: {version: 19} to the play",
             )
-        now = view.state(target.ref, self.kind)
+        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
         chosen = {a.protocol for a in self.adapters or () if a.protocol and a not in (now.adapters if now else ())}
         if version is not None and chosen and version not in PROTOCOL_VERSIONS:
             yield Problem(
@@ -243,6 +248,11 @@ def describe(changes: list[Mapping[str, Any]]) -> str:
 
 def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
     return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
+
+
+def _key_of(port_group: str, view: View) -> str:
+    groups = fabric.port_groups(view.estate, port_group)
+    return str(groups[0].get("key")) if len(groups) == 1 else port_group
 
 
 def _key(device: Mapping[str, Any]) -> str:

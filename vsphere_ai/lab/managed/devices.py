@@ -151,9 +151,7 @@ class Change:
             )
         present = [d for d in self.config.hardware.device if isinstance(d, PCI) and d.key != device.key]
         if len(present) >= max_vgpus(self.farm.host(self.host).version):
-            raise vim.fault.TooManyDevices(
-                property="virtualDeviceSpec", msg="The virtual machine has too many devices."
-            )
+            raise _too_many()
 
     def _check_backing(self, index: int, nic: Any) -> None:
         if isinstance(nic.backing, NIC.DistributedVirtualPortBackingInfo):
@@ -184,12 +182,15 @@ class Change:
     def _check_pvrdma(self, index: int, nic: Any) -> None:
         if not isinstance(nic.backing, NIC.DistributedVirtualPortBackingInfo):
             raise _bad(index, "A PVRDMA adapter needs a distributed port group.", backing=True)
+        others = [d for d in self.config.hardware.device if isinstance(d, PVRDMA) and d.key != nic.key]
         if self.hardware < 13:
             raise _bad(index, f"PVRDMA is not available with hardware version {self.hardware}.")
         if nic.deviceProtocol is not None and nic.deviceProtocol not in ("rocev1", "rocev2"):
             raise _bad(index, f"Unknown device protocol '{nic.deviceProtocol}'.")
         if nic.deviceProtocol is not None and self.hardware not in PROTOCOL_HARDWARE:
             raise _bad(index, f"Hardware version {self.hardware} has no device protocol to choose.")
+        if len(others) >= max_pvrdma(self.hardware):
+            raise _too_many()
 
 
 def max_vgpus(version: str) -> int:
@@ -197,9 +198,21 @@ def max_vgpus(version: str) -> int:
     return 16 if release(version) >= (8, 0, 2) else 8 if release(version) >= (8, 0, 0) else 4
 
 
+def max_pvrdma(hardware: int) -> int:
+    """Return how many PVRDMA adapters one VM may have: one before native endpoints (hardware version 18)."""
+    return 0 if hardware < 13 else 1 if hardware < 18 else 10
+
+
 def _hot(device: Any) -> bool:
     """Tell whether a device may be changed while the VM runs."""
     return isinstance(device, (NIC, DEV.VirtualDisk)) and not isinstance(device, PVRDMA)
+
+
+def _too_many() -> Exception:
+    error: Exception = vim.fault.TooManyDevices(
+        property="virtualDeviceSpec", msg="The virtual machine has too many devices of this type."
+    )
+    return error
 
 
 def _told(device: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import known_types, supported_types
 from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.devices import max_vgpus
+from vsphere_ai.lab.managed.devices import max_pvrdma, max_vgpus
 from vsphere_ai.lab.managed.placement import newest_hardware
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -148,7 +148,7 @@ def _controllers(number: int) -> Any:
         plugAndPlay=False,
         numEthernetCards=up_to(10),
         numVmxnet3EthernetCards=up_to(10),
-        numVmxnet3VrdmaEthernetCards=up_to(0 if number < 13 else 10 if number >= 18 else 1),
+        numVmxnet3VrdmaEthernetCards=up_to(max_pvrdma(number)),
         numPCIPassthroughDevices=up_to(16),
         numSCSIControllers=up_to(4),
     )

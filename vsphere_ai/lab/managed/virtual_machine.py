@@ -131,6 +131,7 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
     )
     devices = [
         _device(DEV.VirtualIDEController, 200, "IDE 0", busNumber=0),
+        _device(DEV.VirtualPS2Controller, 300, "PS2 controller 0", busNumber=0, device=[600]),
         _device(DEV.VirtualPCIController, 100, "PCI controller 0", busNumber=0),
         _device(DEV.VirtualKeyboard, 600, "Keyboard", controllerKey=300, unitNumber=0),
         _device(DEV.VirtualVideoCard, 500, "Video card ", controllerKey=100, unitNumber=0, videoRamSizeInKB=8192),
@@ -212,8 +213,9 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
     keys = {d.backing.port.portgroupKey for d in nics if getattr(d.backing, "port", None)}
     plain = {d.backing.network._moId for d in nics if getattr(d.backing, "network", None)}
     before = list(mo["network"] or ())
-    networks = [n.ref for n in farm.store.of(vim.Network) if n.moid in keys | plain]
-    for ref in {*before, *networks}:
+    known = (n for n in farm.named.values() if isinstance(n.ref, vim.Network))
+    networks = [n.ref for n in known if n.moid in keys | plain]
+    for ref in {*before} ^ {*networks}:
         network = farm.store.get(ref)
         users = [r for r in network["vm"] if r != mo.ref]
         farm.store.set(network, vm=[*users, mo.ref] if ref in networks else users)
