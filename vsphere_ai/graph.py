@@ -162,8 +162,10 @@ def _roll(work: _Arrangement, windows: Sequence[Target]) -> None:
     for host in windows:
         clusters[str(work.estate[host.ref].get("parent"))].append(host)
     for members in clusters.values():
-        # hosts found in maintenance first: they are down already, finishing them costs nothing
-        order = sorted(members, key=lambda h: (not host_now(work.estate, h).in_maintenance, h))
+        # a host found in maintenance is down already and stays in it: its own window costs nothing
+        order = sorted(h for h in members if not host_now(work.estate, h).in_maintenance)
+        if not order:
+            continue
         slots = _slots(work, order)
         work.slots = max(work.slots, slots)
         for host, earlier in zip(order[slots:], order, strict=False):
@@ -191,7 +193,7 @@ def _slots(work: _Arrangement, order: Sequence[Target]) -> int:
                 "bring them back, or raise rolling: {max_unavailable: N}",
             )
         )
-    return max(1, wanted - len(down))
+    return max(1, min(wanted - len(down), len(order)))
 
 
 def _absolute(value: int | str, hosts: int) -> int:

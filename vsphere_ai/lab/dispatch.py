@@ -91,9 +91,8 @@ def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
 
 
 def _fetch(call: Call, path: str) -> tuple[Any, Any]:
-    typ = static_type(call.mo.type, path, call.version)
-    result = read(call.mo, path, call.session)
-    return result, object if result is None else typ
+    static_type(call.mo.type, path, call.version)
+    return read(call.mo, path, call.session), object  # an anyType: recorded answers of vCenter carry xsi:type
 
 
 def _not_authenticated(ref: Any) -> Exception:

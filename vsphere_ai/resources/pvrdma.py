@@ -118,7 +118,8 @@ class Pvrdma(Resource):
                 "add hardware: {version: 19} to the play",
             )
         now = self.observe(view.facts(target.ref))  # the view has the wanted state already
-        chosen = {a.protocol for a in self.adapters or () if a.protocol and a not in (now.adapters if now else ())}
+        there = (now.adapters or ()) if now else ()
+        chosen = {a.protocol for a in self.adapters or () if a.protocol and a not in there}
         if version is not None and chosen and version not in PROTOCOL_VERSIONS:
             yield Problem(
                 target,
