@@ -12,13 +12,14 @@ from graphlib import TopologicalSorter
 from typing import Literal
 
 from vsphere_ai.deeds import Deeds
-from vsphere_ai.errors import OutcomeUnknown, VsphereAiError, most_serious
+from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, VsphereAiError, most_serious
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Wait
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
+STOPPED = "stopped by the operator"
 State = Literal["done", "failed", "unknown", "skipped"]
 
 
@@ -109,6 +110,8 @@ class Runner:
         self._plan, self._deeds, self._emit, self._parallel = plan, deeds, emit, parallel
         self._steps = {p.id: p for p in plan.steps}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
+        self._entries = _entries(plan)
+        self._unhealthy = ""
         self._outcomes: dict[str, Outcome] = {}
         self._debts = Debts()
         self.signalled = 0
@@ -154,7 +157,9 @@ class Runner:
             outcome = self._outcomes[earlier]
             if outcome.state != "done":
                 return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
-        return "stopped by the operator" if self.signalled and not self._finishes(name) else ""
+        if self._unhealthy and name in self._entries:
+            return f"{self._unhealthy} is not healthy, so no further host is started"
+        return STOPPED if self.signalled and not self._finishes(name) else ""
 
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
@@ -163,6 +168,8 @@ class Runner:
 
     def _do(self, planned: PlannedStep) -> Outcome:
         started = time.monotonic()
+        if self.signalled and not self._finishes(planned.id):  # it waited for a free thread when the signal came
+            return Outcome(planned, "skipped", reason=STOPPED)
         self._say(Event("start", planned))
         try:
             self._deeds.do(planned.step, lambda text: self._progress(planned, text, started))
@@ -183,6 +190,8 @@ class Runner:
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.planned.id] = outcome
+        if isinstance(outcome.error, HostUnhealthy):
+            self._unhealthy = outcome.planned.step.target.name
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
 
@@ -232,6 +241,17 @@ class Runner:
 
 def _silent(_: str) -> None:
     return
+
+
+def _entries(plan: Plan) -> frozenset[str]:
+    """Return the steps with which hosts are taken out of service: their first ones, and the power-offs before them."""
+    taken = {p.step.target for p in plan.steps if _is(p, "enter-maintenance") or _is(p, "reboot")}
+    firsts: dict[Target, PlannedStep] = {}
+    for planned in plan.steps:
+        if planned.step.target in taken:
+            firsts.setdefault(planned.step.target, planned)
+    off = {p.id for p in plan.steps if _is(p, "power-off")}
+    return frozenset({f.id for f in firsts.values()} | {a for f in firsts.values() for a in f.after if a in off})
 
 
 def _is(planned: PlannedStep, action: str) -> bool:

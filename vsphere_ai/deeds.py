@@ -294,11 +294,20 @@ def config_spec(step: Reconfigure, version: str | None) -> dict[str, Any]:
 
 
 def _same_device(present: Mapping[str, Any] | None, change: Mapping[str, Any]) -> bool:
-    """Compare what identifies a device; an edit changes other fields, and labels may be counted anew."""
-    if present is None:
-        return False
-    planned = change["device"]
-    return all(present.get(k) == planned.get(k) for k in ("_typeName", "backing", "macAddress"))
+    """Compare what identifies a device; an edit changes other fields, and the server fills in more of its own."""
+    return present is not None and _identity(present) == _identity(change["device"])
+
+
+def _identity(device: Mapping[str, Any]) -> tuple[Any, ...]:
+    backing = device.get("backing") or {}
+    port = backing.get("port") or {}
+    return (
+        device.get("_typeName"),
+        device.get("macAddress"),
+        backing.get("_typeName"),
+        backing.get("vgpu"),
+        port.get("portgroupKey"),
+    )
 
 
 def _polling(limit: float, *, fastest: float) -> Iterator[float]:

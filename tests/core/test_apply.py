@@ -1,0 +1,348 @@
+"""The runner with deeds that only remember: order, failure, stop, and what has to be put back."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from support.estates import ESX1, ESX2, estate, guest, host, made, vm, wants
+from support.judging import words
+
+from vsphere_ai import apply
+from vsphere_ai.apply import Runner, failures
+from vsphere_ai.errors import HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed
+from vsphere_ai.playbook import Rolling
+from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.resources.mig import Mig
+from vsphere_ai.resources.vm_hardware import VmHardware
+from vsphere_ai.state import Target
+
+DIRECT, MIG, FULL = HostGraphics(default_type="shared_direct"), Mig(mode="enabled"), VmHardware(memory_reservation="full")
+NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
+
+
+class Deeds:
+    """Remembers (target, word) of every step; raises or waits where a test says so."""
+
+    def __init__(self, plan, failing=None, during=None):
+        self.done, self.put_back = [], []
+        self.failing, self.during = failing or {}, during or {}
+        self.lock = threading.Lock()
+        self.homes = {p.step.target.ref: ESX1.ref for p in plan.steps if p.step.target.kind == "vm"}
+
+    def do(self, step, say):
+        key = (step.target.name, words([step])[0])
+        with self.lock:
+            self.done.append(key)
+        if key in self.during:
+            self.during[key](say)
+        if key in self.failing:
+            raise self.failing[key]
+
+    def switch_ssh(self, target, *, running):
+        self._put_back(("ssh", target.name, running))
+
+    def power_on(self, target, say):
+        say("42%")
+        self._put_back(("power-on", target.name))
+
+    def _put_back(self, what):
+        if what in self.failing:
+            raise self.failing[what]
+        self.put_back.append(what)
+
+    def host_of(self, target):
+        return self.homes.get(target.ref)
+
+
+def go(plan, failing=None, during=None, *, parallel=8):
+    """Run a plan; return the run, the deeds and the events."""
+    deeds, events = Deeds(plan, failing, during), []
+    return Runner(plan, deeds, events.append, parallel=parallel).run(), deeds, events
+
+
+def farm(hosts=2, vms=2, *, budget=1, **more):
+    """N hosts to be rebooted, with N running VMs of the playbook on the first one."""
+    machines = [Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(1, hosts + 1)]
+    guests = [vm(n) for n in range(1, vms + 1)]
+    seen = estate(*(host(h, **more) for h in machines), *(guest(v, ESX1) for v in guests))
+    rolling = Rolling(evacuate="power_off", max_unavailable=budget)
+    plan = made(seen, {h: wants(DIRECT, MIG, rolling=rolling) for h in machines} | {v: wants(FULL) for v in guests})
+    assert plan.problems == ()
+    return plan
+
+
+def vms_only(count):
+    """N running VMs with a change each, on a host nobody touches."""
+    guests = [vm(n) for n in range(1, count + 1)]
+    return made(estate(host(ESX1), *(guest(v, ESX1) for v in guests)), {v: wants(FULL) for v in guests})
+
+
+def states(run):
+    return {(o.planned.step.target.name, words([o.planned.step])[0]): o.state for o in run.outcomes}
+
+
+# -- going well
+
+
+def test_every_step_runs_once_after_what_it_waits_for():
+    plan = farm()
+    run, deeds, _ = go(plan)
+    order = {key: i for i, key in enumerate(deeds.done)}
+    names = {p.id: (p.step.target.name, words([p.step])[0]) for p in plan.steps}
+    assert len(deeds.done) == len(plan.steps)
+    for planned in plan.steps:
+        assert all(order[names[a]] < order[names[planned.id]] for a in planned.after)
+    assert (run.exit_code, run.open, run.interrupted) == (0, (), False)
+    assert run.count("done") == len(plan.steps)
+    assert deeds.put_back == []
+
+
+def test_targets_that_were_read_back_are_verified():
+    run, _, _ = go(farm())
+    assert run.verified() == (ESX1, ESX2, vm(1), vm(2))
+
+
+def test_an_empty_plan_ends_well():
+    run, deeds, events = go(made(estate(host(ESX1)), {}))
+    assert (run.exit_code, run.outcomes, deeds.done, events) == (0, (), [], [])
+
+
+def test_targets_go_side_by_side():
+    both = threading.Barrier(2, timeout=5)
+    during = {(vm(n).name, "reconfigure"): lambda say: both.wait() for n in (1, 2)}
+    run, _, _ = go(vms_only(2), during=during)
+    assert run.exit_code == 0
+
+
+def test_no_more_run_at_once_than_allowed():
+    now, most, lock = [0], [0], threading.Lock()
+
+    def busy(say):
+        with lock:
+            now[0] += 1
+            most[0] = max(most[0], now[0])
+        time.sleep(0.01)
+        with lock:
+            now[0] -= 1
+
+    go(vms_only(6), during={(vm(n).name, "reconfigure"): busy for n in range(1, 7)}, parallel=2)
+    assert most[0] == 2
+
+
+def test_events_tell_start_progress_and_end():
+    during = {(vm(1).name, "reconfigure"): lambda say: say("50%")}
+    _, _, events = go(vms_only(1), during=during)
+    own = [(e.what, e.text) for e in events if e.planned and words([e.planned.step]) == ["reconfigure"]]
+    assert own == [("start", ""), ("progress", "50%"), ("done", "")]
+
+
+def test_a_sign_of_life_while_nothing_happens(monkeypatch):
+    monkeypatch.setattr(apply, "HEARTBEAT", 0.05)
+    told = threading.Event()
+    plan, events = vms_only(1), []
+    deeds = Deeds(plan, during={(vm(1).name, "reconfigure"): lambda say: told.wait(10)})
+
+    def emit(event):
+        events.append(event)
+        if event.what == "waiting":
+            told.set()
+
+    assert Runner(plan, deeds, emit).run().exit_code == 0
+    assert told.is_set()
+    assert any(e.what == "waiting" and vm(1).name in e.text for e in events)
+
+
+# -- failing
+
+
+def test_a_failure_stops_what_depends_on_it_and_nothing_else():
+    failing = {(vm(1).name, "reconfigure"): StepFailed("the profile is not available")}
+    run, deeds, events = go(vms_only(2), failing)
+    found = states(run)
+    assert found[vm(1).name, "reconfigure"] == "failed"
+    assert found[vm(1).name, "as-planned"] == found[vm(1).name, "power-on"] == "skipped"
+    assert found[vm(2).name, "power-on"] == "done"
+    assert run.exit_code == 1
+    assert [o.error.message for o in failures(run.outcomes)] == ["the profile is not available"]
+    assert any(e.what == "failed" and "not available" in e.text for e in events)
+    assert run.verified() == (vm(2),)
+
+
+def test_a_skipped_step_names_what_it_waited_for():
+    failing = {(vm(1).name, "reconfigure"): StepFailed("no")}
+    run, _, _ = go(vms_only(1), failing)
+    reasons = {o.reason for o in run.outcomes if o.state == "skipped"}
+    (reason,) = reasons
+    assert reason.startswith(f"{vm(1).name}: reconfigure")
+
+
+def test_a_vm_whose_change_was_refused_is_powered_on_again():
+    failing = {(vm(1).name, "reconfigure"): StepFailed("no")}
+    run, deeds, events = go(vms_only(1), failing)
+    assert deeds.put_back == [("power-on", vm(1).name)]
+    assert run.open == ()
+    assert any(e.what == "settled" and vm(1).name in e.text for e in events)
+
+
+@pytest.mark.parametrize(
+    ("word", "error", "code"),
+    [
+        ("reconfigure", OutcomeUnknown("the answer was lost"), 9),
+        ("as-planned", NotVerified("it is not"), 1),
+        ("power-on", StepFailed("no capacity"), 1),
+    ],
+)
+def test_a_vm_whose_state_is_in_doubt_stays_off_and_is_named(word, error, code):
+    run, deeds, _ = go(vms_only(1), {(vm(1).name, word): error})
+    assert run.exit_code == code
+    assert deeds.put_back == []
+    assert len(run.open) == 1
+    assert vm(1).name in run.open[0]
+    assert "powered off" in run.open[0]
+
+
+def test_an_unknown_outcome_is_never_called_done_or_failed():
+    run, _, events = go(vms_only(1), {(vm(1).name, "reconfigure"): OutcomeUnknown("lost")})
+    assert states(run)[vm(1).name, "reconfigure"] == "unknown"
+    assert run.count("unknown") == 1
+    assert any(e.what == "unknown" for e in events)
+
+
+def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
+    failing = {(vm(1).name, "reconfigure"): StepFailed("no"), ("power-on", vm(1).name): StepFailed("no host")}
+    run, _, events = go(vms_only(1), failing)
+    assert len(run.open) == 1
+    assert any(e.what == "failed" and "no host" in e.text for e in events)
+
+
+def test_a_bug_in_a_deed_does_not_leave_the_rest_without_a_word():
+    run, deeds, _ = go(vms_only(2), {(vm(1).name, "reconfigure"): ZeroDivisionError("oops")})
+    assert run.exit_code == 70
+    (failed,) = failures(run.outcomes)
+    assert "ZeroDivisionError" in failed.error.message
+    assert isinstance(failed.error.__cause__, ZeroDivisionError)
+    assert ("power-on", vm(1).name) in deeds.put_back
+    assert states(run)[vm(2).name, "power-on"] == "done"
+
+
+def test_the_most_serious_failure_gives_the_exit_code():
+    failing = {(vm(1).name, "reconfigure"): StepFailed("a"), (vm(2).name, "reconfigure"): OutcomeUnknown("b")}
+    assert go(vms_only(2), failing)[0].exit_code == 9
+
+
+# -- hosts
+
+
+LOST = HostUnhealthy("esx01 did not come back within 1800 s")
+
+
+def test_a_host_that_does_not_come_back_stays_in_maintenance_and_is_named_with_its_vms():
+    run, deeds, _ = go(farm(), {("esx01", "host-back"): LOST})
+    assert run.exit_code == 6
+    assert deeds.put_back == []
+    text = "\n".join(run.open)
+    assert "esx01 is still in maintenance mode" in text
+    assert "govc host.maintenance.exit esx01" in text
+    assert f"{vm(1).name} is powered off" in text
+    assert f"{vm(2).name} is powered off" in text
+    assert "esx02" not in {name for name, _ in deeds.done}
+
+
+def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budget():
+    gone = threading.Event()
+    during = {("esx01", "host-back"): lambda say: gone.set(), ("esx02", "reboot"): lambda say: gone.wait(5)}
+    run, deeds, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during)
+    found = states(run)
+    assert found["esx02", "exit-maintenance"] == "done"  # it was on its way: it is brought to the end
+    assert found["esx03", "enter-maintenance"] == found["esx04", "enter-maintenance"] == "skipped"
+    assert {name for name, _ in deeds.done} == {"esx01", "esx02"}
+    assert any("esx01" in o.reason for o in run.outcomes if o.planned.step.target.name == "esx04")
+
+
+def test_vms_elsewhere_go_on_after_an_unhealthy_host():
+    idle = host(ESX2, active="sharedDirect")
+    gone = threading.Event()
+    seen = estate(host(ESX1), idle, *(guest(vm(n), ESX2) for n in (1, 2)))
+    plan = made(seen, {ESX1: wants(DIRECT)} | {vm(n): wants(FULL) for n in (1, 2)})
+    run, _, _ = go(plan, {("esx01", "host-back"): LOST}, {("esx01", "host-back"): lambda say: gone.set(),
+                                                          (vm(1).name, "power-off"): lambda say: gone.wait(5)})  # fmt: skip
+    assert states(run)[vm(1).name, "power-on"] == states(run)[vm(2).name, "power-on"] == "done"
+
+
+def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
+    run, deeds, _ = go(farm(1, 0, config__service__service=NO_SSH), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")})
+    assert deeds.put_back == [("ssh", "esx01", False)]
+    assert len(run.open) == 1  # the host is in maintenance still
+
+
+def test_ssh_that_was_running_is_left_running():
+    _, deeds, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
+    assert deeds.put_back == []
+
+
+def test_ssh_that_cannot_be_stopped_is_named():
+    failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), ("ssh", "esx01", False): StepFailed("denied")}
+    run, _, _ = go(farm(1, 0, config__service__service=NO_SSH), failing)
+    assert any("SSH is still running on esx01" in line for line in run.open)
+
+
+def test_vms_of_a_host_that_could_not_enter_maintenance_are_powered_on_again():
+    run, deeds, _ = go(farm(), {("esx01", "enter-maintenance"): StepFailed("a VM is in the way")})
+    assert sorted(deeds.put_back) == [("power-on", vm(1).name), ("power-on", vm(2).name)]
+    assert run.open == ()
+
+
+# -- the operator stops it
+
+
+def stopped(plan, at, number=2, **options):
+    events, holder = [], []
+    deeds = Deeds(plan, during={at: lambda say: holder[0].stop(number)})
+    holder.append(Runner(plan, deeds, events.append, **options))
+    return holder[0].run(), deeds
+
+
+def test_nothing_is_started_after_a_stop():
+    run, deeds = stopped(farm(), ("esx01", "exit-maintenance"))
+    assert run.interrupted
+    assert run.signal == 2
+    assert "esx02" not in {name for name, _ in deeds.done}
+    assert {o.reason for o in run.outcomes if o.planned.step.target == ESX2} == {"stopped by the operator"}
+
+
+def test_a_host_in_its_window_is_brought_to_its_end():
+    run, deeds = stopped(farm(), ("esx01", "reboot"))
+    assert ("esx01", "exit-maintenance") in deeds.done
+    assert states(run)["esx01", "exit-maintenance"] == "done"
+    assert run.open == ()
+
+
+def test_a_vm_that_is_off_comes_back():
+    run, deeds = stopped(vms_only(1), (vm(1).name, "power-off"))
+    assert states(run)[vm(1).name, "power-on"] == "done"
+    assert run.open == ()
+
+
+def test_a_vm_that_went_off_for_a_host_that_was_not_started_comes_back():
+    run, deeds = stopped(farm(1, 1), (vm(1).name, "power-off"))
+    assert ("esx01", "enter-maintenance") not in deeds.done
+    assert deeds.put_back == [("power-on", vm(1).name)]
+    assert run.open == ()
+
+
+def test_steps_that_wait_for_a_free_thread_are_not_started_either():
+    run, deeds = stopped(vms_only(5), (vm(1).name, "power-off"), parallel=1)
+    assert {name for name, _ in deeds.done} == {vm(1).name}
+    assert run.count("skipped") == 4 * 4
+    assert run.open == ()
+
+
+def test_a_stop_before_anything_starts_nothing():
+    plan, deeds = vms_only(1), None
+    deeds = Deeds(plan)
+    runner = Runner(plan, deeds, lambda event: None)
+    runner.stop(15)
+    run = runner.run()
+    assert (deeds.done, run.signal, run.exit_code) == ([], 15, 0)
