@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -77,7 +78,9 @@ class Deeds:
             self._do(step, say)
         except VsphereAiError as error:
             # the API names objects by reference, operators by name
-            error.message = error.message.replace(step.target.ref, step.target.name)
+            whole = rf"{re.escape(step.target.ref)}(?!\d)"  # vm-1 is not the beginning of vm-12
+            error.message = re.sub(whole, lambda _: step.target.name, error.message)
+            error.args = (error.message,)
             raise
 
     def _do(self, step: Step, say: Callable[[str], None]) -> None:

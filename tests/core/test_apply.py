@@ -18,7 +18,11 @@ from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.state import Target
 
-DIRECT, MIG, FULL = HostGraphics(default_type="shared_direct"), Mig(mode="enabled"), VmHardware(memory_reservation="full")
+DIRECT, MIG, FULL = (
+    HostGraphics(default_type="shared_direct"),
+    Mig(mode="enabled"),
+    VmHardware(memory_reservation="full"),
+)
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
 
 
@@ -159,7 +163,7 @@ def test_a_sign_of_life_while_nothing_happens(monkeypatch):
 
 def test_a_failure_stops_what_depends_on_it_and_nothing_else():
     failing = {(vm(1).name, "reconfigure"): StepFailed("the profile is not available")}
-    run, deeds, events = go(vms_only(2), failing)
+    run, _, events = go(vms_only(2), failing)
     found = states(run)
     assert found[vm(1).name, "reconfigure"] == "failed"
     assert found[vm(1).name, "as-planned"] == found[vm(1).name, "power-on"] == "skipped"
@@ -266,13 +270,15 @@ def test_vms_elsewhere_go_on_after_an_unhealthy_host():
     gone = threading.Event()
     seen = estate(host(ESX1), idle, *(guest(vm(n), ESX2) for n in (1, 2)))
     plan = made(seen, {ESX1: wants(DIRECT)} | {vm(n): wants(FULL) for n in (1, 2)})
-    run, _, _ = go(plan, {("esx01", "host-back"): LOST}, {("esx01", "host-back"): lambda say: gone.set(),
-                                                          (vm(1).name, "power-off"): lambda say: gone.wait(5)})  # fmt: skip
+    during = {("esx01", "host-back"): lambda say: gone.set(), (vm(1).name, "power-off"): lambda say: gone.wait(5)}
+    run, _, _ = go(plan, {("esx01", "host-back"): LOST}, during)
     assert states(run)[vm(1).name, "power-on"] == states(run)[vm(2).name, "power-on"] == "done"
 
 
 def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
-    run, deeds, _ = go(farm(1, 0, config__service__service=NO_SSH), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")})
+    run, deeds, _ = go(
+        farm(1, 0, config__service__service=NO_SSH), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}
+    )
     assert deeds.put_back == [("ssh", "esx01", False)]
     assert len(run.open) == 1  # the host is in maintenance still
 
@@ -320,7 +326,7 @@ def test_a_host_in_its_window_is_brought_to_its_end():
 
 
 def test_a_vm_that_is_off_comes_back():
-    run, deeds = stopped(vms_only(1), (vm(1).name, "power-off"))
+    run, _ = stopped(vms_only(1), (vm(1).name, "power-off"))
     assert states(run)[vm(1).name, "power-on"] == "done"
     assert run.open == ()
 

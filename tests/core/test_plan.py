@@ -19,13 +19,13 @@ from support.estates import (
     guest,
     host,
     made,
-    pvrdma_device,
     smi,
     vgpu_device,
     vm,
     wants,
 )
 from support.judging import actions, plan_one, rules, steps_of, words
+from support.missions import DESIRED, PROFILE, VMS, finished_farm, plain_farm
 
 import vsphere_ai
 from vsphere_ai.facts import Estate, ProbeFailure
@@ -34,58 +34,9 @@ from vsphere_ai.report.plan_json import digest
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
-from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
-from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.steps import Invoke, Reconfigure
-
-PROFILE = "grid_a100-3-20c"
-HOST_STATES = (
-    HostGraphics(default_type="shared_direct", assignment_policy="performance"),
-    Mig(mode="enabled"),
-    PvrdmaHost(vmknic="vmk2", firewall=True),
-)
-VM_STATES = (
-    VmHardware(version=19),
-    Vgpu(profiles=(PROFILE,)),
-    Pvrdma(adapters=(Adapter(port_group="dvpg-rdma", protocol="rocev2"),)),
-)
-VMS = tuple(vm(n) for n in (1, 2, 3, 4))
-DESIRED = {h: wants(*HOST_STATES) for h in (ESX1, ESX2)} | {v: wants(*VM_STATES) for v in VMS}
-
-
-def plain_farm():
-    """Two plain hosts and four VMs, the last of them powered off: what the mission starts from."""
-    on = {1: ESX1, 2: ESX1, 3: ESX2, 4: ESX2}
-    return estate(
-        host(ESX1), host(ESX2),
-        *(guest(vm(n), h, config__version="vmx-17", runtime__powerState="poweredOn" if n < 4 else "poweredOff")
-          for n, h in on.items()),
-    )  # fmt: skip
-
-
-def finished_farm():
-    """The same farm as the mission leaves it."""
-    prepared = {
-        "active": "sharedDirect",
-        "probes": smi(dict.fromkeys(PCI, ON)),
-        "config__sharedPassthruGpuTypes": (PROFILE, "grid_a100-1-5c"),
-        "option:Net.PVRDMAVmknic": "vmk2",
-        "config__firewall__ruleset": ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},),
-    }
-    extra = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "128"}
-    done = {
-        "config__version": "vmx-19",
-        "config__memoryReservationLockedToMax": True,
-        "config__hardware__device": (vgpu_device(13000, PROFILE), pvrdma_device(4000)),
-        "config__extraConfig": tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in extra.items()),
-    }
-    return estate(
-        host(ESX1, **prepared), host(ESX2, **prepared),
-        *(guest(vm(n), ESX1 if n < 3 else ESX2, **done) for n in (1, 2, 3, 4)),
-    )  # fmt: skip
-
 
 # -- the mission
 
@@ -153,8 +104,9 @@ def test_the_order_of_targets_states_and_facts_does_not_matter():
 def test_the_digest_does_not_depend_on_hash_seeds():
     tests, package = Path(__file__).parents[1], Path(vsphere_ai.__file__).parents[1]
     code = (
-        f"import sys; sys.path[:0] = [{str(tests)!r}, {str(package)!r}, {str(Path(__file__).parent)!r}]\n"
-        "import test_plan as t\nprint(t.digest(t.made(t.plain_farm(), t.DESIRED)))"
+        f"import sys; sys.path[:0] = [{str(tests)!r}, {str(package)!r}]\n"
+        "from support.estates import made\nfrom support.missions import DESIRED, plain_farm\n"
+        "from vsphere_ai.report.plan_json import digest\nprint(digest(made(plain_farm(), DESIRED)))"
     )
     found = {
         subprocess.run(

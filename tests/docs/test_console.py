@@ -50,6 +50,7 @@ class Block:
     language: str
     info: str
     body: str
+    span: tuple[int, int]
 
     @property
     def commands(self) -> list[Command]:
@@ -74,7 +75,8 @@ class Block:
 
 
 def blocks(page: Path) -> list[Block]:
-    return [Block(*found) for found in FENCE.findall(page.read_text("utf-8"))] if page.is_file() else []
+    found = FENCE.finditer(page.read_text("utf-8")) if page.is_file() else ()
+    return [Block(each[1], each[2], each[3], each.span(3)) for each in found]
 
 
 def name_of(page: Path) -> str:
@@ -155,13 +157,16 @@ def test_the_commands_of_a_page_print_what_it_shows(page, shell, quick_scenario)
     found = blocks(page)
     if not any("lab up" in block.body for block in found if runs(block)):
         process.start(shell.state / "lab", quick_scenario)
-    text = page.read_text("utf-8")
+    printed: list[tuple[Block, str]] = []
     for block in found:
         if block.file_name:
             (shell.folder / block.file_name).write_text(block.body, "utf-8")
         if runs(block):
-            text = text.replace(block.body, carried_out(block, shell, page))
+            printed.append((block, carried_out(block, shell, page)))
     if os.environ.get("UPDATE_DOCS"):
+        text = page.read_text("utf-8")
+        for block, new in reversed(printed):
+            text = text[: block.span[0]] + new + text[block.span[1] :]
         page.write_text(text, "utf-8")
 
 

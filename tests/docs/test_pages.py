@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -23,6 +24,11 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 RULE_CALLS = {"Problem": 1, "ProbeFailure": 0}  # where the rule id stands among the arguments
+
+
+@cache
+def text_of(page: Path) -> str:
+    return page.read_text("utf-8")
 
 
 def name_of(page: Path) -> str:
@@ -66,6 +72,7 @@ def test_the_fields_of_a_kind_are_up_to_date(kind):
     assert written == kind_page.with_fields(written, kinds()[kind]), "run: make docs"
 
 
+@cache
 def rule_ids() -> dict[str, str]:
     """Every rule id a problem of a plan may have, and the module it comes from."""
     found = {}
@@ -87,7 +94,7 @@ def test_rule_ids_are_found():
 
 @pytest.mark.parametrize("rule", sorted({*rule_ids(), *(rule.id for rule in gate.rules())}))
 def test_a_rule_id_is_explained(rule):
-    pages = [p for p in PAGES if f"`{rule}`" in p.read_text("utf-8")]
+    pages = [p for p in PAGES if f"`{rule}`" in text_of(p)]
     assert pages, f"no page explains {rule} (what it means, what to do)"
     module = next((cls for cls in kinds().values() if cls.__module__.endswith(f".{rule_ids().get(rule)}")), None)
     if module is not None:

@@ -16,6 +16,7 @@ from vsphere_ai.gpu.search import Instance as Placed
 from vsphere_ai.gpu.search import mask_of, room, spots
 
 BOARDS = {
+    "a100-80gb": "a100-80gb",
     "a100-40gb": "a100-40gb",
     "a30": "a30-24gb",
     "h100-nvl": "h100-94gb",

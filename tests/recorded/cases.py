@@ -21,7 +21,7 @@ from vsphere_ai.plan import Plan, make_plan, remaining
 from vsphere_ai.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Invoke, Reconfigure
+from vsphere_ai.steps import Invoke, Reconfigure, Step
 from vsphere_ai.workbench import wanted_paths
 
 LIMITS = Limits(patience=2.0, backoff=0.05)
@@ -111,8 +111,8 @@ class Work:
     left: tuple[Any, ...]
 
 
-def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, only: type | None = None) -> Work:
-    """Read, plan for one target, do its steps (or those of one sort), and read it again."""
+def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callable[[Step], bool] = bool) -> Work:
+    """Read, plan for one target, do its steps (or only the chosen ones), and read it again."""
     with connected(endpoint) as vcenter:
         estate = read(vcenter, lambda light: around(light, named(light, name)))
         target = named(estate, name)
@@ -129,7 +129,7 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, only: type | No
 
         deeds = Deeds(Means(vcenter, no_shell, left, {}, {v.ref: estate.host_of(v.ref).ref for v in estate.vms}))
         for planned in plan.steps:
-            if only is None or isinstance(planned.step, only):
+            if chosen(planned.step):
                 deeds.do(planned.step, lambda _: None)
         after = again(target)
         still = remaining(desired, after, kinds(), target)
@@ -156,10 +156,15 @@ def vgpu_pvrdma(endpoint: Endpoint, profile: str = PROFILE) -> Work:
     return carry_out(endpoint, "train-01", train_01(profile))
 
 
+def before_restart(step: Step) -> bool:
+    return isinstance(step, Invoke) and not step.after_reboot
+
+
 def graphics(endpoint: Endpoint) -> Work:
     """Configure a host's graphics; without the restart, it is not active afterwards."""
     state = kinds()["graphics"].model_validate({"default_type": "shared_direct", "assignment_policy": "performance"})
-    return carry_out(endpoint, "esx01.lab.local", TargetPlan((state,), Rolling(evacuate="power_off"), Power()), Invoke)
+    wanted = TargetPlan((state,), Rolling(evacuate="power_off"), Power())
+    return carry_out(endpoint, "esx01.lab.local", wanted, before_restart)
 
 
 def refused(endpoint: Endpoint) -> dict[str, VsphereAiError]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from xml.sax.saxutils import escape
+
+import yaml
+
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 PATTERNS = {
     "password": re.compile(r"<(?:\w+:)?(?:\w*[pP]assword|passphrase)\b[^>]*>(?!REDACTED<)[^<]"),
     "user name": re.compile(r"<userName\b[^>]*>(?!USER<)[^<]"),
     "user name in a text": re.compile(r"[\w.-]+@[\w-]+\.(?:local|com|net|org)\b|\\\\?administrator\b", re.IGNORECASE),
     "cookie": re.compile(r"vmware_soap_session=\\?[\"']?(?!\\?[\"']?REDACTED)"),
-    "cookie header": re.compile(r"^\s*(?:Cookie|Authorization|vmware-api-session-id):", re.IGNORECASE | re.MULTILINE),
+    "cookie header": re.compile(r"\b(?<!-)(?:Cookie|Authorization|vmware-api-session-id): ", re.IGNORECASE),
     "session key": re.compile(r"<key>(?!REDACTED<)[^<]*</key>\s*<userName>"),
     "session in a reference": re.compile(r"session\[(?!0\])"),
     "SOAP header": re.compile(r"<(?:\w+:)?Header\b"),
@@ -32,13 +38,27 @@ PATTERNS = {
 
 
 def find(text: str, secrets: Iterable[str] = ()) -> Iterator[str]:
-    """Yield what kind of secret a text holds, with its line; `secrets` are texts that must not be in it."""
-    # YAML folds long texts, and would hide what a line break goes through
-    joined = re.sub(r"\\\n\s*\\?|\n\s+(?=\S)", lambda m: "" if m[0].startswith("\\") else " ", text)
-    for where in (text, joined):
+    """Yield what secrets a cassette holds, each with what is around it; `secrets` are texts that must not be in it."""
+    known = [secret for secret in secrets if secret]
+    for part in (text, *_strings(yaml.load(text, Loader=LOADER))):
         for kind, pattern in PATTERNS.items():
-            for found in pattern.finditer(where):
-                yield f"{kind}: ...{where[max(0, found.start() - 60) : found.end() + 20]!r}"
-        for number, secret in enumerate(secrets):
-            if secret and secret in where:
+            for found in pattern.finditer(part):
+                yield f"{kind}: {part[max(0, found.start() - 60) : found.end() + 20]!r}"
+        for number, secret in enumerate(known):
+            if secret in part or escape(secret) in part:
                 yield f"secret number {number} of this recording"
+
+
+def _strings(value: Any) -> Iterator[str]:
+    """Yield every text as it was before YAML folded and quoted it; bytes are what nobody can look through."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, bytes):
+        yield "!!binary"
+    elif isinstance(value, Mapping):
+        for key, below in value.items():
+            # as a header is written, for the patterns that look for one
+            yield from (f"{key}: {text}" for text in _strings(below))
+    elif isinstance(value, Iterable):
+        for below in value:
+            yield from _strings(below)

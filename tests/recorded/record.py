@@ -1,4 +1,4 @@
-"""Records the cassettes of tests/recorded anew: `make record`. With --inventory, only readings, from a vCenter of yours.
+"""Records the cassettes of tests/recorded anew: `make record`. With --inventory, readings only, from any vCenter.
 
 The farm is simulated, started for this and stopped again. A recording is looked through for secrets before it replaces
 the one before.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import os
 import re
 import sys
 import tempfile
@@ -16,12 +17,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from recorded import leaks
 from recorded.cases import CASES, READING, Case
+from recorded.scrub import CannotScrub
 from recorded.soapvcr import CASSETTES, cassette
+
 from vsphere_ai.cli.main import main as vsphere_ai
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import VsphereAiError
@@ -52,9 +56,10 @@ def endpoint_of(inventory: Path, name: str = "") -> Endpoint:
 
 def stand_ins(endpoint: Endpoint) -> dict[str, str]:
     """Return what must not be in a recording, wherever it stands, and what stands there instead."""
-    known = {endpoint.password: "REDACTED", endpoint.username: "USER"}
-    if not re.fullmatch(r"[\d.]+", endpoint.address):
-        known[endpoint.address] = "vcenter.example"
+    known = {endpoint.password: "REDACTED", endpoint.address: "vcenter.example"}
+    if re.search(r"[@\\]", endpoint.username):
+        # a bare name such as "root" is part of other words; where it is a user's name, its element tells
+        known[endpoint.username] = "USER"
     return known
 
 
@@ -99,7 +104,8 @@ def prepare(lab: process.Running, playbook: str) -> None:
     path = lab.directory / "prepare.yml"
     path.write_text(playbook, encoding="utf-8")
     said = io.StringIO()
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+    state = mock.patch.dict(os.environ, VSPHERE_AI_STATE_DIR=str(lab.directory / "state"))
+    with state, contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         code = vsphere_ai(["apply", "-i", str(lab.directory / "connection.yml"), str(path), "--yes"])
     if code != 0:
         raise SystemExit(f"the farm could not be prepared:\n{said.getvalue()}")
@@ -146,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from_vcenter(given.inventory, given.vcenter, given.into, renamed)
         else:
             from_farm(given.into)
-    except Leak as error:
+    except (Leak, CannotScrub) as error:
         print(error, file=sys.stderr)
         return 1
     except VsphereAiError as error:

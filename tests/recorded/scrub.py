@@ -16,15 +16,20 @@ MOST_PASSES = 20
 # Elements (and properties of these names) whose text is replaced, whatever it is.
 TEXTS = {
     REDACTED: (
-        "password", "currentPassword", "newPassword", "passphrase", "token", "licenseKey", "sslThumbprint",
-        "thumbprint", "hostThumbprint", "sslCertificate", "serialNumber", "identifierValue", "ticket", "cookie",
-        "base64Token", "sessionId", "annotation", "managedBy",
+        "password", "currentPassword", "newPassword", "passphrase", "base64Token", "sessionId", "ticket", "cookie",
+        "licenseKey", "sslThumbprint", "thumbprint", "hostThumbprint", "sslCertificate", "serialNumber",
+        "identifierValue", "annotation", "ipAddress", "userAgent",
     ),
-    "USER": ("userName", "ipAddress", "userAgent", "locale", "messageLocale"),
+    "USER": ("userName",),
     NIL_UUID: ("instanceUuid", "serverGuid"),
 }  # fmt: skip
 KEPT_REQUEST = ("soapaction", "content-type")
 KEPT_RESPONSE = ("content-type", "set-cookie")
+
+
+class CannotScrub(ValueError):
+    """Scrubbing would never come to an end."""
+
 
 Rule = tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]
 
@@ -87,15 +92,15 @@ RULES: tuple[Rule, ...] = (
 class Scrubber:
     """Scrubs texts, requests and responses. `known` maps secrets and names of this recording to what stands for them.
 
-    ValueError for a stand-in that holds one of the secrets itself: that would never come to an end.
+    CannotScrub when a stand-in holds one of the secrets itself.
     """
 
     def __init__(self, known: Mapping[str, str] | None = None) -> None:
         pairs = {**(known or {}), **{escape(real): fake for real, fake in (known or {}).items()}}
         self.known = tuple(sorted(((r, f) for r, f in pairs.items() if r), key=lambda pair: -len(pair[0])))
-        for real, fake in self.known:
+        for real, _ in self.known:
             if any(real in other for _, other in self.known):
-                raise ValueError(f"the stand-in {fake!r} and others must not hold what they stand for")
+                raise CannotScrub("what stands for a secret holds that secret, or another: choose other stand-ins")
 
     def text(self, text: str) -> str:
         """Return a text without secrets. Repeated until nothing changes, because vcrpy scrubs what it loads again."""
@@ -107,7 +112,7 @@ class Scrubber:
                 text = pattern.sub(instead, text)
             if text == before:
                 return text
-        raise ValueError("this text cannot be scrubbed: every pass finds something new")
+        raise CannotScrub("this text cannot be scrubbed: every pass finds something new")
 
     def body(self, body: bytes | str | None) -> bytes | str | None:
         """Return a body without secrets, bytes as bytes."""

@@ -10,9 +10,8 @@ from pathlib import Path
 import pyVim.connect
 import pyVmomi.SoapAdapter
 import vcr
-from vcr.stubs import VCRHTTPConnection, VCRHTTPSConnection
-
 from recorded.scrub import Scrubber
+from vcr.stubs import VCRHTTPConnection, VCRHTTPSConnection
 
 CASSETTES = Path(__file__).parent / "cassettes"
 # These modules bind the connection classes by name, so that vcrpy's own patch of http.client does not reach them;

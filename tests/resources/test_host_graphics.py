@@ -91,7 +91,9 @@ def test_configured_but_not_active_is_not_converged_and_needs_the_restart_only()
         SECOND: ("shared (configured: shared_direct)", "shared_direct"),
     }
     assert [s.needs_reboot for s in judged.steps] == [True, False]
-    assert words(steps_of(plan_one(waiting, ESX1, HostGraphics(default_type="shared_direct")), ESX1)).count("reboot") == 1
+    assert (
+        words(steps_of(plan_one(waiting, ESX1, HostGraphics(default_type="shared_direct")), ESX1)).count("reboot") == 1
+    )
 
 
 def test_a_pending_change_back_is_undone_without_a_restart():

@@ -21,8 +21,8 @@ from support.estates import (
 from support.judging import judge, plan_one, steps_of, words
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
-from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
+from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.steps import Shell
 
@@ -85,11 +85,21 @@ def test_a_pending_mode_needs_the_reboot_only():
 
 
 def test_a_pending_mode_nobody_wants_is_taken_back():
-    judged = judge(Mig(mode="disabled"), ESX1, on({FIRST: WAITS, SECOND: OFF}))
+    seen = on({FIRST: WAITS, SECOND: OFF})
+    judged = judge(Mig(mode="disabled"), ESX1, seen)
     assert commands(judged.steps) == [f"-i {A} -mig 0"]
+    assert not judged.step.needs_reboot  # the GPU still is as wanted
+    assert "reboot" not in words(steps_of(plan_one(seen, ESX1, Mig(mode="disabled")), ESX1))
 
 
-NEWER = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE_ESXi_7.0.2_Driver", "version": "535.183.01-1OEM", "vendor": "NVIDIA"},)
+NEWER = (
+    {
+        "_typeName": "SoftwarePackage",
+        "name": "NVD-AIE_ESXi_7.0.2_Driver",
+        "version": "535.183.01-1OEM",
+        "vendor": "NVIDIA",
+    },
+)
 
 
 def test_hopper_switches_without_a_reboot():

@@ -29,8 +29,10 @@ from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 VM = vm(1)
-OPEN = {"option:Net.PVRDMAVmknic": "vmk2",
-        "config__firewall__ruleset": ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},)}  # fmt: skip
+OPEN = {
+    "option:Net.PVRDMAVmknic": "vmk2",
+    "config__firewall__ruleset": ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},),
+}
 KEY, LAN_KEY = "dvportgroup-1", "dvportgroup-2"
 
 

@@ -19,9 +19,7 @@ def test_both_are_set_when_both_differ():
     assert judged.fields == {"vmknic": ("", "vmk2"), "firewall": (False, True)}
     option, ruleset = judged.steps
     assert (option.path, option.method) == ("configManager.advancedOption", "UpdateOptions")
-    assert option.args == {
-        "changedValue": ({"_typeName": "OptionValue", "key": "Net.PVRDMAVmknic", "value": "vmk2"},)
-    }
+    assert option.args == {"changedValue": ({"_typeName": "OptionValue", "key": "Net.PVRDMAVmknic", "value": "vmk2"},)}
     assert (ruleset.path, ruleset.method) == ("configManager.firewallSystem", "EnableRuleset")
     assert ruleset.args == {"id": "pvrdma"}
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.estates import (
     A100,
@@ -24,7 +26,6 @@ from support.estates import (
     wants,
 )
 from support.judging import judge, plan_one, rules, steps_of, words
-from dataclasses import replace
 
 from vsphere_ai.facts import Facts
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -338,7 +339,14 @@ def test_show_states_profiles_of_vms_that_have_some():
 
 
 def test_h100_profiles_follow_too():
-    newer = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE_ESXi_7.0.2_Driver", "version": "535.183.01", "vendor": "NVIDIA"},)
+    newer = (
+        {
+            "_typeName": "SoftwarePackage",
+            "name": "NVD-AIE_ESXi_7.0.2_Driver",
+            "version": "535.183.01",
+            "vendor": "NVIDIA",
+        },
+    )
     seen = estate(host(ESX1, device=H100, software=newer), guest(VM, ESX1))
     plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want("nvidia_h100-3-40c"))})
     assert plan.problems == ()

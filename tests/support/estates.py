@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.facts import About, Estate, Facts, Output, ProbeFailure, View
+from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.plan import observe_all
 from vsphere_ai.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.resources import kinds
-from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.state import Target
 
 PCI = ("0000:3b:00.0", "0000:86:00.0")
@@ -39,7 +39,7 @@ def pci_device(pci: str, device: int) -> dict[str, Any]:
 
 def smi(modes: Mapping[str, tuple[str, str]], instances: Sequence[tuple[int, str, int, int, str]] = (),
         driver: str = "535.183.01") -> dict[str, Output]:  # fmt: skip
-    """Return probe answers: PCI -> (current, pending), and instances as (gpu index, name, profile id, gi, start:size)."""
+    """Return probe answers: PCI -> (current, pending); instances as (gpu index, name, profile id, gi, start:size)."""
     rows = [f"{i}, 0000{pci.upper()}, NVIDIA A100-PCIE-40GB, GPU-{i}, {now}, {later}, 40960, {driver}"
             for i, (pci, (now, later)) in enumerate(modes.items())]  # fmt: skip
     head = "+----+\n| GPU instances: |\n| GPU Name Profile Instance Placement |\n|  ID ID Start:Size |\n|====|\n"
@@ -87,7 +87,7 @@ def host(target: Target, *, active: str = "shared", configured: str | None = Non
                       "version": "470.63-1OEM.702.0.0.17630552", "vendor": "NVIDIA"},),
         "option:Net.PVRDMAVmknic": "",
         "config.firewall.ruleset": ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": False},),
-        "config.network.vnic": ({"_typeName": "HostVirtualNic", "device": "vmk0"}, {"_typeName": "HostVirtualNic", "device": "vmk2"}),
+        "config.network.vnic": tuple({"_typeName": "HostVirtualNic", "device": d} for d in ("vmk0", "vmk2")),
         "config.network.pnic": ({"_typeName": "PhysicalNic", "key": "key-vmnic4", "device": "vmnic4"},
                                 {"_typeName": "PhysicalNic", "key": "key-vmnic5", "device": "vmnic5"}),
         "config.network.rdmaDevice": ({
@@ -150,10 +150,10 @@ def network() -> tuple[Facts, ...]:
     """Return an RDMA switch with one port group, and a port group of another switch."""
 
     def group(ref: str, name: str, switch: str, uplinks: tuple[str, ...]) -> Facts:
-        order = {"activeUplinkPort": uplinks}
+        policy = {"uplinkPortOrder": {"activeUplinkPort": uplinks}}
         return Facts(ref, {"name": name, "parent": "Folder:group-n1", "key": ref.partition(":")[2],
                            "config.uplink": False, "config.distributedVirtualSwitch": switch,
-                           "config.defaultPortConfig": {"uplinkTeamingPolicy": {"uplinkPortOrder": order}}})  # fmt: skip
+                           "config.defaultPortConfig": {"uplinkTeamingPolicy": policy}})  # fmt: skip
 
     return (
         Facts(
@@ -165,7 +165,7 @@ def network() -> tuple[Facts, ...]:
                 "parent": "Folder:group-n1",
                 "config.productInfo.version": "7.0.2",
             },
-        ),  # fmt: skip
+        ),
         Facts(
             "VmwareDistributedVirtualSwitch:dvs-2", {"name": "dvs-lan", "uuid": "50 2c", "parent": "Folder:group-n1"}
         ),

@@ -30,9 +30,9 @@ class UnknownProfile(UsageError):
 
 @dataclass(frozen=True)
 class Engines:
-    """Hardware engines an instance of a profile gets, as `nvidia-smi mig -lgip` counts them."""
+    """Hardware engines an instance of a profile gets, as `nvidia-smi mig -lgip` counts them; None = not published."""
 
-    sm: int
+    sm: Count
     ce: int
     dec: int
     enc: int
@@ -57,6 +57,8 @@ class Profile:
     memory_gib: float | None = None
     vgpu_suffix: str | None = None
     min_driver: int | None = None
+    aliases: tuple[str, ...] = ()
+    """Other names it goes by: drivers differ, R470 calls the whole A100 80GB ``7g.79gb``."""
 
     def __hash__(self) -> int:
         # The generated hash walks every field; the search hashes profiles by the thousand.
@@ -122,7 +124,7 @@ class Board:
     def find_profile(self, token: str | int) -> Profile | None:
         """Return the profile of a name or an id, None when the board has no such profile."""
         text = str(token).removeprefix("MIG ")
-        return next((p for p in self.profiles if text in (p.name, str(p.id))), None)
+        return next((p for p in self.profiles if text in (p.name, str(p.id), *p.aliases)), None)
 
 
 @cache
@@ -166,4 +168,5 @@ def _profile(entry: Mapping[str, Any]) -> Profile:
     fields = dict(entry)
     engines = Engines(**{name: fields.pop(name) for name in Engines.__dataclass_fields__})
     suffix, starts = fields.pop("vgpu", None), tuple(fields.pop("starts"))
-    return Profile(**fields, starts=starts, engines=engines, vgpu_suffix=suffix)
+    aliases = tuple(fields.pop("aliases", ()))
+    return Profile(**fields, starts=starts, engines=engines, vgpu_suffix=suffix, aliases=aliases)

@@ -22,7 +22,11 @@ from vsphere_ai.steps import Probe
 GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
 INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)
 COMPUTE = Probe("nvidia-smi compute instances", smi.LIST_COMPUTE_INSTANCES)
-PROBES = (GPUS, INSTANCES, COMPUTE)
+PROFILES = Probe("nvidia-smi mig profiles", smi.LIST_PROFILES)
+PLACEMENTS = Probe("nvidia-smi mig placements", smi.LIST_PLACEMENTS)
+STATE = (GPUS, INSTANCES, COMPUTE)
+PROBES = (*STATE, PROFILES, PLACEMENTS)
+"""The state, and what the GPUs offer (empty before R550 while MIG is off): see `listed_board`."""
 
 
 class Live:
@@ -55,7 +59,7 @@ class Live:
 
 def live(facts: Facts) -> Live | None:
     """Return what nvidia-smi listed; None when it was not asked, `UnreadableOutput` when it cannot be understood."""
-    outputs = [facts.probes.get(p.name) for p in PROBES]
+    outputs = [facts.probes.get(p.name) for p in STATE]
     if not all(isinstance(o, Output) for o in outputs):
         return None
     gpus, instances, compute = (o for o in outputs if isinstance(o, Output))

@@ -16,6 +16,7 @@ from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import (
+    always_there,
     authorization_manager,
     cluster,
     compatibility_checker,
@@ -89,6 +90,9 @@ def build(scenario: Scenario, password: str) -> Farm:
             farm.named[f"switch:{spec.name}"] = network.add_switch(farm, folder, spec)
         _hosts(farm)
         _vms(farm, vm_folder)
+        always_there.complete(farm)
+        networks = [ref for ref in farm.named["networkFolder"]["childEntity"] if isinstance(ref, vim.Network)]
+        farm.store.set(farm.store.of(vim.Datacenter)[0], datastore=[farm.named["datastore"].ref], network=networks)
         for mo in farm.store.of(vim.HostSystem):
             farm.mark(mo)
         farm.settle()

@@ -86,6 +86,7 @@ def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
                 invalidProperty=param.name, msg=f"A specified parameter was not correct: {param.name}"
             )
         if value is not None:
+            wire.check_complete(value, call.version)
             args[param.name] = value
     return handler(call, **args), request.info.result
 

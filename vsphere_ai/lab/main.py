@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import secrets
@@ -16,7 +15,7 @@ from typing import Any
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab.control import Lab
 from vsphere_ai.lab.scenario import Scenario, expand
-from vsphere_ai.lab.scenario_file import load
+from vsphere_ai.lab.scenario_file import digest, load
 from vsphere_ai.lab.server import Server
 from vsphere_ai.lab.tls import make_certificate, write_private
 
@@ -86,11 +85,6 @@ def _alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def digest(scenario_file: Path | None) -> str:
-    """Return what tells two scenario files apart; empty for the built-in one."""
-    return hashlib.sha256(scenario_file.read_bytes()).hexdigest() if scenario_file else ""
 
 
 def connection(lab: Lab, port: int) -> str:

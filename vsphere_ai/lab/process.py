@@ -134,14 +134,10 @@ def stop(directory: Path, *, timeout: float = 10.0) -> bool:
 
 def check_scenario(path: Path | None) -> str:
     """Read a scenario file and return its digest, so that a bad one is refused before anything starts."""
-    from vsphere_ai.lab.scenario_file import load
+    from vsphere_ai.lab.scenario_file import digest, load
 
     load(path)
-    if path is None:
-        return ""
-    import hashlib
-
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return digest(path)
 
 
 def _alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ import socket
 import ssl
 import sys
 import threading
+import time
 import zlib
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from vsphere_ai.lab.control import Lab
 
 MAX_BODY = 64 << 20
+
+# seconds a connection may lie idle, and a request that has begun may take to arrive
+IDLE_SECONDS = 900.0
+REQUEST_SECONDS = 30.0
 
 
 class _BadBody(Exception):
@@ -54,7 +59,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: Server
 
     def setup(self) -> None:
-        self.request.settimeout(900)
+        self.request.settimeout(REQUEST_SECONDS)
         if isinstance(self.request, ssl.SSLSocket):
             self.request.do_handshake()  # here, in the worker: a half-open client must not stop accept()
         super().setup()
@@ -63,8 +68,37 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.lab.trace:
             super().log_message(format, *args)
 
+    def handle_one_request(self) -> None:
+        """Wait long for a request to begin, but not for the rest of it."""
+        self.connection.settimeout(IDLE_SECONDS)
+        try:
+            self.rfile.peek(1)  # type: ignore[attr-defined]
+        except TimeoutError:
+            self.close_connection = True
+            return
+        self.connection.settimeout(REQUEST_SECONDS)
+        self.deadline = time.monotonic() + REQUEST_SECONDS
+        super().handle_one_request()
+
+    def handle_expect_100(self) -> bool:
+        """Tell the client to go on; the reply must not wait in the buffer."""
+        result = super().handle_expect_100()
+        self.wfile.flush()
+        return result
+
+    def _not_allowed(self) -> None:
+        self.close_connection = True  # a body that came along is not read
+        self._reply(405, b"use GET or POST", "text/plain", headers={"Allow": "GET, HEAD, POST"})
+
+    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _not_allowed
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # the body is not read
         if path == "/sdk/vimServiceVersions.xml":
             self._reply(200, versions_xml(self.server.lab.farm.scenario.vcenter.api_version))
         else:
@@ -77,58 +111,100 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self._reply(error.status, str(error).encode(), "text/plain")
             return
+        except TimeoutError:
+            self.close_connection = True
+            self._reply(408, b"the request did not arrive in time", "text/plain")
+            return
         path = self.path.partition("?")[0]
         if path.rstrip("/") != "/sdk":
             self._control("POST", path)
             return
         result = answer(self.server.lab.farm, body, self.headers, self.client_address[0])  # type: ignore[arg-type]
-        self._reply(result.status, result.body, cookie=result.cookie)
+        self._reply(result.status, result.body, headers={"Set-Cookie": result.cookie} if result.cookie else {})
 
     def _control(self, method: str, path: str) -> None:
         status, body = self.server.lab.control(method, path, self.headers.get("X-Lab-Token", ""))
         self._reply(status, body, "application/json")
 
-    def _reply(self, status: int, body: bytes, kind: str = "text/xml; charset=utf-8", *, cookie: str = "") -> None:
+    def _reply(
+        self, status: int, body: bytes, kind: str = "text/xml; charset=utf-8", *, headers: dict[str, str] | None = None
+    ) -> None:
         self.send_response(status)
         if len(body) > 1024 and "gzip" in self.headers.get("Accept-Encoding", ""):
             body = gzip.compress(body, 1)
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
-        if cookie:
-            self.send_header("Set-Cookie", cookie)
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
         self.wfile.flush()
 
     def _body(self) -> bytes:
+        coding = self.headers.get("Transfer-Encoding", "").lower()
+        squeezed = self.headers.get("Content-Encoding", "").lower()
+        if coding not in ("", "chunked"):
+            raise _BadBody(501, f"unknown transfer encoding {coding}")
+        if squeezed not in ("", "identity", "gzip"):
+            raise _BadBody(415, f"unknown content encoding {squeezed}")
         try:
-            chunked = self.headers.get("Transfer-Encoding", "").lower() == "chunked"  # govmomi always sends chunked
-            raw = self._chunks() if chunked else self._plain()
-            if self.headers.get("Content-Encoding", "").lower() == "gzip":
-                return zlib.decompressobj(31).decompress(raw, MAX_BODY)
-            return raw
+            raw = self._chunks() if coding else self._plain()  # govmomi always sends chunks
+            return _unzip(raw) if squeezed == "gzip" else raw
         except (ValueError, zlib.error) as error:
             raise _BadBody(400, f"bad request body: {error}") from error
 
     def _plain(self) -> bytes:
-        length = int(self.headers.get("Content-Length", 0))
-        if not 0 <= length <= MAX_BODY:
-            raise _BadBody(413, "request body too large")
-        return self.rfile.read(length)
+        return self._read(_size(self.headers.get("Content-Length", "0"), 10))
 
     def _chunks(self) -> bytes:
         out = bytearray()
         while True:
-            size = int(self.rfile.readline(64).split(b";")[0], 16)
+            size = _size(self.rfile.readline(64).split(b";")[0].decode("ascii").strip(), 16)
             if size == 0:
-                while self.rfile.readline(1024).strip():
-                    pass  # trailers
+                self._trailers()
                 return bytes(out)
-            if len(out) + size > MAX_BODY:
-                raise _BadBody(413, "request body too large")
-            out += self.rfile.read(size)
+            out += self._read(size, already=len(out))
             self.rfile.readline(4)
+
+    def _trailers(self) -> None:
+        for _ in range(100):
+            if not self.rfile.readline(1024).strip():
+                return
+        raise _BadBody(400, "too many trailers")
+
+    def _read(self, size: int, already: int = 0) -> bytes:
+        if already + size > MAX_BODY:
+            raise _BadBody(413, "request body too large")
+        out = bytearray()
+        while len(out) < size:
+            if time.monotonic() > self.deadline:
+                raise TimeoutError
+            part = self.rfile.read1(min(size - len(out), 1 << 20))  # type: ignore[attr-defined]
+            if not part:
+                raise _BadBody(400, "the request body ends early")
+            out += part
+        return bytes(out)
+
+
+def _size(text: str, base: int) -> int:
+    """Read a length; Python's int() would also take a sign, spaces and underscores."""
+    if not text.isalnum():
+        raise ValueError(f"{text!r} is not a length")
+    return int(text, base)
+
+
+def _unzip(raw: bytes) -> bytes:
+    stream = zlib.decompressobj(31)
+    body = stream.decompress(raw, MAX_BODY)
+    if stream.unconsumed_tail:
+        raise _BadBody(413, "request body too large")
+    if not stream.eof:
+        raise _BadBody(400, "the compressed request body ends early")
+    return body
 
 
 class Server(ThreadingHTTPServer):

@@ -139,6 +139,7 @@ def _entity_defaults() -> dict[str, Any]:
         "configStatus": "green",
         "effectiveRole": [-1],
         "alarmActionsEnabled": True,
+        "availableField": [],
         "recentTask": [],
         "configIssue": [],
         "customValue": [],

@@ -7,6 +7,7 @@ import os
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -58,7 +59,7 @@ def write_private(path: Path, content: bytes) -> None:
         file.write(content)
 
 
-def _name(name: str):  # type: ignore[no-untyped-def]  # noqa: ANN202 - cryptography is imported lazily
+def _name(name: str) -> Any:
     from cryptography import x509
 
     try:

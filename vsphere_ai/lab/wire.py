@@ -59,8 +59,8 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         Soap.SetHandlers(self.parser, Soap.GetHandlers(self))
         try:
             self.parser.Parse(body, True)
-        except (ExpatError, KeyError, TypeError, AttributeError, ValueError, IndexError) as error:
-            # what pyVmomi raises on a type, field or value it does not know
+        except (ExpatError, LookupError, TypeError, AttributeError, ValueError) as error:
+            # what pyVmomi raises on a type, field or value it does not know, and expat on an encoding
             raise BadRequest(f"cannot parse {self.request.name or 'request'}: {error!r}") from error
         if self.request.info is None:
             raise BadRequest("no method in the SOAP body")
@@ -92,6 +92,8 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         self.path.append(local)
 
     def _method(self, namespace: str, local: str) -> None:
+        if self.request.info is not None:
+            raise BadRequest(f"{local} after {self.request.name}: one method at a time")
         self.request.name = local
         try:
             self.request.info = FETCH if local == "Fetch" else Vmomi.GetWsdlMethod(namespace, local).info
@@ -117,6 +119,21 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
     def EndElementHandler(self, tag: str) -> None:  # noqa: D102 - expat's name
         self._flush()
         self.path.pop()
+
+
+def check_complete(value: Any, version: str) -> None:
+    """Refuse an argument in which a field is unset that must be there in this API version."""
+    if isinstance(value, list):
+        for item in value:
+            check_complete(item, version)
+    if not isinstance(value, Vmomi.DataObject):
+        return
+    for info in value._GetPropertyList():
+        held = getattr(value, info.name)
+        if held is not None:
+            check_complete(held, version)
+        elif not info.flags & Vmomi.F_OPTIONAL and Vmomi.IsChildVersion(version, info.version):
+            raise BadRequest(f"Required property {info.name} is missing from data object of type {type(value)._wsdlName}")
 
 
 class _Serializer(Soap.SoapSerializer):  # type: ignore[misc]

@@ -12,7 +12,7 @@ def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:
     """Return every fault with its place and its excerpt, and a count."""
     lines: list[str] = []
     for found in diagnostics:
-        lines.append(f"{found.mark}  error  {safe(found.message)}")
+        lines.append(f"{safe(str(found.mark))}  error  {safe(found.message)}")
         lines += [f"  {safe(line)}" for line in found.excerpt.splitlines()]
         lines += [f"  {safe(line)}" for line in found.help.splitlines()]
     count = len(diagnostics)

@@ -16,6 +16,7 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.graph import PlannedStep, waves
 from vsphere_ai.plan import Plan
 from vsphere_ai.playbook import Playbook, to_document
+from vsphere_ai.report.values import escaped
 from vsphere_ai.state import Target
 
 SCHEMA_VERSION = 1
@@ -97,8 +98,8 @@ def plain(value: Any) -> Any:
 
 
 def dumps(document: Any) -> str:
-    """Return JSON text for people and machines: indented, keys in order, no escapes for letters."""
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only."""
+    return escaped(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def _item(item: Any) -> dict[str, Any]:

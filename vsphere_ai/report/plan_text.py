@@ -19,11 +19,11 @@ def plan_text(plan: Plan, digest: str, width: int = 100) -> str:
     """Return the plan for a terminal of that many columns."""
     about = plan.about
     head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
-    lines = [head, ""]
+    lines = [*_wrapped(head, width, 4), ""]
     if not plan.changed() and not plan.problems:
         lines.append(f"Nothing to do: {_count(len(plan.items), 'setting')} as wanted.")
         lines += _warnings(plan, width)
-        return "\n".join(lines)
+        return "\n".join(safe(line) for line in lines)
     lines += _impact(plan, width)
     for kind, title in TITLES.items():
         lines += _targets(title, [i for i in plan.items if i.target.kind == kind], width)
@@ -32,7 +32,8 @@ def plan_text(plan: Plan, digest: str, width: int = 100) -> str:
     lines += _problems(plan, width)
     if plan.steps and not plan.problems:
         lines += _order(plan, width)
-    return "\n".join([*lines, _summary(plan)])
+    lines.append(_summary(plan))  # one line for whoever greps for it
+    return "\n".join(safe(line) for line in lines)
 
 
 def _impact(plan: Plan, width: int) -> Iterator[str]:

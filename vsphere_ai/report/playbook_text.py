@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsphere_ai.facts import Estate
-from vsphere_ai.report.values import safe
+from vsphere_ai.report.values import escaped, safe
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Target, is_observed
 
@@ -21,7 +21,7 @@ PLAY_KEY = {"host": "hosts", "vm": "vms"}
 
 def playbook_text(estate: Estate, states: Mapping[Target, Sequence[Resource]], remarks: Mapping[Target, str]) -> str:
     """Return a play per target. A VM whose name is not unique is named by its reference."""
-    lines = [f"# {safe(estate.about.name)} {estate.about.version}, as it was read"]
+    lines = [f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
     names = [(t.kind, t.name) for t in (*estate.hosts, *estate.vms)]
     for target, own in states.items():
         parts = [part for state in own for part in _state(state)]
@@ -57,4 +57,4 @@ def _scalar(value: Any) -> str:
     """JSON strings are YAML strings; quoting all of them keeps PCI addresses and odd names what they are."""
     if isinstance(value, str) and PLAIN.fullmatch(value) and value not in ("true", "false", "null"):
         return value
-    return json.dumps(value, ensure_ascii=False)
+    return escaped(json.dumps(value, ensure_ascii=False), yaml=True)

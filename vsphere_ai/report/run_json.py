@@ -7,6 +7,7 @@ from typing import Any
 
 from vsphere_ai.apply import Event, Run
 from vsphere_ai.report.plan_json import SCHEMA_VERSION, plain
+from vsphere_ai.report.values import escaped
 
 
 def header_line(digest: str, steps: int) -> str:
@@ -53,4 +54,4 @@ def summary_line(run: Run) -> str:
 
 
 def _line(document: dict[str, Any]) -> str:
-    return json.dumps(document, ensure_ascii=False)
+    return escaped(json.dumps(document, ensure_ascii=False))

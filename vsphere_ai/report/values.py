@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections import Counter
 from typing import Any
@@ -21,7 +22,19 @@ def shown(value: Any) -> str:
 
 def safe(text: str) -> str:
     """Replace control, bidirectional and other invisible characters: names come from elsewhere."""
-    return "".join(
-        c if unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "\N{REPLACEMENT CHARACTER}"
-        for c in text
-    )
+    return "".join("\N{REPLACEMENT CHARACTER}" if _invisible(c) else c for c in text)
+
+
+def escaped(text: str, *, yaml: bool = False) -> str:
+    """Write the invisible characters of a JSON text (or a YAML one) as escapes: its values stay what they are."""
+    return "".join(_escape(c, yaml=yaml) if c != "\n" and _invisible(c) else c for c in text)
+
+
+def _escape(character: str, *, yaml: bool) -> str:
+    if yaml and ord(character) > 0xFFFF:
+        return f"\\U{ord(character):08x}"
+    return json.dumps(character)[1:-1]
+
+
+def _invisible(character: str) -> bool:
+    return unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")

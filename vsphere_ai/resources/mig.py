@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.placement import Impossible, Instance, Transition, transition
 from vsphere_ai.resources.base import Resource
@@ -76,6 +76,8 @@ class Mig(Resource):
     gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(_gpu)]] | None = Field(
         default=None, description="PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
     )
+    _ids: Mapping[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)
+    """PCI address -> profile ids of the layout as written; settling turns them into names."""
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -98,28 +100,21 @@ class Mig(Resource):
         """Spell the wanted state out per GPU, with the start of every instance."""
         facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
         named = {_pci(k): v for k, v in (self.gpus or {}).items()}
-        everywhere = [pci for pci, board in boards_of(facts).items() if board and board.mig_capable]
+        boards = _boards(facts)
+        everywhere = [pci for pci, board in boards.items() if board and board.mig_capable]
         chosen = everywhere if self.mode or self.layout is not None else []
-        gpus = {}
+        gpus, ids = {}, {}
         for pci in sorted({*chosen, *named}):
             wanted = named.get(pci, GpuMig.model_construct(mode=None, layout=None))
             layout = wanted.layout if wanted.layout is not None else None if wanted.mode else self.layout
             mode = wanted.mode or ("enabled" if layout else self.mode)
             have = (now.gpus or {}).get(pci) if now else None
-            gpus[pci] = GpuMig.model_construct(mode=mode, layout=self._placed(facts, pci, layout, have))
-        return self.model_copy(update={"mode": None, "layout": None, "gpus": gpus})
-
-    def _placed(
-        self, facts: Facts, pci: str, layout: tuple[str, ...] | None, have: GpuMig | None
-    ) -> tuple[str, ...] | None:
-        board = boards_of(facts).get(pci)
-        if layout is None or board is None:
-            return layout
-        way = _way(facts, board, pci, layout, have)
-        if isinstance(way, Impossible):
-            return layout
-        made = sorted((*way.keep, *way.create), key=lambda i: i.start)
-        return tuple(f"{i.profile_name}:{i.start}" for i in made)
+            placed = _placed(facts, boards.get(pci), pci, layout, have)
+            gpus[pci] = GpuMig.model_construct(mode=mode, layout=placed)
+            ids[pci] = _ids_in(layout)
+        settled = self.model_copy(update={"mode": None, "layout": None, "gpus": gpus})
+        settled._ids = ids if any(ids.values()) else self._ids  # a settled state may be settled again
+        return settled
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """SSH, GPUs that are not there or have no MIG, layouts that do not fit."""
@@ -133,7 +128,8 @@ class Mig(Resource):
             yield from _listing_problems(target, facts)
         if not self.gpus:
             yield Problem(target, "mig.no-gpu", "this host has no GPU with MIG", "leave it out of the play")
-        boards = boards_of(facts)
+        boards = _boards(facts)
+        yield from self._id_problems(target, facts)
         for pci, wanted in (self.gpus or {}).items():
             board = boards.get(pci)
             if pci not in boards:
@@ -149,6 +145,24 @@ class Mig(Resource):
                 )
             else:
                 yield from self._layout_problems(target, view, pci, board, wanted)
+
+    def _id_problems(self, target: Target, facts: Facts) -> Iterator[Problem]:
+        """A number means one profile on an A100 and another on an A30."""
+        boards = {pci: listed for pci, listed in boards_as_listed(facts).items() if pci in self._ids}
+        for pci, listed in boards.items():
+            for number in dict.fromkeys(self._ids[pci]):
+                other = listed.other_meaning(number)
+                if other is not None:
+                    yield Problem(
+                        target,
+                        "mig.id",
+                        f"GPU {pci}: id {number} is {other[1].name} on this host, {other[0].name} in the catalogue",
+                        "write the profile's name",
+                    )
+        for number, meanings in _meanings(boards, self._ids).items():
+            if len({name.partition("g.")[0] for name in meanings.values()}) > 1:
+                each = " and ".join(f"{name} on {pci}" for pci, name in meanings.items())
+                yield Problem(target, "mig.id", f"id {number} is {each}", "write profile names, per GPU under gpus")
 
     def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
         if not wanted.layout:
@@ -172,7 +186,14 @@ class Mig(Resource):
         return (left.gpus or {}).get(pci) if left else None
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
-        """Say what is not needed on vSphere."""
+        """Say what is not needed on vSphere, and where the host's list of profiles is not the documented one."""
+        boards = boards_as_listed(view.facts(target.ref))
+        said: dict[str, list[str]] = {}
+        for pci in self.gpus or {}:
+            for line in boards[pci].disagreements if pci in boards else ():
+                said.setdefault(line, []).append(pci)
+        for line, pcis in said.items():
+            yield f"GPU {', '.join(pcis)}: {line}"
         if any(g.layout for g in (self.gpus or {}).values()):
             yield (
                 "instances made by hand on ESXi are gone after every reboot, and NVIDIA's guide omits them on "
@@ -182,7 +203,7 @@ class Mig(Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Per GPU: the mode (a reboot on Ampere), then destroy what must go, then create with explicit starts."""
         target, facts = change.target, view.facts(change.target.ref)
-        boards, before = boards_of(facts), (change.before.gpus if change.before else None) or {}
+        boards, before = _boards(facts), (change.before.gpus if change.before else None) or {}
         for pci, wanted in (self.gpus or {}).items():
             board, have = boards.get(pci), before.get(pci)
             if board is None:
@@ -274,7 +295,7 @@ class Mig(Resource):
 
     def after_reboot(self, target: Target, view: View) -> Self:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
-        boards = boards_of(view.facts(target.ref))
+        boards = _boards(view.facts(target.ref))
         left = {}
         for pci, gpu in (self.gpus or {}).items():
             board = boards.get(pci)
@@ -290,6 +311,38 @@ def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
             yield Problem(target, "mig.not-read", "MIG was not read on this host")
     except UnreadableOutput as error:
         yield Problem(target, "mig.unreadable", error.message, error.remedy)
+
+
+def _boards(facts: Facts) -> dict[str, Board | None]:
+    return {pci: listed.board for pci, listed in boards_as_listed(facts).items()}
+
+
+def _ids_in(layout: Sequence[str] | None) -> tuple[str, ...]:
+    return tuple(i.profile for i in layouts.parse(tuple(layout)) if i.profile.isdigit()) if layout else ()
+
+
+def _meanings(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
+    """Return id -> PCI address -> the profile it stands for there."""
+    found: dict[str, dict[str, str]] = {}
+    for pci, listed in boards.items():
+        for number in ids[pci]:
+            profile = listed.board.find_profile(number) if listed.board else None
+            if profile is not None:
+                found.setdefault(number, {})[pci] = profile.name
+    return found
+
+
+def _placed(
+    facts: Facts, board: Board | None, pci: str, layout: tuple[str, ...] | None, have: GpuMig | None
+) -> tuple[str, ...] | None:
+    """Return the layout with the start of every instance; as it was written when it cannot be placed."""
+    if layout is None or board is None:
+        return layout
+    way = _way(facts, board, pci, layout, have)
+    if isinstance(way, Impossible):
+        return layout
+    made = sorted((*way.keep, *way.create), key=lambda i: i.start)
+    return tuple(f"{i.profile_name}:{i.start}" for i in made)
 
 
 def _way(facts: Facts, board: Board, pci: str, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible:

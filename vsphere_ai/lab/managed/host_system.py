@@ -146,7 +146,6 @@ def _came_back(farm: Farm, mo: ManagedObject) -> None:
 
 
 def _product(machine: Host) -> Any:
-    update = machine.version.rpartition(".")[2]
     return vim.AboutInfo(
         name="VMware ESXi",
         fullName=f"VMware ESXi {machine.version} build-{machine.build}",
@@ -161,7 +160,7 @@ def _product(machine: Host) -> Any:
         apiType="HostAgent",
         apiVersion=f"{machine.version}.0",
         licenseProductName="VMware ESX Server",
-        licenseProductVersion=f"{machine.version[0]}.0" if update else None,
+        licenseProductVersion=f"{machine.version[0]}.0",
     )
 
 

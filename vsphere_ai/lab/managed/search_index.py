@@ -41,24 +41,48 @@ def find_all_by_uuid(
     if not vmSearch:
         return [h.ref for h in _hosts(call) if h["summary"].hardware.uuid == wanted]
     name = "instanceUuid" if instanceUuid else "uuid"
-    return [vm.ref for vm in call.farm.store.of(vim.VirtualMachine) if getattr(vm["config"], name) == wanted]
+    return [vm.ref for vm in _vms(call) if getattr(vm["config"], name) == wanted]
 
 
 @handles(vim.SearchIndex, "FindByDnsName")
 def find_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: Any = None) -> Any:
     """Return the VM whose guest has this host name, or the host with this name."""
+    return next(iter(find_all_by_dns_name(call, dnsName, vmSearch, datacenter)), None)
+
+
+@handles(vim.SearchIndex, "FindAllByDnsName")
+def find_all_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: Any = None) -> list[Any]:
+    """Return every VM whose guest has this host name, or every host with this name."""
     wanted = dnsName.lower()
     if not vmSearch:
-        return next((h.ref for h in _hosts(call) if str(h["name"]).lower() == wanted), None)
-    vms = call.farm.store.of(vim.VirtualMachine)
-    return next((vm.ref for vm in vms if (vm["guest"].hostName or "").lower() == wanted), None)
+        return [h.ref for h in _hosts(call) if str(h["name"]).lower() == wanted]
+    return [vm.ref for vm in _vms(call) if (vm["guest"].hostName or "").lower() == wanted]
 
 
 @handles(vim.SearchIndex, "FindByIp")
 def find_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) -> Any:
-    """Return the VM whose guest has this address."""
-    vms = call.farm.store.of(vim.VirtualMachine) if vmSearch else []
-    return next((vm.ref for vm in vms if vm["guest"].ipAddress == ip), None)
+    """Return the VM whose guest, or the host whose VMkernel adapter, has this address."""
+    return next(iter(find_all_by_ip(call, ip, vmSearch, datacenter)), None)
+
+
+@handles(vim.SearchIndex, "FindAllByIp")
+def find_all_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) -> list[Any]:
+    """Return every VM whose guest, or every host whose VMkernel adapter, has this address."""
+    if vmSearch:
+        return [vm.ref for vm in _vms(call) if vm["guest"].ipAddress == ip]
+    shown = [h for h in _hosts(call) if h["config"] is not None]
+    return [h.ref for h in shown if any(v.spec.ip.ipAddress == ip for v in h["config"].network.vnic)]
+
+
+@handles(vim.SearchIndex, "FindByDatastorePath")
+def find_by_datastore_path(call: Call, datacenter: Any, path: str) -> Any:
+    """Return the VM whose configuration file this is, e.g. ``[vsan-gpu] train-01/train-01.vmx``."""
+    call.farm.store.get(datacenter)
+    return next((vm.ref for vm in _vms(call) if vm["config"].files.vmPathName == path), None)
+
+
+def _vms(call: Call) -> list[ManagedObject]:
+    return call.farm.store.of(vim.VirtualMachine)
 
 
 def _hosts(call: Call) -> list[ManagedObject]:

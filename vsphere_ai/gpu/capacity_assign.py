@@ -1,0 +1,231 @@
+"""Which VM goes to which host: VMs with several vGPUs first, then all others packed into what is left."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State, full_combinations
+from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
+
+EXACT_GPUS = 64
+"""Up to that many GPUs that share VMs a verdict is searched for until it is certain."""
+SEARCH_STEPS = 150_000
+
+Profiles = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class VmClass:
+    """VMs that are alike: the same vGPUs, the same hosts they may run on."""
+
+    profiles: Profiles
+    hosts: frozenset[str]
+    vms: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """vGPUs to be packed: `count` of one profile, on any GPU of these hosts; `owners` says whose each of them is."""
+
+    profile: str
+    hosts: frozenset[str]
+    owners: tuple[str, ...]
+
+
+Division = dict[tuple[str, str], list[str]]
+"""(host, GPU) -> the VMs it serves, once per vGPU."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Why VMs cannot be assigned: the items, and what packing them told."""
+
+    items: tuple[Item, ...]
+    told: Unpacked
+
+
+def assign(classes: Sequence[VmClass], slots: Sequence[GpuSlot]) -> Division | Misfit:
+    """Assign every VM, or tell why not; exact for up to `EXACT_GPUS` GPUs while the search stays within its budget."""
+    exact = len(slots) <= EXACT_GPUS
+    budget = Budget(SEARCH_STEPS if exact else 0)
+    singles = [Item(c.profiles[0], c.hosts, c.vms) for c in classes if len(c.profiles) == 1]
+    several = sorted((c for c in classes if len(c.profiles) > 1), key=lambda c: (-len(c.profiles), c.profiles))
+    every = [*singles, *(_spread(c) for c in _by_profile(several))]
+    told = _packed(every, slots, budget)  # as if the vGPUs of one VM could be on several hosts
+    if not several or isinstance(told, Misfit):
+        return told
+    if not exact:
+        return _committed(several, singles, slots)
+    found = _Hosts(slots, several, budget).search(singles, told)
+    return found
+
+
+def _by_profile(several: Iterable[VmClass]) -> Iterator[tuple[str, VmClass]]:
+    for each in several:
+        for profile in sorted(set(each.profiles)):
+            yield profile, each
+
+
+def _spread(part: tuple[str, VmClass]) -> Item:
+    profile, each = part
+    times = each.profiles.count(profile)
+    return Item(profile, each.hosts, tuple(vm for vm in each.vms for _ in range(times)))
+
+
+def _packed(items: Sequence[Item], slots: Sequence[GpuSlot], budget: Budget) -> Division | Misfit:
+    """Pack items into GPUs, GPUs that are alike taken together."""
+    alike: dict[tuple[GpuKind, State, tuple[int, ...]], list[GpuSlot]] = defaultdict(list)
+    accepted: dict[tuple[str, GpuKind], tuple[int, ...]] = {}
+    for slot in slots:
+        key = (slot.host, slot.kind)
+        if key not in accepted:
+            takes = (i for i, one in enumerate(items) if slot.host in one.hosts and slot.kind.takes(one.profile))
+            accepted[key] = tuple(takes)
+        if accepted[key]:
+            alike[slot.kind, slot.state, accepted[key]].append(slot)
+    groups = [
+        Group(len(same), indices, full_combinations(kind, state, tuple(items[i].profile for i in indices)))
+        for (kind, state, indices), same in alike.items()
+    ]
+    told = pack(groups, [len(i.owners) for i in items], budget)
+    if isinstance(told, Unpacked):
+        return Misfit(tuple(items), told)
+    return _divide(items, list(zip(groups, alike.values(), strict=True)), told)
+
+
+def _divide(items: Sequence[Item], groups: Sequence[tuple[Group, list[GpuSlot]]], packed: Packed) -> Division:
+    waiting = [list(reversed(i.owners)) for i in items]
+    division: Division = {}
+    for (group, slots), given in zip(groups, packed.given, strict=True):
+        free = iter(slots)
+        for vector, times in given:
+            for _ in range(times):
+                slot = next(free)
+                serves = [waiting[i].pop() for n, i in zip(vector, group.items, strict=True) for _ in range(n)]
+                division[slot.host, slot.pci] = serves
+    return division
+
+
+class _Hosts:
+    """Goes through the VMs with several vGPUs one by one; hosts that are alike are tried once."""
+
+    def __init__(self, slots: Sequence[GpuSlot], several: Sequence[VmClass], budget: Budget) -> None:
+        self.slots: dict[str, list[GpuSlot]] = defaultdict(list)
+        for slot in slots:
+            self.slots[slot.host].append(slot)
+        self.todo = [(c, vm) for c in several for vm in c.vms]
+        self.budget, self.exact = budget, True
+        self.dead: set[tuple[int, tuple[object, ...]]] = set()
+        self.fitting: dict[tuple[object, Profiles], bool] = {}
+
+    def search(self, singles: Sequence[Item], relaxed: Division) -> Division | Misfit:
+        """Return the division of all VMs; what was packed regardless of hosts only says that the sums are right."""
+        self.singles = tuple(singles)
+        self.marks = {
+            host: tuple(host in i.hosts for i in self.singles) + tuple(host in c.hosts for c, _ in self.todo)
+            for host in self.slots
+        }
+        self.misfit: Misfit | None = None
+        found = self._place(0, {})
+        if found is not None:
+            return found
+        names = sum(len(c.profiles) for c, _ in self.todo)
+        certain = self.exact and self.budget.steps >= 0
+        if self.misfit is None:
+            parts = tuple(Item(c.profiles[0], c.hosts, (vm,)) for c, vm in self.todo)
+            return Misfit(parts, Unpacked(certain, (1,) * len(parts), (), names, 0))
+        return replace(self.misfit, told=replace(self.misfit.told, exact=certain, proof=()))
+
+    def _place(self, at: int, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> Division | None:
+        if at == len(self.todo):
+            return self._rest(pinned)
+        each, vm = self.todo[at]
+        situation = (at, tuple(sorted((repr(self._likeness(h, pinned)) for h in self.slots))))
+        if situation in self.dead or not self.budget.spend(len(self.slots)):
+            return None
+        tried = set()
+        for host in sorted(self.slots, key=lambda h: -len(pinned.get(h, ()))):  # hosts in use first: keep others whole
+            likeness = self._likeness(host, pinned)
+            if host not in each.hosts or likeness in tried:
+                continue
+            tried.add(likeness)
+            more = (*pinned.get(host, ()), (vm, each.profiles))
+            if self._fits(host, more):
+                found = self._place(at + 1, {**pinned, host: more})
+                if found is not None:
+                    return found
+        self.dead.add(situation)
+        return None
+
+    def _likeness(self, host: str, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> tuple[object, ...]:
+        gpus = tuple(sorted(((id(s.kind), s.state) for s in self.slots[host]), key=repr))
+        return gpus, self.marks[host], tuple(sorted(p for _, p in pinned.get(host, ())))
+
+    def _fits(self, host: str, pinned: Sequence[tuple[str, Profiles]]) -> bool:
+        key = (host, tuple(sorted(name for _, profiles in pinned for name in profiles)))
+        if key not in self.fitting:
+            told = _packed(_pinned_items(host, pinned), self.slots[host], self.budget)
+            self.fitting[key] = not isinstance(told, Misfit)
+            self.exact &= not isinstance(told, Misfit) or told.told.exact
+        return self.fitting[key]
+
+    def _rest(self, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> Division | None:
+        items = [*self.singles, *(i for h, p in pinned.items() for i in _pinned_items(h, p))]
+        told = _packed(items, [s for slots in self.slots.values() for s in slots], self.budget)
+        if isinstance(told, Misfit):
+            self.exact &= told.told.exact
+            self.misfit = self.misfit or told
+            return None
+        return told
+
+
+def _pinned_items(host: str, pinned: Sequence[tuple[str, Profiles]]) -> list[Item]:
+    owners: dict[str, list[str]] = defaultdict(list)
+    for vm, profiles in pinned:
+        for profile in profiles:
+            owners[profile].append(vm)
+    return [Item(profile, frozenset({host}), tuple(vms)) for profile, vms in sorted(owners.items())]
+
+
+def _committed(several: Sequence[VmClass], singles: Sequence[Item], slots: Sequence[GpuSlot]) -> Division | Misfit:
+    """Give VMs with several vGPUs their GPUs for good, host after host; for estates too large to search."""
+    by_host: dict[str, list[GpuSlot]] = defaultdict(list)
+    for slot in slots:
+        by_host[slot.host].append(slot)
+    pinned: dict[str, list[tuple[str, Profiles]]] = defaultdict(list)
+    known: dict[tuple[object, ...], bool] = {}
+    for each in several:
+        hosts = sorted(each.hosts & by_host.keys())
+        at = 0
+        for number, vm in enumerate(each.vms):
+            while at < len(hosts) and not _takes(by_host[hosts[at]], [*pinned[hosts[at]], (vm, each.profiles)], known):
+                at += 1
+            if at == len(hosts):
+                rest = each.vms[number:]
+                left = Item(each.profiles[0], each.hosts, rest)
+                return Misfit((left,), Unpacked(False, (len(rest),)))
+            pinned[hosts[at]].append((vm, each.profiles))
+    division: Division = {}
+    remaining: list[GpuSlot] = []
+    for host, own in by_host.items():
+        done = _packed(_pinned_items(host, pinned[host]), own, Budget(0))
+        if isinstance(done, Misfit):
+            return done
+        division.update(done)
+        remaining += [s for s in own if (host, s.pci) not in done]
+    told = _packed(singles, remaining, Budget(0))
+    if isinstance(told, Misfit):
+        return replace(told, told=replace(told.told, exact=False, proof=()))
+    return {**division, **told}
+
+
+def _takes(slots: Sequence[GpuSlot], pinned: list[tuple[str, Profiles]], known: dict[tuple[object, ...], bool]) -> bool:
+    """Tell whether a host's GPUs hold these VMs; hosts that are alike are asked once."""
+    gpus = tuple((id(s.kind), s.state) for s in slots)
+    key = (gpus, tuple(sorted(name for _, profiles in pinned for name in profiles)))
+    if key not in known:
+        told = _packed(_pinned_items(slots[0].host, pinned), slots, Budget(1000))
+        known[key] = not isinstance(told, Misfit)
+    return known[key]

@@ -1,0 +1,222 @@
+"""A GPU board as its host lists it: where `nvidia-smi mig -lgip` and `-lgipp` answer, they win over the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from vsphere_ai.facts import Facts, Output
+from vsphere_ai.gpu import live
+from vsphere_ai.gpu.catalog import Board, Engines, Profile
+from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.listings import (
+    GpuStatus,
+    ListedInstance,
+    ListedPlacement,
+    ListedProfile,
+    UnreadableOutput,
+    parse_gpus,
+    parse_instances,
+    parse_placements,
+    parse_profiles,
+)
+
+_SLICES = re.compile(r"(\d+)g\.")
+_NO_ENGINES = Engines(0, 0, 0, 0, 0, 0)
+
+
+@dataclass(frozen=True)
+class ListedBoard:
+    """A GPU's board as the host lists it, None when nobody knows it; `table` is the catalogue's, else None.
+
+    `disagreements` says in a line each where the host's listing differs from the catalogue.
+    """
+
+    board: Board | None
+    table: Board | None
+    disagreements: tuple[str, ...] = ()
+
+    def other_meaning(self, profile_id: str) -> tuple[Profile, Profile] | None:
+        """Return (the catalogue's, the host's) profile of an id when they are not the same kind of instance."""
+        if self.board is None or self.table is None:
+            return None
+        documented, listed = self.table.find_profile(profile_id), self.board.find_profile(profile_id)
+        if documented is None or listed is None or _alike(documented, listed):
+            return None
+        return documented, listed
+
+
+def board_as_listed(facts: Facts, pci: str, table: Board | None) -> tuple[Board | None, tuple[str, ...]]:
+    """Return the board of one GPU and the disagreements, see `boards_as_listed`."""
+    found = _combined(_outputs(facts), ((pci, table),))[pci]
+    return found.board, found.disagreements
+
+
+def boards_as_listed(facts: Facts) -> Mapping[str, ListedBoard]:
+    """Return PCI address -> board of every NVIDIA GPU of a host.
+
+    Profiles, ids, starts, sizes and maxima are the host's own where it lists them; before R550 it does so only while
+    MIG is on. Compute slices come from the profile's name, names of vGPU types from the catalogue.
+    """
+    return _combined(_outputs(facts), tuple(boards_of(facts).items()))
+
+
+def _outputs(facts: Facts) -> tuple[Output | None, ...]:
+    probes = (live.GPUS, live.INSTANCES, live.PROFILES, live.PLACEMENTS)
+    answers = (facts.probes.get(p.name) for p in probes)
+    return tuple(a if isinstance(a, Output) else None for a in answers)
+
+
+@lru_cache(maxsize=256)
+def _combined(
+    outputs: tuple[Output | None, ...], boards: tuple[tuple[str, Board | None], ...]
+) -> Mapping[str, ListedBoard]:
+    queried, instances, profiles, placements = outputs
+    as_documented = {pci: ListedBoard(table, table) for pci, table in boards}
+    try:
+        gpus = {g.pci: g for g in parse_gpus(queried.status, queried.stdout)} if queried else {}
+        present = parse_instances(instances.status, instances.stdout) if instances else ()
+    except UnreadableOutput:
+        return as_documented  # whoever reads the GPUs' state says so
+    try:
+        kinds = parse_profiles(profiles.status, profiles.stdout) if profiles else ()
+        places = parse_placements(placements.status, placements.stdout) if placements else ()
+    except UnreadableOutput as error:
+        text = " / ".join(error.message.splitlines())
+        unread = (f"the host's list of MIG profiles cannot be read, the catalogue is used: {text}",)
+        return {pci: ListedBoard(table, table, unread if table and table.mig_capable else ()) for pci, table in boards}
+    found = {}
+    for pci, table in boards:
+        gpu = gpus.get(pci)
+        if gpu is None:
+            found[pci] = as_documented[pci]
+            continue
+        own = [p for p in kinds if p.gpu == gpu.index]
+        starts = {p.profile_id: p for p in places if p.gpu == gpu.index}
+        board, said = _board(gpu, table, own, starts)
+        here = (i for i in present if i.gpu == gpu.index)
+        found[pci] = ListedBoard(board and _with_present(board, here), table, said)
+    return found
+
+
+def _board(
+    gpu: GpuStatus, table: Board | None, own: Sequence[ListedProfile], places: Mapping[int, ListedPlacement]
+) -> tuple[Board | None, tuple[str, ...]]:
+    placed = [p for p in own if p.id in places]
+    if not placed:
+        return table, ()
+    profiles = [_profile(p, places[p.id], table) for p in placed]
+    whole = max(profiles, key=lambda p: p.compute_slices)
+    slices = max(s + p.memory_slices for p in profiles for s in p.starts)
+    if table is None:
+        board = Board(
+            key=gpu.name.lower().replace(" ", "-"),
+            title=gpu.name,
+            architecture="unknown",
+            memory_gb=round((gpu.memory_mib or 0) / 1024),
+            device_ids=(),
+            memory_slices=slices,
+            compute_slices=whole.compute_slices,
+            profiles=tuple(profiles),
+        )
+        return board, (f"the catalogue does not know {gpu.name}; the host's own list of MIG profiles is used",)
+    # what the loaded driver is too old for is not listed, and stays in the table: the reason then names the driver
+    newer = [p for p in table.profiles if _too_new(p, gpu.driver_major) and p.id not in places]
+    board = replace(
+        table, profiles=(*profiles, *newer), memory_slices=slices, compute_slices=whole.compute_slices, verified=True
+    )
+    return board, tuple(_differences(table, profiles, gpu.driver_major))
+
+
+def _profile(listed: ListedProfile, place: ListedPlacement, table: Board | None) -> Profile:
+    documented = _documented(listed, table)
+    renamed = documented is not None and documented.name != listed.name
+    return Profile(
+        name=listed.name,
+        id=listed.id,
+        compute_slices=_compute_slices(listed.name),
+        memory_slices=place.size,
+        starts=tuple(sorted(place.starts)),
+        max_instances=listed.total,
+        engines=listed.engines,
+        memory_gib=listed.memory_gib,
+        vgpu_suffix=documented.vgpu_suffix if documented else None,
+        aliases=(documented.name,) if documented and renamed else (),
+    )
+
+
+def _documented(listed: ListedProfile, table: Board | None) -> Profile | None:
+    """Return the table's profile of that name, else the one whose id and kind say that only the name has drifted."""
+    if table is None:
+        return None
+    named = table.find_profile(listed.name)
+    if named is not None:
+        return named
+    same = table.find_profile(listed.id)
+    return same if same is not None and _kind(same.name) == _kind(listed.name) else None
+
+
+def _differences(table: Board, profiles: Sequence[Profile], driver_major: int | None) -> Iterator[str]:
+    seen = set()
+    for mine in profiles:
+        documented = table.find_profile(mine.aliases[0]) if mine.aliases else table.find_profile(mine.name)
+        if documented is None:
+            yield f"the host lists {mine.name} (id {mine.id}), which the catalogue does not have for {table.key}"
+            continue
+        seen.add(documented.name)
+        pairs = {
+            "name": (mine.name, documented.name),
+            "id": (mine.id, documented.id),
+            "starts": (mine.starts, documented.starts),
+            "memory slices": (mine.memory_slices, documented.memory_slices),
+            "instances at most": (mine.max_instances, documented.max_instances),
+        }
+        for what, (here, there) in pairs.items():
+            if here != there and here not in documented.aliases:
+                yield f"{mine.name}: the host lists {what} {_said(here)}, the catalogue {_said(there)}"
+    for each in table.profiles:
+        if each.name not in seen and not _too_new(each, driver_major):
+            yield f"the host does not list {each.name} (id {each.id}), which the catalogue has for {table.key}"
+
+
+def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:
+    """Return the board with profiles that nobody lists, but instances of which stand on the GPU."""
+    found: dict[str, Profile] = {}
+    for one in present:
+        if board.find_profile(one.profile_name) is None:
+            before = found.get(one.profile_name)
+            starts = tuple(sorted({one.start, *(before.starts if before else ())}))
+            found[one.profile_name] = Profile(
+                one.profile_name,
+                one.profile_id,
+                _compute_slices(one.profile_name),
+                one.size,
+                starts,
+                len(starts),
+                _NO_ENGINES,
+            )
+    return replace(board, profiles=(*board.profiles, *found.values())) if found else board
+
+
+def _too_new(profile: Profile, driver_major: int | None) -> bool:
+    return driver_major is not None and (profile.min_driver or 0) > driver_major
+
+
+def _alike(one: Profile, two: Profile) -> bool:
+    return (_kind(one.name), one.memory_slices) == (_kind(two.name), two.memory_slices)
+
+
+def _kind(name: str) -> tuple[int, str]:
+    """Return the compute slices and the extra of a name: ``1g.5gb+me`` is (1, "+me")."""
+    return _compute_slices(name), name.partition("gb")[2]
+
+
+def _compute_slices(name: str) -> int:
+    match = _SLICES.match(name)
+    return int(match[1]) if match else 0
+
+
+def _said(value: object) -> str:
+    return ",".join(str(v) for v in value) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,175 @@
+"""What vSphere makes of a GPU in MIG mode as VMs power on: instances at the driver's default starts, in that order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.search import Instance, Placed, Wanted, allowed, best_arrangement, spots
+
+# The driver's own order of starts on boards with 7 compute slices, by memory slices of the profile: NVIDIA documents
+# the legal starts only; this order was seen on A100, H100 and H200. An illegal start is never in a profile's `starts`.
+_SEVEN_SLICES = {1: (6, 4, 5, 0, 1, 2, 3), 2: (4, 0, 2, 6), 4: (4, 0), 8: (0,)}
+
+
+@dataclass(frozen=True)
+class MigState:
+    """A GPU in MIG mode, as far as it decides what can power on next.
+
+    `mask` has one bit per memory slice that an instance stands on; `idle` are the instances that wait for a VM;
+    `tags` the profiles present that exclude others by a rule (media extensions, a small maximum, 4g beside 3g).
+    """
+
+    mask: int
+    idle: tuple[Placed, ...] = ()
+    tags: tuple[Profile, ...] = ()
+
+
+@dataclass(frozen=True)
+class Stuck:
+    """The first VM that cannot power on: which one of the order, its profile, and what stood until then."""
+
+    index: int
+    profile: str
+    placed: tuple[Instance, ...]
+
+
+@cache
+def default_starts(board: Board, profile: Profile) -> tuple[int, ...]:
+    """Return the legal starts in the order in which the driver tries them when it is given none.
+
+    For boards with 4 slices no order is known; ascending is assumed.
+    """
+    if board.compute_slices != len(_SEVEN_SLICES[1]):
+        return profile.starts
+    return tuple(s for s in _SEVEN_SLICES[profile.memory_slices] if s in profile.starts)
+
+
+def mig_state(board: Board, present: Iterable[Instance]) -> MigState:
+    """Return the state of a GPU with these instances; those not in use serve the next VM of their profile."""
+    instances = tuple(present)
+    places = spots(board, instances)
+    mask = 0
+    for place in places:
+        mask |= place.mask
+    idle = [p for p, i in zip(places, instances, strict=True) if not i.in_use]
+    return MigState(mask, _sorted(idle), _tags(board, [p.profile for p in places]))
+
+
+@lru_cache(maxsize=1 << 16)
+def claim(
+    board: Board, state: MigState, profile: Profile, driver_major: int | None = None
+) -> tuple[MigState, int] | None:
+    """Return the state once a VM with that profile has powered on, and the start of its instance; None if it cannot.
+
+    An idle instance of the profile is taken first; otherwise one is made at the first default start that is free.
+    """
+    ready = next((p for p in state.idle if p.profile == profile), None)
+    if ready is not None:
+        return MigState(state.mask, tuple(p for p in state.idle if p != ready), state.tags), ready.start
+    if not allowed(board, (*state.tags, profile), driver_major):
+        return None
+    for start in default_starts(board, profile):
+        mask = Placed(profile, start).mask
+        if not state.mask & mask:
+            return MigState(state.mask | mask, state.idle, _tags(board, (*state.tags, profile))), start
+    return None
+
+
+def predict(
+    board: Board, present: Iterable[Instance], order: Sequence[str], *, driver_major: int | None = None
+) -> tuple[Instance, ...] | Stuck:
+    """Return the instance each VM gets, in power-on order (`order` holds one MIG profile name per VM).
+
+    Returns `Stuck` when one cannot power on; `UnknownProfile` when the board has no such profile.
+    """
+    state = mig_state(board, present)
+    placed: list[Instance] = []
+    for index, name in enumerate(order):
+        got = claim(board, state, board.profile(name), driver_major)
+        if got is None:
+            return Stuck(index, name, tuple(placed))
+        state = got[0]
+        placed.append(Instance(board.profile(name).name, got[1], in_use=True))
+    return tuple(placed)
+
+
+def best_order(
+    board: Board, present: Iterable[Instance], profiles: Iterable[str], *, driver_major: int | None = None
+) -> tuple[str, ...] | None:
+    """Return an order in which VMs with these MIG profiles can all power on, largest first if that works; else None."""
+    wanted = Counter(board.profile(name) for name in profiles)
+    kinds = sorted(wanted, key=lambda p: (-p.memory_slices, -p.compute_slices, p.name))
+    dead: set[tuple[MigState, tuple[int, ...]]] = set()
+
+    def search(state: MigState, left: tuple[int, ...]) -> tuple[str, ...] | None:
+        if not any(left):
+            return ()
+        if (state, left) in dead:
+            return None
+        for at, profile in enumerate(kinds):
+            got = claim(board, state, profile, driver_major) if left[at] else None
+            if got is not None:
+                rest = search(got[0], (*left[:at], left[at] - 1, *left[at + 1 :]))
+                if rest is not None:
+                    return (profile.name, *rest)
+        dead.add((state, left))
+        return None
+
+    return search(mig_state(board, present), tuple(wanted[k] for k in kinds))
+
+
+def unreachable(
+    board: Board, present: Iterable[Instance], profiles: Iterable[str], *, driver_major: int | None = None
+) -> str | None:
+    """Return a warning when the profiles fit on the GPU, but only with explicit starts, which vSphere does not give.
+
+    None when some power-on order works, and when they do not fit at all.
+    """
+    now, names = tuple(present), tuple(profiles)
+    if best_order(board, now, names, driver_major=driver_major) is not None:
+        return None
+    stay, rest = _unclaimed(board, now, names)
+    together = [s.profile for s in stay] + [w.profile for w in rest]
+    if not allowed(board, together, driver_major) or best_arrangement(board, rest, stay) is None:
+        return None
+    listed = ", ".join(names)
+    return (
+        f"{listed} fit on one {board.title}, but in no power-on order: the driver's default starts block each other; "
+        "state a layout with explicit starts, which is made before the VMs power on"
+    )
+
+
+def _unclaimed(board: Board, present: Sequence[Instance], names: Sequence[str]) -> tuple[list[Placed], list[Wanted]]:
+    """Return what stands on the GPU, and what has to be made because no idle instance serves it."""
+    idle = Counter(i.profile_name for i in present if not i.in_use)
+    rest = []
+    for profile in map(board.profile, names):
+        if idle[profile.name]:
+            idle[profile.name] -= 1
+        else:
+            rest.append(Wanted(profile))
+    return list(spots(board, present)), rest
+
+
+def _sorted(places: Iterable[Placed]) -> tuple[Placed, ...]:
+    return tuple(sorted(places, key=lambda p: (p.start, p.profile.id)))
+
+
+def _tags(board: Board, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    return tuple(sorted((p for p in profiles if p in _telling(board)), key=lambda p: p.id))
+
+
+@cache
+def _telling(board: Board) -> frozenset[Profile]:
+    """Return the profiles whose presence excludes others by more than the slices they take."""
+    return frozenset(
+        p
+        for p in board.profiles
+        if p.media
+        or p.max_instances < len(p.starts)
+        or (board.architecture == "ampere" and board.compute_slices > 4 and p.compute_slices in (3, 4))
+    )

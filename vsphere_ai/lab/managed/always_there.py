@@ -1,0 +1,67 @@
+"""Properties every vCenter shows whatever it manages: clients read them without asking whether they are set."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.store import ManagedObject, fill
+
+NIC_TYPES = ("management", "vmotion")
+
+
+def complete(farm: Farm) -> None:
+    """Add what the objects of a finished farm still lack, and join the datastore with its hosts and VMs."""
+    store = farm.store
+    datastore = farm.named["datastore"]
+    for mo in store.of(vim.HostSystem):
+        mo["config"].virtualNicManagerInfo = fill(
+            vim.host.VirtualNicManagerInfo(netConfig=[_nic_config(t, mo["config"].network.vnic) for t in NIC_TYPES])
+        )
+        packages = vmodl.KeyAnyValue(key="numCpuPackages", value=mo["summary"].hardware.numCpuPkgs)
+        store.set(mo, licensableResource=vim.LicenseManager.LicensableResourceInfo(resource=[packages]))
+    store.set(
+        datastore,
+        host=[vim.Datastore.HostMount(key=h.ref, mountInfo=_mount(datastore)) for h in store.of(vim.HostSystem)],
+        vm=[vm.ref for vm in store.of(vim.VirtualMachine)],
+    )
+    for mo in store.of(vim.ClusterComputeResource):
+        shown = mo["configurationEx"]
+        configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig)
+        store.set(mo, configuration=configuration, summaryEx=mo["summary"])
+    for mo in store.of(vim.DistributedVirtualSwitch):
+        able = dict.fromkeys(("dvsOperationSupported", "dvPortGroupOperationSupported", "dvPortOperationSupported"), True)
+        store.set(mo, capability=vim.DistributedVirtualSwitch.Capability(**able))
+    for mo in (datastore, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
+        browser = store.new(vim.host.DatastoreBrowser, prefix="datastoreBrowser", datastore=[datastore.ref])
+        store.set(mo, **{"browser" if mo is datastore else "datastoreBrowser": browser.ref})
+    for mo in list(store.objects.values()):
+        _neutral(farm, mo)
+
+
+def _neutral(farm: Farm, mo: ManagedObject) -> None:
+    for info in mo.ref._GetPropertyList():
+        if mo[info.name] is None and not info.flags & Vmomi.F_OPTIONAL and issubclass(info.type, Vmomi.DataObject):
+            farm.store.set(mo, **{info.name: fill(info.type())})
+
+
+def _mount(datastore: ManagedObject) -> Any:
+    path = datastore["info"].url.removeprefix("ds://").rstrip("/")
+    return vim.host.MountInfo(path=path, accessMode="readWrite", mounted=True, accessible=True)
+
+
+def _nic_config(kind: str, adapters: Any) -> Any:
+    """Return which VMkernel adapters could, and which one does, carry a kind of traffic: the first of the host."""
+    candidates = [copy.copy(adapter) for adapter in adapters]
+    for candidate in candidates:
+        candidate.key = f"{kind}.{candidate.key}"
+    return vim.host.VirtualNicManager.NetConfig(
+        nicType=kind,
+        multiSelectAllowed=True,
+        candidateVnic=candidates,
+        selectedVnic=[c.key for c in candidates[:1]],
+    )
