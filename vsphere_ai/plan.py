@@ -11,6 +11,7 @@ from typing import Any
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.gate import examine
 from vsphere_ai.facts import About, Estate, View
+from vsphere_ai.gpu.capacity_view import problems_of
 from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.resources.base import Resource
@@ -87,8 +88,8 @@ def make_plan(
         if item.changes:
             changing[item.target].add(item.kind)
     findings = examine(done.view, {t: frozenset(k) for t, k in changing.items()}) if changing else ()
-    stranded = _stranded(done, impact.power_cycles)
-    problems = {*done.problems, *in_the_way, *stranded, *_as_problems(findings, estate)}
+    refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
+    problems = {*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)}
     return Plan(estate.about, playbook, tuple(done.items), tuple(sorted(problems)), findings, ordered, impact)
 
 
@@ -211,6 +212,18 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
                     "as this plan leaves that host",
                     f"change its {kind} in a vms play of the same playbook, or power it off first",
                 )
+
+
+def _no_room(done: _Pass, desired: Mapping[Target, TargetPlan], changing: Iterable[Target]) -> Iterator[Problem]:
+    """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
+    estate, touched = done.view.estate, set(changing)
+    concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
+    if not concerned:
+        return
+    running = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+    running |= {t.ref for t in desired if t.kind == "vm"}
+    spare = max((p.spare_hosts for p in desired.values()), default=0)
+    yield from (p for p in problems_of(done.view, frozenset(running), spare) if p.target.ref in concerned)
 
 
 def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:

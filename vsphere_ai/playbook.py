@@ -47,7 +47,8 @@ __all__ = [
 ]
 
 TARGETS: Mapping[str, TargetKind] = {"hosts": "host", "vms": "vm"}
-SETTINGS = ("name", "hosts", "vms", "rolling", "power", "vcenter")
+SETTINGS = ("name", "hosts", "vms", "rolling", "power", "vcenter", "spare_hosts")
+MOST_SPARE = 64
 
 Opts = TypeVar("Opts", bound=Options)
 
@@ -134,6 +135,7 @@ class _Wanted:
     rolling: Rolling = field(default_factory=Rolling)
     power: Power = field(default_factory=Power)
     options: dict[str, Mark] = field(default_factory=dict)
+    spare_hosts: int = 0
 
     def add(self, play: Play) -> list[tuple[str, Mark]]:
         """Add a play; return what it wants differently than an earlier one, with the place of that."""
@@ -150,11 +152,13 @@ class _Wanted:
             if other.model_fields_set:
                 self.options.setdefault(what, play.mark)
         self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
+        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
         return conflicts
 
     def plan(self) -> TargetPlan:
         marks = {kind: stated.mark for kind, stated in self.states.items()}
-        return TargetPlan(tuple(stated.state for stated in self.states.values()), self.rolling, self.power, marks)
+        states = tuple(stated.state for stated in self.states.values())
+        return TargetPlan(states, self.rolling, self.power, marks, self.spare_hosts)
 
 
 def _merged(one: Opts, other: Opts) -> Opts:
@@ -202,6 +206,7 @@ class _Reader:
             rolling=rolling,
             power=power,
             vcenter=vcenter,
+            spare_hosts=self.spare_hosts(value, (index, "spare_hosts")),
             mark=self.document.mark_of(path),
             pattern_mark=self.document.mark_of((index, key)),
         )
@@ -256,6 +261,13 @@ class _Reader:
             path, f"expected text, but this is {describe(given)}", "write text; quote it when it looks like a number"
         )
         return ""
+
+    def spare_hosts(self, value: Mapping[str, Any], path: DocumentPath) -> int:
+        given = value.get("spare_hosts", 0)
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_SPARE:
+            return given
+        self.refuse(path, f"expected a number of hosts, but this is {describe(given)}", f"write 0 to {MOST_SPARE}")
+        return 0
 
     def options(self, model: type[Any], value: Mapping[str, Any], path: DocumentPath) -> Any:
         name = str(path[-1])

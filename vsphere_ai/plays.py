@@ -91,6 +91,8 @@ class Play:
     rolling: Rolling = field(default_factory=Rolling)
     power: Power = field(default_factory=Power)
     vcenter: str = ""
+    spare_hosts: int = 0
+    """Hosts that may fail while all VMs of the play still find a GPU elsewhere; 0 asks for none."""
     mark: Mark = field(default_factory=lambda: Mark(""))
     pattern_mark: Mark = field(default_factory=lambda: Mark(""))
 
@@ -114,6 +116,7 @@ class TargetPlan:
     power: Power = field(default_factory=Power)
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """Kind -> where the playbook says it."""
+    spare_hosts: int = 0
 
 
 def to_document(playbook: Playbook) -> dict[str, Any]:
@@ -145,6 +148,7 @@ def _play_document(play: Play) -> dict[str, Any]:
         "target": play.target,
         "pattern": play.pattern,
         "vcenter": play.vcenter,
+        "spare_hosts": play.spare_hosts,
         "states": [
             {
                 "kind": stated.state.kind,
@@ -178,6 +182,7 @@ def _play(document: Mapping[str, Any], kinds: Kinds) -> Play:
         rolling=Rolling.model_validate_json(json.dumps(document["rolling"])),
         power=Power.model_validate_json(json.dumps(document["power"])),
         vcenter=document["vcenter"],
+        spare_hosts=int(document["spare_hosts"]),
         mark=Mark(*document["mark"]),
         pattern_mark=Mark(*document["pattern_mark"]),
     )

@@ -239,6 +239,10 @@ class Workbench:
         hosts = {t.ref for t in wanted if t.kind == "host"}
         vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
         around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+        # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
+        beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
+        beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
+        vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
         probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
         return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
 
@@ -264,6 +268,10 @@ def _probes() -> tuple[Probe, ...]:
 def _with_gpus(estate: Estate) -> frozenset[str]:
     """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
     return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
+
+
+def _powered_on(facts: Facts) -> bool:
+    return bool(facts.get("runtime.powerState") == "poweredOn")
 
 
 def _connected(facts: Facts) -> bool:

@@ -111,6 +111,73 @@ def test_layouts_of_a_board():
     }
 
 
+FROM = ["--from", "3g.20gb:4,1g.5gb:0"]
+
+
+def test_explain_from_what_stands_there():
+    result = run("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM)
+    assert result.exit_code == 0
+    assert "1 destroyed, 1 created, 1 kept." in result.output
+    assert "Commands" not in result.output
+    held = run("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "--in-use", "1g.5gb:0=train-03")
+    assert held.exit_code == 1
+    assert "1g.5gb at 0 is in use by train-03 and not part of the layout" in " ".join(held.output.split())
+    assert "in use: 1g.5gb at 0 (train-03)" in held.output
+
+
+def test_plan_prints_pictures_and_commands_in_order():
+    result = run("plan", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM)
+    assert result.exit_code == 0
+    assert [line for line in result.output.splitlines() if "nvidia-smi mig -i" in line] == [
+        "  nvidia-smi mig -i GPU -dci -gi ID",
+        "  nvidia-smi mig -i GPU -dgi -gi ID",
+        "  nvidia-smi mig -i GPU -cgi 5:0 -C",
+    ]
+    assert "# destroy 1g.5gb at 0; ID: see nvidia-smi mig -lgi" in result.output
+    assert result.output.index("|1g.5gb |       |") < result.output.index("|4g.20gb      ")
+    assert "This is the wanted layout." in run("plan", "9,19", "--gpu", "a100-40gb", *FROM).output
+
+
+def test_plan_as_json():
+    data = json.loads(run("plan", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "--format", "json").output)
+    assert data["fits"]
+    assert data["destroyed"] == [{"profile": "1g.5gb", "start": 0}]
+    assert data["created"] == [{"profile": "4g.20gb", "start": 0}]
+    assert data["kept"] == [{"profile": "3g.20gb", "start": 4}]
+    assert data["commands"][-1]["command"] == "nvidia-smi mig -i GPU -cgi 5:0 -C"
+    assert data["before"] != data["after"]
+    refused = run("plan", "7g.40gb", "--gpu", "a100-40gb", *FROM, "--in-use", "9:4", "--format", "json")
+    data = json.loads(refused.output)
+    assert (refused.exit_code, data["fits"]) == (1, False)
+    assert data["present"][1] == {"profile": "3g.20gb", "start": 4, "in_use": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["9"], "which GPU"),
+        (["9", "--gpu", "a100-40gb", "--from", "9"], "start is missing"),
+        (["9", "--host", "esx01", "--from", "9:0"], "are read from the host"),
+        (["9", "--host", "esx01", "--driver", "470"], "are read from the host"),
+    ],
+)
+def test_a_plan_that_cannot_be_asked_for(words, said):
+    result = run("plan", *words)
+    assert isinstance(result.exception, VsphereAiError)
+    assert result.exception.exit_code == 64
+    assert said in result.exception.message
+
+
+@pytest.mark.parametrize("board", [b for b in boards() if b.mig_capable], ids=lambda b: b.key)
+def test_plans_fit_in_80_columns(board):
+    whole, small = board.profiles[-1], board.profiles[0]
+    standing = f"{small.name}:{small.starts[0]}"
+    for more in ((), ("--in-use", f"{standing}=a-virtual-machine-with-a-long-name")):
+        result = run("plan", whole.name, "--gpu", board.key, "--from", standing, *more)
+        assert result.output.isascii()
+        assert max(len(line) for line in result.output.splitlines()) <= 80, result.output
+
+
 @pytest.mark.parametrize("board", boards(), ids=lambda b: b.key)
 def test_output_is_plain_and_fits_in_80_columns(board):
     for result in (

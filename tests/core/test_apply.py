@@ -303,9 +303,15 @@ def test_vms_of_a_host_that_could_not_enter_maintenance_are_powered_on_again():
 # -- the operator stops it
 
 
-def stopped(plan, at, number=2, **options):
+def stopped(plan, at, number=2, *, after=0.0, **options):
+    """Run a plan and stop it during a step, some seconds after that step began."""
     events, holder = [], []
-    deeds = Deeds(plan, during={at: lambda say: holder[0].stop(number)})
+
+    def stop(say):
+        time.sleep(after)
+        holder[0].stop(number)
+
+    deeds = Deeds(plan, during={at: stop})
     holder.append(Runner(plan, deeds, events.append, **options))
     return holder[0].run(), deeds
 
@@ -339,7 +345,7 @@ def test_a_vm_that_went_off_for_a_host_that_was_not_started_comes_back():
 
 
 def test_steps_that_wait_for_a_free_thread_are_not_started_either():
-    run, deeds = stopped(vms_only(5), (vm(1).name, "power-off"), parallel=1)
+    run, deeds = stopped(vms_only(5), (vm(1).name, "power-off"), parallel=1, after=0.2)
     assert {name for name, _ in deeds.done} == {vm(1).name}
     assert run.count("skipped") == 4 * 4
     assert run.open == ()

@@ -126,9 +126,11 @@ def test_refuse_names_every_vm_in_the_way_but_not_those_that_are_off():
     assert rules(plan) == {("train-01", "rolling.evacuate"), ("train-02", "rolling.evacuate")}
 
 
-def test_a_vm_with_changes_of_its_own_goes_off_instead_of_moving():
-    seen = estate(host(ESX1), guest(vm(1), ESX1))
+@pytest.mark.parametrize("devices", [(), (vgpu_device(13000, "grid_a100-40c"),)])
+def test_a_vm_with_changes_of_its_own_goes_off_instead_of_moving(devices):
+    seen = estate(host(ESX1), guest(vm(1), ESX1, config__hardware__device=devices))
     plan = made(seen, {ESX1: wants(DIRECT, rolling=Rolling(evacuate="vmotion")), vm(1): wants(FULL)})
+    assert not {r for _, r in rules(plan) if r.startswith("rolling.")}
     assert before(plan, ("train-01", "power-off"), ("esx01", "enter-maintenance"))
 
 
@@ -217,11 +219,13 @@ def test_clusters_go_side_by_side():
     assert other != CLUSTER
 
 
-def test_the_strictest_of_several_budgets_counts():
+@pytest.mark.parametrize("budgets", [(1, 2, 3), (3, 2, 1), (3, 1, 3)])
+def test_the_strictest_of_several_budgets_counts(budgets):
     seen = estate(*(host(machine(n)) for n in (1, 2, 3)))
-    plan = made(seen, {machine(n): wants(DIRECT, rolling=Rolling(evacuate="power_off", max_unavailable=n))
-                       for n in (1, 2, 3)})  # fmt: skip
+    rollings = {machine(n): Rolling(evacuate="power_off", max_unavailable=b) for n, b in enumerate(budgets, 1)}
+    plan = made(seen, {h: wants(DIRECT, rolling=r) for h, r in rollings.items()})
     assert plan.impact.at_a_time == 1
+    assert max(most_down(plan, seed=s) for s in range(10)) == 1
 
 
 def test_changes_without_maintenance_do_not_roll():

@@ -36,6 +36,7 @@ from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
+from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.steps import Invoke, Reconfigure
 
 # -- the mission
@@ -176,6 +177,21 @@ def test_ssh_that_does_not_answer_refuses_the_plan():
     plan = plan_one(estate(host(ESX1, probes=dict.fromkeys(smi({}), failed))), ESX1, Mig(mode="enabled"))
     assert ("esx01", "ssh.lockdown") in rules(plan)
     assert plan.steps == ()
+
+
+@pytest.mark.parametrize("farm", [plain_farm, finished_farm])
+@pytest.mark.parametrize(
+    ("hardware", "found"),
+    [
+        (VmHardware(memory_reservation=1024), {"vgpu.memory", "pvrdma.memory"}),
+        (VmHardware(memory_reservation="full", firmware="efi"), set()),
+        (VmHardware(firmware="bios"), {"vgpu.firmware"}),
+        (VmHardware(version=19), set()),
+    ],
+)
+def test_settings_of_one_vm_that_would_undo_each_other_are_refused(farm, hardware, found):
+    plan = made(farm(), {**DESIRED, vm(1): wants(hardware, *DESIRED[vm(1)].states[1:])})
+    assert {r for n, r in rules(plan) if n == vm(1).name} == found
 
 
 # -- VMs that could not come back

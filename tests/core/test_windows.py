@@ -11,7 +11,8 @@ from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.steps import Lifecycle, Reconfigure, Shell, Wait
+from vsphere_ai.steps import Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.windows import HostNow, host_window
 
 DIRECT, MIG = HostGraphics(default_type="shared_direct"), Mig(mode="enabled")
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
@@ -161,3 +162,21 @@ def test_all_fragments_of_a_vm_are_one_reconfigure():
     _, steps = vm_steps(state=both, config__firmware="bios")
     (reconfigure,) = (s for s in steps if isinstance(s, Reconfigure))
     assert set(reconfigure.spec) == {"memoryReservationLockedToMax", "cpuAllocation", "firmware"}
+    assert reconfigure.needs_power_off
+
+
+def test_a_host_without_gpus_rebooted_through_vcenter_needs_no_ssh():
+    now = HostNow(ESX1, in_maintenance=False, ssh_running=False, has_gpus=False)
+    restart = Step(target=ESX1, summary="restart", needs_reboot=True)
+    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    assert done == ["enter-maintenance", "reboot", "host-back", "as-planned", "exit-maintenance"]
+    over_ssh = words(host_window(now, [restart], Rolling(reboot="ssh"), probes=False))
+    assert [w for w in over_ssh if "ssh" in w] == ["start-ssh", "start-ssh", "stop-ssh"]
+
+
+def test_ssh_found_running_is_started_again_even_when_nobody_needs_it():
+    now = HostNow(ESX1, in_maintenance=False, ssh_running=True, has_gpus=False)
+    restart = Step(target=ESX1, summary="restart", needs_reboot=True)
+    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    assert [w for w in done if "ssh" in w] == ["start-ssh"]
+    assert done.index("host-back") < done.index("start-ssh")

@@ -59,7 +59,9 @@ def test_every_page_is_reached_from_the_index():
     reached, todo = set(), [ROOT / "docs" / "index.md"]
     while todo:
         page = todo.pop()
-        if page not in reached and page.suffix == ".md":
+        if page.is_dir():  # a link to a folder is a link to its pages
+            todo += page.glob("*.md")
+        elif page not in reached and page.suffix == ".md":
             reached.add(page)
             links = (link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8")))
             todo += [(page.parent / link).resolve() for link in links if link and not re.match(r"[a-z]+:", link)]
@@ -70,6 +72,22 @@ def test_every_page_is_reached_from_the_index():
 def test_the_fields_of_a_kind_are_up_to_date(kind):
     written = (ROOT / "docs" / "kinds" / f"{kind}.md").read_text("utf-8")
     assert written == kind_page.with_fields(written, kinds()[kind]), "run: make docs"
+
+
+def test_the_fields_are_written_into_every_page(tmp_path):
+    for kind in kinds():
+        written = text_of(ROOT / "docs" / "kinds" / f"{kind}.md")
+        begin, end = written.index(kind_page.BEGIN), written.index(kind_page.END)
+        (tmp_path / f"{kind}.md").write_text(written[:begin] + kind_page.BEGIN + "\nold\n" + written[end:], "utf-8")
+    assert kind_page.main([str(tmp_path)]) == 0
+    for kind in kinds():
+        page = (tmp_path / f"{kind}.md").read_text("utf-8")
+        assert page == text_of(ROOT / "docs" / "kinds" / f"{kind}.md")
+
+
+def test_a_page_without_a_place_for_the_fields_is_refused():
+    with pytest.raises(ValueError, match="0 blocks"):
+        kind_page.with_fields("# a page", kinds()["mig"])
 
 
 @cache
@@ -110,7 +128,9 @@ def test_cli_page_has_every_command_and_option():
             section = re.search(rf"^### `vsphere-ai {path}\b.*?(?=^##|\Z)", text, re.MULTILINE | re.DOTALL)
             assert section, f"docs/cli.md has no section for 'vsphere-ai {path}'"
             for option in (o for p in each.params if isinstance(p, click.Option) for o in p.opts):
-                assert f"`{option}" in section[0], f"docs/cli.md: {option} of 'vsphere-ai {path}' is missing"
+                assert re.search(rf"`{re.escape(option)}\b", section[0]), (
+                    f"docs/cli.md: {option} of 'vsphere-ai {path}' is missing"
+                )
 
 
 def subcommands(path: str, each: click.Command):

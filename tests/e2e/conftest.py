@@ -35,7 +35,8 @@ class Cli:
 
 
 @pytest.fixture
-def cli(capsys, tmp_path, lab):
+def cli(capsys, tmp_path, lab, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")  # no line of interest is wrapped
     return Cli(capsys, tmp_path)
 
 

@@ -265,12 +265,55 @@ def test_what_is_in_use_blocks_by_name():
     busy = Instance("2g.10gb", 4, gi_id=5, in_use=True)
     answer = refused("9:4,14", present=[busy])
     assert answer.reasons == (
-        "no legal starts are left for 3g.20gb:4 beside what is in use (GPU instance 5: 2g.10gb at 4)",
+        "6 free memory slices, but the only place for 3g.20gb:4 (memory slices 4-7) is not free: "
+        "GPU instance 5: 2g.10gb at 4 is in use",
     )
     answer = refused("9,19", present=[busy])
     assert answer.reasons == ("GPU instance 5: 2g.10gb at 4 is in use and not part of the layout",)
     assert answer.nearest[0].short == "3-2-1"
     assert str(Instance("2g.10gb", 4)) == "2g.10gb at 4"
+
+
+@pytest.mark.parametrize(
+    ("busy", "wanted", "reason"),
+    [
+        ([(5, "train-03")], "9,9,19", None),
+        ([(5, "train-03"), (1, "train-03")], "9,19,19",
+         "6 free memory slices, but no free half for 3g.20gb (memory slices 0-3 or 4-7): "
+         "1g.5gb at 1, 1g.5gb at 5 are in use by train-03"),
+        ([(5, "train-03"), (1, "")], "9,19,19",
+         "6 free memory slices, but no free half for 3g.20gb (memory slices 0-3 or 4-7): "
+         "1g.5gb at 1, 1g.5gb at 5 (train-03) are in use"),
+        ([(1, "")], "5,19",
+         "7 free memory slices, but the only place for 4g.20gb (memory slices 0-3) is not free: 1g.5gb at 1 is in use"),
+        ([(0, "a")], "19:0,0",  None),
+        ([(1, "a"), (3, "a"), (5, "a")], "14,19,19,19",
+         "5 free memory slices, but no free place for 2g.10gb (memory slices 0-1 or 2-3 or 4-5): "
+         "1g.5gb at 1, 1g.5gb at 3, 1g.5gb at 5 are in use by a"),
+        ([(1, "a")], "14,14,14,19",
+         "7 free memory slices, but not for 2g.10gb, 2g.10gb, 2g.10gb together: 1g.5gb at 1 is in use by a"),
+        ([(4, "b")], "9,19,19:4,19:4", None),
+        ([(2, "b")], "9:4,14:0,14:2,19", None),
+    ],
+)  # fmt: skip
+def test_fragmentation_is_told_with_who_holds_what(busy, wanted, reason):
+    present = [Instance("1g.5gb", start, in_use=True, used_by=user) for start, user in busy]
+    answer = transition(A100, present, parse(wanted))
+    if reason is None:
+        assert not isinstance(answer, Impossible) or not any("free memory slices" in r for r in answer.reasons)
+    else:
+        assert answer.reasons == (reason,)
+
+
+def test_one_memory_slice_is_named_by_its_number():
+    busy = [Instance("2g.10gb", 4, in_use=True, used_by="a")]
+    assert refused("14:4,19:5", present=busy).reasons[0].startswith("the sums fit, but no legal starts are free")
+    full = [Instance("1g.5gb", s, in_use=True) for s in (0, 1)]
+    assert refused("19:0,19:1,1g.5gb+me:0", present=full).reasons[0].startswith("the sums fit")
+    assert refused("14,20:5", present=[Instance("2g.10gb", 4, in_use=True)]).reasons == (
+        "6 free memory slices, but the only place for 1g.5gb+me:5 (memory slices 5) is not free: "
+        "2g.10gb at 4 is in use",
+    )
 
 
 def test_two_in_use_instances_against_one_wanted():

@@ -21,7 +21,7 @@ from support.estates import (
 from support.judging import judge, plan_one, steps_of, words
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
-from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
+from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES, PLACEMENTS, PROFILES
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.steps import Shell
@@ -273,6 +273,98 @@ def test_a_layout_nvidia_smi_would_misread_is_refused_while_the_place_is_known(t
 def test_a_mode_is_spelled_enabled_or_disabled():
     with pytest.raises(ValidationError, match="enabled"):
         GpuMig(mode="on")
+
+
+# -- what the host lists
+
+
+def listed(*profiles, gpus=(0,)):
+    """Answers of `-lgip` and `-lgipp`; a profile is (name, id, maximum, starts, memory slices)."""
+    rows = "".join(
+        f"| {g} MIG {name} {number} {most}/{most} 9.5 No 14 0 0 |\n| 1 0 0 |\n"
+        for g in gpus for name, number, most, _, _ in profiles
+    )  # fmt: skip
+    places = "".join(
+        f"GPU {g} Profile ID {number} Placements: {{{','.join(map(str, starts))}}}:{size}\n"
+        for g in gpus for _, number, _, starts, size in profiles
+    )  # fmt: skip
+    return {PROFILES.name: Output(0, f"|==|\n{rows}"), PLACEMENTS.name: Output(0, places)}
+
+
+def listing(answers, *, modes=BOTH_ON, **more):
+    return estate(host(ESX1, probes={**smi(modes), **answers}, **more))
+
+
+HALVES = (("3g.20gb", 9, 2, (0, 4), 4), ("7g.40gb", 0, 1, (0,), 8))
+
+
+def test_a_layout_is_placed_where_the_host_allows_it():
+    odd = listed(("3g.20gb", 9, 2, (1, 4), 3), ("7g.40gb", 0, 1, (0,), 8))
+    judged = judge(layout("3g.20gb", "3g.20gb"), ESX1, listing(odd))
+    assert judged.problems == {}
+    assert judged.settled.gpus[FIRST].layout == ("3g.20gb:1", "3g.20gb:4")
+    assert any(f"GPU {FIRST}: 3g.20gb: the host lists starts 1,4" in n for n in judged.notes)
+    assert all(SECOND not in n for n in judged.notes)
+
+
+def test_a_profile_the_host_does_not_list_is_not_there():
+    judged = judge(layout("4g.20gb"), ESX1, listing(listed(*HALVES)))
+    assert "no profile 4g.20gb on this GPU" in judged.problems["mig.layout"].message
+
+
+def test_a_difference_on_both_gpus_is_told_once():
+    both = listed(*HALVES, gpus=(0, 1))
+    notes = judge(Mig(mode="enabled"), ESX1, listing(both)).notes
+    assert len([n for n in notes if "does not list 1g.5gb " in n]) == 1
+    assert all(n.startswith(f"GPU {FIRST}, {SECOND}: ") for n in notes)
+
+
+def test_a_board_nobody_documents_can_be_cut_once_the_host_lists_its_profiles():
+    unknown = listing(listed(*HALVES), device=0x7777)
+    judged = judge(layout("3g.20gb", "3g.20gb"), ESX1, unknown)
+    assert judged.problems == {}
+    assert commands(judged.steps) == [f"mig -i {A} -cgi 9:0,9:4 -C"]
+    assert set(judge(layout("3g.20gb", gpu=SECOND), ESX1, unknown).problems) == {"mig.not-capable"}
+
+
+def test_an_id_that_means_something_else_on_this_host_is_refused():
+    other = listing(listed(("1g.5gb", 9, 7, tuple(range(7)), 1), ("7g.40gb", 0, 1, (0,), 8)))
+    problem = judge(layout(9), ESX1, other).problems["mig.id"]
+    assert "id 9 is 1g.5gb on this host, 3g.20gb in the catalogue" in problem.message
+    assert judge(layout("1g.5gb"), ESX1, other).problems == {}
+    assert judge(layout(0), ESX1, other).problems == {}
+
+
+def mixed(first, second):
+    from support.estates import pci_device
+
+    devices = (pci_device(FIRST, first), pci_device(SECOND, second))
+    return estate(host(ESX1, probes=smi(BOTH_ON), hardware__pciDevice=devices))
+
+
+A30 = 0x20B7
+
+
+def test_one_number_for_an_a100_and_an_a30_is_refused():
+    problem = judge(Mig(layout=("14", "14")), ESX1, mixed(0x20F1, A30)).problems["mig.id"]
+    assert f"id 14 is 2g.10gb on {FIRST} and 1g.6gb on {SECOND}" in problem.message
+    apart = Mig(gpus={FIRST: [14, 14], SECOND: ["1g.6gb"]})
+    assert judge(apart, ESX1, mixed(0x20F1, A30)).problems == {}
+    # 2g on both, of another size
+    assert judge(Mig(layout=("14", "14")), ESX1, mixed(0x20F1, 0x20B5)).problems == {}
+
+
+def test_settling_twice_forgets_no_number():
+    seen_ = view(mixed(0x20F1, A30))
+    once = Mig(layout=("14", "14")).settle(ESX1, seen_)
+    assert {p.rule for p in once.settle(ESX1, seen_).problems(ESX1, seen_)} == {"mig.id"}
+
+
+def test_numbers_for_gpus_that_are_not_there_are_no_further_problem():
+    wanted = Mig(gpus={"0000:af:00.0": {"mode": "enabled", "layout": [14]}, FIRST: [99]})
+    assert set(judge(wanted, ESX1, on(BOTH_ON)).problems) == {"mig.gpu-unknown", "mig.layout"}
+    unknown = judge(layout(14), ESX1, on(BOTH_ON, device=0x7777))
+    assert set(unknown.problems) == {"mig.not-capable"}
 
 
 # -- problems

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from thirdparty.wire import Wire
 
 HERE = Path(__file__).parent
 GOPATH = Path("/usr/share/gocode")
@@ -40,3 +41,26 @@ def go_client():
         assert built.returncode == 0, built.stderr
         part.replace(target)
     return target
+
+
+@pytest.fixture(scope="module")
+def bare(session_lab):
+    """Connections to one farm, nobody logged in."""
+    session_lab.post("/lab/reset")
+    return Wire(session_lab.port, session_lab.directory / "ca.pem")
+
+
+@pytest.fixture(scope="module")
+def user(session_lab, bare):
+    """The same, logged in."""
+    made = Wire(session_lab.port, session_lab.directory / "ca.pem")
+    made.login((session_lab.directory / "password").read_text(encoding="utf-8").strip())
+    return made
+
+
+@pytest.fixture(scope="module")
+def ids(session_lab, bare):
+    farm = session_lab.get("/lab/farm")
+    vm = next(v for v in farm["vms"] if v["name"] == "train-04")
+    host = next(h for h in farm["hosts"] if h["name"].startswith("esx-odd"))
+    return {"vm": vm["ref"].partition(":")[2], "host": host["ref"].partition(":")[2]}

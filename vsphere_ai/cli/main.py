@@ -22,7 +22,9 @@ COMMANDS = {
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "verify": ("vsphere_ai.cli.verify", "Tell whether the estate still is as a playbook says."),
     "show": ("vsphere_ai.cli.show", "Write the live state as a playbook."),
+    "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
+    "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
     "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),
 }
 

@@ -20,6 +20,7 @@ from vsphere_ai.gpu.search import (
     best_arrangement,
     four_plus_three,
     largest_first,
+    mask_of,
     needs_newer,
     plain_profiles,
     resolve,
@@ -189,12 +190,53 @@ def _busy(board: Board, known: Sequence[Wanted], busy: Sequence[Instance], *, al
         left = without(rest, [spot])
         if left is None:
             foreign = True
-            yield f"{instance} is in use and not part of the layout"
+            yield f"{instance} is in use{_by([instance])} and not part of the layout"
         else:
             rest = left
     if busy and alone and not foreign and best_arrangement(board, rest, spots(board, busy)) is None:
-        blockers = "; ".join(str(i) for i in busy)
-        yield f"no legal starts are left for {_listed(rest)} beside what is in use ({blockers})"
+        yield from _fragmentation(board, rest, busy)
+
+
+def _fragmentation(board: Board, rest: Sequence[Wanted], busy: Sequence[Instance]) -> Iterator[str]:
+    """Say which instances find no place although the sums fit, and who stands in the way of each place."""
+    standing = spots(board, busy)
+    taken = mask_of(standing)
+    free = board.memory_slices - taken.bit_count()
+    alone = False
+    for item in dict.fromkeys(rest):
+        places = [Placed(item.profile, start) for start in item.starts]
+        if any(not place.mask & taken for place in places):
+            continue
+        alone = True
+        wall = mask_of(places)
+        blockers = [i for i, spot in zip(busy, standing, strict=True) if spot.mask & wall]
+        yield f"{free} free memory slices, but {_no_place(board, item, places)}: {_held(blockers)}"
+    if not alone:
+        yield f"{free} free memory slices, but not for {_listed(rest)} together: {_held(busy)}"
+
+
+def _no_place(board: Board, item: Wanted, places: Sequence[Placed]) -> str:
+    name, spans = Item(item.profile.name, item.start), " or ".join(_span(p) for p in places)
+    if len(places) == 1:
+        return f"the only place for {name} (memory slices {spans}) is not free"
+    halves = 2 * item.profile.memory_slices == board.memory_slices and len(places) == 2
+    return f"no free {'half' if halves else 'place'} for {name} (memory slices {spans})"
+
+
+def _span(place: Placed) -> str:
+    size = place.profile.memory_slices
+    return str(place.start) if size == 1 else f"{place.start}-{place.start + size - 1}"
+
+
+def _held(blockers: Sequence[Instance]) -> str:
+    ordered = sorted(blockers, key=lambda i: i.start)
+    if len({i.used_by for i in ordered}) == 1:
+        return f"{', '.join(map(str, ordered))} {'is' if len(ordered) == 1 else 'are'} in use{_by(ordered)}"
+    return f"{', '.join(f'{i} ({i.used_by})' if i.used_by else str(i) for i in ordered)} are in use"
+
+
+def _by(same: Sequence[Instance]) -> str:
+    return f" by {same[0].used_by}" if same[0].used_by else ""
 
 
 def _listed(items: Iterable[Wanted]) -> str:

@@ -6,12 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State, full_combinations
+from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, Running, State, full_combinations
 from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
 
 EXACT_GPUS = 64
 """Up to that many GPUs that share VMs a verdict is searched for until it is certain."""
 SEARCH_STEPS = 150_000
+MAX_SEARCHED = 300
+"""VMs with several vGPUs for which every host is tried."""
 
 Profiles = tuple[str, ...]
 
@@ -34,8 +36,12 @@ class Item:
     owners: tuple[str, ...]
 
 
-Division = dict[tuple[str, str], list[str]]
-"""(host, GPU) -> the VMs it serves, once per vGPU."""
+Division = dict[tuple[str, str], list[tuple[str, str]]]
+"""(host, GPU) -> the vGPUs it gives, as (VM, profile)."""
+_Pinned = Sequence[tuple[str, Profiles]]
+"""VMs with several vGPUs that were assigned to one host."""
+_Likeness = tuple[int, tuple[Profiles, ...]]
+"""What a host is like and what was assigned to it; hosts with the same likeness can stand for each other."""
 
 
 @dataclass(frozen=True)
@@ -54,12 +60,11 @@ def assign(classes: Sequence[VmClass], slots: Sequence[GpuSlot]) -> Division | M
     several = sorted((c for c in classes if len(c.profiles) > 1), key=lambda c: (-len(c.profiles), c.profiles))
     every = [*singles, *(_spread(c) for c in _by_profile(several))]
     told = _packed(every, slots, budget)  # as if the vGPUs of one VM could be on several hosts
-    if not several or isinstance(told, Misfit):
+    if isinstance(told, Misfit) or all(len(c.hosts) == 1 for c in several):
         return told
-    if not exact:
+    if not exact or sum(len(c.vms) for c in several) > MAX_SEARCHED:
         return _committed(several, singles, slots)
-    found = _Hosts(slots, several, budget).search(singles, told)
-    return found
+    return _Hosts(slots, several, singles, budget).search()
 
 
 def _by_profile(several: Iterable[VmClass]) -> Iterator[tuple[str, VmClass]]:
@@ -103,46 +108,49 @@ def _divide(items: Sequence[Item], groups: Sequence[tuple[Group, list[GpuSlot]]]
         for vector, times in given:
             for _ in range(times):
                 slot = next(free)
-                serves = [waiting[i].pop() for n, i in zip(vector, group.items, strict=True) for _ in range(n)]
-                division[slot.host, slot.pci] = serves
+                taken = [i for n, i in zip(vector, group.items, strict=True) for _ in range(n)]
+                division[slot.host, slot.pci] = [(waiting[i].pop(), items[i].profile) for i in taken]
     return division
 
 
 class _Hosts:
     """Goes through the VMs with several vGPUs one by one; hosts that are alike are tried once."""
 
-    def __init__(self, slots: Sequence[GpuSlot], several: Sequence[VmClass], budget: Budget) -> None:
-        self.slots: dict[str, list[GpuSlot]] = defaultdict(list)
-        for slot in slots:
-            self.slots[slot.host].append(slot)
+    def __init__(
+        self, slots: Sequence[GpuSlot], several: Sequence[VmClass], singles: Sequence[Item], budget: Budget
+    ) -> None:
+        self.slots = _by_host(slots)
         self.todo = [(c, vm) for c in several for vm in c.vms]
-        self.budget, self.exact = budget, True
-        self.dead: set[tuple[int, tuple[object, ...]]] = set()
-        self.fitting: dict[tuple[object, Profiles], bool] = {}
-
-    def search(self, singles: Sequence[Item], relaxed: Division) -> Division | Misfit:
-        """Return the division of all VMs; what was packed regardless of hosts only says that the sums are right."""
         self.singles = tuple(singles)
-        self.marks = {
-            host: tuple(host in i.hosts for i in self.singles) + tuple(host in c.hosts for c, _ in self.todo)
-            for host in self.slots
-        }
+        self.budget, self.exact = budget, True
+        self.dead: set[tuple[int, tuple[_Likeness, ...]]] = set()
+        self.fitting: dict[tuple[str, Profiles], bool] = {}
         self.misfit: Misfit | None = None
+        numbers: dict[object, int] = {}
+        self.number = {h: numbers.setdefault(self._features(h, several), len(numbers)) for h in self.slots}
+
+    def _features(self, host: str, several: Sequence[VmClass]) -> tuple[object, ...]:
+        """Return everything that tells hosts apart as long as nothing is assigned to them."""
+        gpus = Counter((s.kind, s.state) for s in self.slots[host])
+        allowed = [i.hosts for i in self.singles] + [c.hosts for c in several]
+        return frozenset(gpus.items()), tuple(host in hosts for hosts in allowed)
+
+    def search(self) -> Division | Misfit:
+        """Return the division of all VMs, or why there is none."""
         found = self._place(0, {})
         if found is not None:
             return found
-        names = sum(len(c.profiles) for c, _ in self.todo)
         certain = self.exact and self.budget.steps >= 0
         if self.misfit is None:
             parts = tuple(Item(c.profiles[0], c.hosts, (vm,)) for c, vm in self.todo)
-            return Misfit(parts, Unpacked(certain, (1,) * len(parts), (), names, 0))
+            return Misfit(parts, Unpacked(certain, (1,) * len(parts)))
         return replace(self.misfit, told=replace(self.misfit.told, exact=certain, proof=()))
 
-    def _place(self, at: int, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> Division | None:
+    def _place(self, at: int, pinned: Mapping[str, _Pinned]) -> Division | None:
         if at == len(self.todo):
             return self._rest(pinned)
         each, vm = self.todo[at]
-        situation = (at, tuple(sorted((repr(self._likeness(h, pinned)) for h in self.slots))))
+        situation = (at, tuple(sorted(self._likeness(h, pinned) for h in self.slots)))
         if situation in self.dead or not self.budget.spend(len(self.slots)):
             return None
         tried = set()
@@ -159,11 +167,10 @@ class _Hosts:
         self.dead.add(situation)
         return None
 
-    def _likeness(self, host: str, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> tuple[object, ...]:
-        gpus = tuple(sorted(((id(s.kind), s.state) for s in self.slots[host]), key=repr))
-        return gpus, self.marks[host], tuple(sorted(p for _, p in pinned.get(host, ())))
+    def _likeness(self, host: str, pinned: Mapping[str, _Pinned]) -> _Likeness:
+        return self.number[host], tuple(sorted(profiles for _, profiles in pinned.get(host, ())))
 
-    def _fits(self, host: str, pinned: Sequence[tuple[str, Profiles]]) -> bool:
+    def _fits(self, host: str, pinned: _Pinned) -> bool:
         key = (host, tuple(sorted(name for _, profiles in pinned for name in profiles)))
         if key not in self.fitting:
             told = _packed(_pinned_items(host, pinned), self.slots[host], self.budget)
@@ -171,7 +178,7 @@ class _Hosts:
             self.exact &= not isinstance(told, Misfit) or told.told.exact
         return self.fitting[key]
 
-    def _rest(self, pinned: Mapping[str, tuple[tuple[str, Profiles], ...]]) -> Division | None:
+    def _rest(self, pinned: Mapping[str, _Pinned]) -> Division | None:
         items = [*self.singles, *(i for h, p in pinned.items() for i in _pinned_items(h, p))]
         told = _packed(items, [s for slots in self.slots.values() for s in slots], self.budget)
         if isinstance(told, Misfit):
@@ -191,9 +198,7 @@ def _pinned_items(host: str, pinned: Sequence[tuple[str, Profiles]]) -> list[Ite
 
 def _committed(several: Sequence[VmClass], singles: Sequence[Item], slots: Sequence[GpuSlot]) -> Division | Misfit:
     """Give VMs with several vGPUs their GPUs for good, host after host; for estates too large to search."""
-    by_host: dict[str, list[GpuSlot]] = defaultdict(list)
-    for slot in slots:
-        by_host[slot.host].append(slot)
+    by_host = _by_host(slots)
     pinned: dict[str, list[tuple[str, Profiles]]] = defaultdict(list)
     known: dict[tuple[object, ...], bool] = {}
     for each in several:
@@ -204,21 +209,31 @@ def _committed(several: Sequence[VmClass], singles: Sequence[Item], slots: Seque
                 at += 1
             if at == len(hosts):
                 rest = each.vms[number:]
-                left = Item(each.profiles[0], each.hosts, rest)
-                return Misfit((left,), Unpacked(False, (len(rest),)))
+                return Misfit((Item(each.profiles[0], each.hosts, rest),), Unpacked(False, (len(rest),)))
             pinned[hosts[at]].append((vm, each.profiles))
     division: Division = {}
-    remaining: list[GpuSlot] = []
-    for host, own in by_host.items():
-        done = _packed(_pinned_items(host, pinned[host]), own, Budget(0))
-        if isinstance(done, Misfit):
-            return done
-        division.update(done)
-        remaining += [s for s in own if (host, s.pci) not in done]
-    told = _packed(singles, remaining, Budget(0))
+    for host, vms in pinned.items():
+        told = _packed(_pinned_items(host, vms), by_host[host], Budget(1000))
+        if isinstance(told, Misfit):
+            return replace(told, told=replace(told.told, exact=False, proof=()))
+        division.update(told)
+    told = _packed(singles, [_with(s, division.get((s.host, s.pci), ())) for s in slots], Budget(0))
     if isinstance(told, Misfit):
         return replace(told, told=replace(told.told, exact=False, proof=()))
-    return {**division, **told}
+    return {key: [*division.get(key, ()), *told.get(key, ())] for key in {**division, **told}}
+
+
+def _with(slot: GpuSlot, vgpus: Iterable[tuple[str, str]]) -> GpuSlot:
+    """Return a GPU as it is once these vGPUs run."""
+    more = tuple(Running(vm, profile) for vm, profile in vgpus)
+    return replace(slot, running=(*slot.running, *more)) if more else slot
+
+
+def _by_host(slots: Iterable[GpuSlot]) -> dict[str, list[GpuSlot]]:
+    hosts: dict[str, list[GpuSlot]] = defaultdict(list)
+    for slot in slots:
+        hosts[slot.host].append(slot)
+    return hosts
 
 
 def _takes(slots: Sequence[GpuSlot], pinned: list[tuple[str, Profiles]], known: dict[tuple[object, ...], bool]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Literal
@@ -106,7 +106,7 @@ class GpuSlot:
     @cached_property
     def kind(self) -> GpuKind:
         """What an empty GPU like this one takes; the same object for all that are alike."""
-        key = (self.board.key, self.mode, self.sharing, self.offered, self.spellings, self.driver_major)
+        key = (self.board, self.mode, self.sharing, self.offered, self.spellings, self.driver_major)
         found = _KINDS.get(key)
         if found is None:
             found = _KINDS[key] = GpuKind(self)
@@ -147,7 +147,7 @@ def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool]:
             continue  # it runs under a mode that the GPU is about to leave
         at = next((n for n, i in enumerate(found) if _holds(i, profile, one.start)), None)
         if at is not None:
-            found[at] = Instance(found[at].profile_name, found[at].start, found[at].gi_id, in_use=True)
+            found[at] = replace(found[at], in_use=True)
         elif one.start is not None:
             found.append(Instance(profile.name, one.start, in_use=True))
         else:

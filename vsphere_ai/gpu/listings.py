@@ -26,6 +26,8 @@ NVML_CODES = {
     255: "other error",
 }
 
+MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
+
 # R550 ends with 0 where R470 and R535 end with 6, so only the text tells that there is nothing to list.
 _NONE_FOUND = re.compile(
     r"No (?:MIG-enabled devices|devices were|GPU instances|compute instances|GPU instance profiles) ?(?:found)?"
@@ -156,7 +158,7 @@ def parse_profiles(status: int, stdout: str) -> tuple[ListedProfile, ...]:
     """Read ``nvidia-smi mig -lgip``; before R550 empty while MIG is off."""
     rows = list(_table(status, stdout, _PROFILE, _PROFILE_MORE))
     if [m.re for m in rows] != [_PROFILE, _PROFILE_MORE] * (len(rows) // 2):
-        raise _unreadable(status, stdout)
+        raise unreadable(status, stdout)
     return tuple(_profile(*pair) for pair in zip(rows[::2], rows[1::2], strict=True))
 
 
@@ -166,7 +168,7 @@ def parse_placements(status: int, stdout: str) -> tuple[ListedPlacement, ...]:
     for line in _lines(status, stdout):
         match = _PLACEMENT.fullmatch(line)
         if match is None:
-            raise _unreadable(status, stdout)
+            raise unreadable(status, stdout)
         starts = tuple(int(s) for s in match["starts"].split(","))
         found.append(ListedPlacement(int(match["gpu"]), int(match["profile"]), starts, int(match["size"])))
     return tuple(found)
@@ -180,7 +182,7 @@ def _lines(status: int, stdout: str) -> list[str]:
     if lines and all(_NONE_FOUND.fullmatch(line) for line in lines):
         return []
     if status != 0 or not lines:
-        raise _unreadable(status, stdout)
+        raise unreadable(status, stdout)
     return lines
 
 
@@ -190,11 +192,11 @@ def _table(status: int, stdout: str, *rows: re.Pattern[str]) -> Iterator[re.Matc
         return
     body = _below_header(lines)
     if body is None:
-        raise _unreadable(status, stdout)
+        raise unreadable(status, stdout)
     for line in body:
         match = next((m for m in (row.fullmatch(line) for row in rows) if m), None)
         if match is None:
-            raise _unreadable(status, stdout)
+            raise unreadable(status, stdout)
         yield match
 
 
@@ -211,7 +213,7 @@ def _below_header(lines: Iterable[str]) -> list[str] | None:
 
 def _gpu(row: list[str], stdout: str) -> GpuStatus:
     if len(row) != len(FIELDS):
-        raise _unreadable(0, stdout)
+        raise unreadable(0, stdout)
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
     try:
@@ -226,14 +228,13 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
             driver,
         )
     except ValueError:
-        raise _unreadable(0, stdout) from None
+        raise unreadable(0, stdout) from None
 
 
 def _mode(text: str) -> bool | None:
-    modes = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
-    if text not in modes:
+    if text not in MODES:
         raise ValueError(text)
-    return modes[text]
+    return MODES[text]
 
 
 def _profile(first: re.Match[str], second: re.Match[str]) -> ListedProfile:
@@ -250,7 +251,8 @@ def _profile(first: re.Match[str], second: re.Match[str]) -> ListedProfile:
     )
 
 
-def _unreadable(status: int, stdout: str) -> UnreadableOutput:
+def unreadable(status: int, stdout: str) -> UnreadableOutput:
+    """Return the error that quotes what nvidia-smi said."""
     text = stdout.strip()[:400] or "(no output)"
     meaning = f" ({NVML_CODES[status]})" if status in NVML_CODES else ""
     return UnreadableOutput(

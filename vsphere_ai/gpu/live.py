@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 
-from vsphere_ai.facts import Facts, Output
+from vsphere_ai.facts import Estate, Facts, Output
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.listings import (
     GpuStatus,
@@ -77,6 +78,22 @@ def readable(facts: Facts) -> Live:
         return live(facts) or Live((), (), (), frozenset())
     except UnreadableOutput:
         return Live((), (), (), frozenset())
+
+
+def users(facts: Facts, estate: Estate) -> dict[str, str]:
+    """Return PCI address -> names of the running VMs on a GPU, in a line."""
+    found = {}
+    for gpu in facts.get("config.graphicsInfo", ()):
+        names = sorted(at.name if (at := estate.get(ref)) else ref for ref in gpu.get("vm") or ())
+        if names:
+            found[gpu["pciId"]] = ", ".join(names)
+    return found
+
+
+def present(facts: Facts, estate: Estate, pci: str) -> tuple[Instance, ...]:
+    """Return what stands on a GPU by start, with the VMs that may hold it; empty when it was not read."""
+    by = users(facts, estate).get(pci, "")
+    return tuple(replace(i, used_by=by) for i in readable(facts).instances[pci])
 
 
 def busy(facts: Facts) -> frozenset[str]:

@@ -27,6 +27,7 @@ from vsphere_ai.gpu.listings import (
     parse_placements,
     parse_profiles,
 )
+from vsphere_ai.gpu.smi_xml import QUERY_XML, GpuInXml, MigDevice, Xml, parse_xml
 
 __all__ = [
     "FIELDS",
@@ -36,12 +37,16 @@ __all__ = [
     "LIST_PROFILES",
     "NVML_CODES",
     "QUERY_GPUS",
+    "QUERY_XML",
+    "GpuInXml",
     "GpuStatus",
     "ListedComputeInstance",
     "ListedInstance",
     "ListedPlacement",
     "ListedProfile",
+    "MigDevice",
     "UnreadableOutput",
+    "Xml",
     "create_instances",
     "destroy_compute_instance",
     "destroy_instance",
@@ -51,5 +56,6 @@ __all__ = [
     "parse_instances",
     "parse_placements",
     "parse_profiles",
+    "parse_xml",
     "set_mig_mode",
 ]

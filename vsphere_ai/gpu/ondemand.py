@@ -45,7 +45,8 @@ def default_starts(board: Board, profile: Profile) -> tuple[int, ...]:
     """
     if board.compute_slices != len(_SEVEN_SLICES[1]):
         return profile.starts
-    return tuple(s for s in _SEVEN_SLICES[profile.memory_slices] if s in profile.starts)
+    first = _SEVEN_SLICES.get(profile.memory_slices, ())
+    return (*(s for s in first if s in profile.starts), *(s for s in profile.starts if s not in first))
 
 
 def mig_state(board: Board, present: Iterable[Instance]) -> MigState:

@@ -16,12 +16,16 @@ FOUR_PLUS_THREE_DRIVER = 510
 
 @dataclass(frozen=True)
 class Instance:
-    """A GPU instance at a memory slice. `gi_id` is known when it exists; `in_use` when a VM or process holds it."""
+    """A GPU instance at a memory slice. `gi_id` is known when it exists; `in_use` when a VM or process holds it.
+
+    `used_by` names who holds it, empty when that is not known.
+    """
 
     profile_name: str
     start: int
     gi_id: int | None = None
     in_use: bool = False
+    used_by: str = ""
 
     def __str__(self) -> str:
         number = "" if self.gi_id is None else f"GPU instance {self.gi_id}: "

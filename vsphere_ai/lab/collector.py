@@ -20,11 +20,16 @@ _tokens = itertools.count(1)
 # Objects a client may look at before it has logged in, as real servers allow.
 PUBLIC = ("ServiceInstance", "SessionManager")
 
+# The collector every client is given: its filters are the session's, nobody else sees them.
+SHARED = "propertyCollector"
+
 
 def select(store: Store, spec: Any) -> list[ManagedObject]:
     """Return the objects of one FilterSpec in traversal order, each once."""
     out: dict[str, ManagedObject] = {}
     for object_spec in spec.objectSet:
+        if spec.reportMissingObjectsInResults and object_spec.obj._moId not in store.objects:
+            continue
         named: dict[str, Any] = {}
         _index(object_spec.selectSet, named)
         stack = [(store.get(object_spec.obj), object_spec.selectSet or [], bool(object_spec.skip))]
@@ -57,12 +62,13 @@ def _index(selections: Any, named: dict[str, Any]) -> None:
             _index(selection.selectSet, named)
 
 
-def paths_for(mo: ManagedObject, spec: Any, version: str) -> list[str]:
-    """Return the property paths a FilterSpec asks of an object."""
+def paths_for(mo: ManagedObject, spec: Any, version: str) -> list[str] | None:
+    """Return the property paths a FilterSpec asks of an object; none is only its reference, None not even that."""
     paths: list[str] = []
-    for wanted in spec.propSet:
-        if not isinstance(mo.ref, wanted.type):
-            continue
+    applicable = [wanted for wanted in spec.propSet if isinstance(mo.ref, wanted.type)]
+    if not applicable:
+        return None
+    for wanted in applicable:
         if wanted.all:
             paths += [p.name for p in mo.ref._GetPropertyList() if Vmomi.IsChildVersion(version, p.version)]
         else:
@@ -98,7 +104,7 @@ def _retrieve(call: Call, specs: Any) -> list[Any]:
         check(spec, call.version)
         for mo in select(call.farm.store, spec):
             paths = paths_for(mo, spec, call.version)
-            if paths:
+            if paths is not None:
                 out.append(content(call, mo, paths))
     return out
 
@@ -146,28 +152,44 @@ def _page(call: Call, objects: list[Any], limit: int | None) -> Any:
 @handles(Collector, "CreatePropertyCollector")
 def create_collector(call: Call) -> Any:
     """Make a collector of the caller's own."""
-    mo = call.farm.store.new(Collector, prefix=f"session[{call.login.key}]", filter=[])
+    mo = call.farm.store.new(Collector, prefix=f"session[{call.login.key}]")
+    state = mo.extra
+    call.farm.store.set(mo, filter=lambda _me: filters_of(state))
     call.login.objects.append(mo)
     return mo.ref
 
 
 @handles(Collector, "DestroyPropertyCollector")
 def destroy_collector(call: Call) -> None:
-    """Forget a collector and its filters."""
-    for kept in call.mo.extra.pop("filters", []):
+    """Forget a collector and its filters; of the shared one, the caller's filters."""
+    state = _state(call)
+    for kept in state.pop("filters", []):
         call.farm.store.delete(kept)
-    call.farm.store.delete(call.mo)
+    if call.mo.moid != SHARED:
+        call.farm.store.delete(call.mo)
+
+
+def _state(call: Call) -> dict[str, Any]:
+    """Return where the caller's filters and version in a collector are kept."""
+    return call.login.collector if call.mo.moid == SHARED else call.mo.extra
+
+
+def filters_of(state: dict[str, Any]) -> Any:
+    """Return the references to the filters in a collector's state."""
+    return Vmomi.GetVmodlType("vmodl.query.PropertyCollector.Filter[]")(kept.ref for kept in state.get("filters", ()))
 
 
 @handles(Collector, "CreateFilter")
 def create_filter(call: Call, spec: Any, partialUpdates: bool) -> Any:
     """Add a filter to a collector."""
     check(spec, call.version)
+    select(call.farm.store, spec)  # refuses what names an object or a selection that is not there
     made = call.farm.store.new(
         Collector.Filter, prefix=f"session[{call.login.key}]", spec=spec, partialUpdates=bool(partialUpdates)
     )
-    made.extra.update(collector=call.mo, known={}, version=call.version)
-    call.mo.extra.setdefault("filters", []).append(made)
+    state = _state(call)
+    made.extra.update(collector=state, known={}, version=call.version)
+    state.setdefault("filters", []).append(made)
     call.login.objects.append(made)
     return made.ref
 
@@ -175,14 +197,14 @@ def create_filter(call: Call, spec: Any, partialUpdates: bool) -> Any:
 @handles(Collector.Filter, "DestroyPropertyFilter")
 def destroy_filter(call: Call) -> None:
     """Forget a filter."""
-    call.mo.extra["collector"].extra["filters"].remove(call.mo)
+    call.mo.extra["collector"]["filters"].remove(call.mo)
     call.farm.store.delete(call.mo)
 
 
 @handles(Collector, "CancelWaitForUpdates")
 def cancel_wait(call: Call) -> None:
     """End a waiting call of this collector with RequestCanceled."""
-    call.mo.extra["cancelled"] = True
+    _state(call)["cancelled"] = True
     with call.farm.store.lock:
         call.farm.store.changed.notify_all()
 
@@ -193,7 +215,7 @@ def wait_for_updates_ex(call: Call, version: str | None = None, options: Any = N
     seconds = options.maxWaitSeconds if options and options.maxWaitSeconds is not None else 600
     limit = (options.maxObjectUpdates if options else None) or 1 << 30
     end = time.monotonic() + seconds
-    state = call.mo.extra
+    state = _state(call)
     if version and version != state.get("version"):
         raise vmodl.query.InvalidCollectorVersion(msg="Invalid collector version")
     state["cancelled"] = False
@@ -215,6 +237,7 @@ def wait_for_updates_ex(call: Call, version: str | None = None, options: Any = N
         if rest <= 0 or call.farm.closed:
             return None
         call.farm.store.changed.wait(min(rest, 5))
+        call.check_alive()
         call.farm.settle()
 
 
@@ -249,9 +272,9 @@ def _differences(call: Call, kept: ManagedObject, fresh: bool, limit: int) -> li
     return updates
 
 
-def _object_update(call: Call, known: dict[str, Any], mo: ManagedObject, paths: list[str]) -> Any:
+def _object_update(call: Call, known: dict[str, Any], mo: ManagedObject, paths: list[str] | None) -> Any:
     old = known.get(mo.moid)
-    if not paths or (old and all(mo.revisions.get(p.split(".")[0], 0) <= old["revision"] for p in paths)):
+    if paths is None or (old and all(mo.revisions.get(p.split(".")[0], 0) <= old["revision"] for p in paths)):
         return None
     sums = dict(old["sums"]) if old else {}
     changes = []

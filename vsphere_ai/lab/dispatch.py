@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
@@ -18,6 +18,7 @@ from vsphere_ai.lab.managed import Call, handler_for
 from vsphere_ai.lab.store import read, static_type
 
 COOKIE = "vmware_soap_session"
+_SESSION = re.compile(rf'(?:^|;)\s*{COOKIE}="?([^";\s]+)')
 
 # what may be called before a login; object reads are then restricted by the collector
 WITHOUT_LOGIN = frozenset(
@@ -104,11 +105,9 @@ def _not_authenticated(ref: Any) -> Exception:
 
 
 def _token(header: str) -> str | None:
-    try:
-        jar = SimpleCookie(header)
-    except CookieError:
-        return None
-    return jar[COOKIE].value if COOKIE in jar else None
+    """Return the session's cookie, whatever other cookies a client keeps beside it."""
+    found = _SESSION.search(header)
+    return found.group(1) if found else None
 
 
 def _cookie(call: Call) -> str:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import zlib
+from collections.abc import Callable
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -52,6 +53,7 @@ def versions_xml(newest: str) -> bytes:
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    default_request_version = "HTTP/1.1"  # else a broken first line is answered as HTTP/0.9: without a status
     server_version = "vsphere-ai-lab"
     # one flush per reply and no Nagle, else each call costs 40 ms
     disable_nagle_algorithm = True
@@ -86,11 +88,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         return result
 
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        if name.startswith("do_"):
+            return self._not_allowed  # else every other HTTP method would be answered 501, as a fault of the server's
+        raise AttributeError(name)
+
     def _not_allowed(self) -> None:
         self.close_connection = True  # a body that came along is not read
         self._reply(405, b"use GET or POST", "text/plain", headers={"Allow": "GET, HEAD, POST"})
-
-    do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _not_allowed
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -183,7 +188,7 @@ class _Handler(BaseHTTPRequestHandler):
         while len(out) < size:
             if time.monotonic() > self.deadline:
                 raise TimeoutError
-            part = self.rfile.read1(min(size - len(out), 1 << 20))  # type: ignore[attr-defined]
+            part = self.rfile.read1(min(size - len(out), 1 << 20))
             if not part:
                 raise _BadBody(400, "the request body ends early")
             out += part

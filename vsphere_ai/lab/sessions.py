@@ -26,6 +26,7 @@ class Session:
         self.login = self.active = now()
         self.calls = 0
         self.objects: list[ManagedObject] = []
+        self.collector: dict[str, Any] = {}
 
     def info(self) -> Any:
         """Return the UserSession a client sees."""

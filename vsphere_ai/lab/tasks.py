@@ -6,12 +6,15 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, Store
+
+RECENT = timedelta(minutes=10)
 
 
 class Task:
@@ -75,6 +78,7 @@ class Tasks:
         task = Task(self, mo, read_only)
         self.running[mo.moid] = task
         self._recent(entity, add=mo.ref)
+        self._list()
         thread = threading.Thread(target=self._run, args=(task, entity, work, hold_lock), daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
@@ -87,6 +91,12 @@ class Tasks:
         if entity is not None:
             kept = [ref for ref in entity["recentTask"] or () if ref != remove]
             self.store.set(entity, recentTask=[*kept, add] if add else kept)
+
+    def _list(self) -> None:
+        manager = self.store.objects.get("TaskManager")
+        if manager is not None:  # as documented: the tasks of the last ten minutes
+            recent = [t.ref for t in self.store.of(vim.Task) if now() - t["info"].queueTime < RECENT]
+            self.store.set(manager, recentTask=recent)
 
     def _run(self, task: Task, entity: ManagedObject, work: Work, hold_lock: bool) -> None:
         task.update(state="running", startTime=now(), progress=0)

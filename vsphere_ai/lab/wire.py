@@ -32,6 +32,10 @@ class BadRequest(Exception):
     """The body is not a request this server understands."""
 
 
+# bits of the numbers a parameter may hold; pyVmomi's parser takes any
+_BITS = {Vmomi.vmodlTypes[name]: bits for name, bits in (("byte", 7), ("short", 15), ("int", 31), ("long", 63))}
+
+
 @dataclass
 class Request:
     """One parsed call: WSDL method name, the object it is for, its typed arguments."""
@@ -74,6 +78,8 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         name, is_list, deserializer = self.pending
         self.pending = None
         value = deserializer.GetResult()
+        typ = self._type(name)
+        Vmomi.CheckField(Vmomi.Object(name=name, type=typ.Item if is_list else typ, flags=Vmomi.F_OPTIONAL), value)
         if name == "_this":
             self.request.this = value
         elif is_list:
@@ -102,16 +108,19 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         self.params = {p.name: p for p in self.request.info.params}
 
     def _parameter(self, tag: str, local: str, attr: Mapping[str, str]) -> None:
-        typ, is_list = Vmomi.ManagedObject, False
-        if local != "_this":
-            if local not in self.params:
-                raise BadRequest(f"unexpected parameter {local} of {self.request.name}")
-            typ = self.params[local].type
-            is_list = issubclass(typ, list)
-        deserializer = Soap.SoapDeserializer(None)
+        typ = self._type(local)
+        is_list = issubclass(typ, list)
+        deserializer = _Deserializer(None)
         deserializer.Deserialize(self.parser, typ.Item if is_list else typ, False, self.nsMap)
         deserializer.StartElementHandler(tag, attr)
         self.pending = (local, is_list, deserializer)
+
+    def _type(self, parameter: str) -> Any:
+        if parameter == "_this":
+            return Vmomi.ManagedObject
+        if parameter not in self.params:
+            raise BadRequest(f"unexpected parameter {parameter} of {self.request.name}")
+        return self.params[parameter].type
 
     def CharacterDataHandler(self, data: str) -> None:  # noqa: D102 - expat's name; all text is inside parameters
         return
@@ -121,8 +130,21 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
         self.path.pop()
 
 
+class _Deserializer(Soap.SoapDeserializer):  # type: ignore[misc]
+    """PyVmomi's, which would take text in the place of fields and read it as an object with nothing set."""
+
+    def EndElementHandler(self, tag: str) -> None:
+        if self.stack and isinstance(self.stack[-1], Vmomi.DataObject) and self.data.strip():
+            raise ValueError(f"text inside {tag.rpartition(Soap.NS_SEP)[2]}")
+        super().EndElementHandler(tag)
+        self.data: str = ""
+
+
 def check_complete(value: Any, version: str) -> None:
-    """Refuse an argument in which a field is unset that must be there in this API version."""
+    """Refuse an argument with a number too large, or in which a field is unset that this API version demands."""
+    bits = _BITS.get(type(value))
+    if bits is not None and not -(1 << bits) <= value < 1 << bits:
+        raise BadRequest(f"{value} does not fit into {bits + 1} bits")
     if isinstance(value, list):
         for item in value:
             check_complete(item, version)
@@ -133,7 +155,9 @@ def check_complete(value: Any, version: str) -> None:
         if held is not None:
             check_complete(held, version)
         elif not info.flags & Vmomi.F_OPTIONAL and Vmomi.IsChildVersion(version, info.version):
-            raise BadRequest(f"Required property {info.name} is missing from data object of type {type(value)._wsdlName}")
+            raise BadRequest(
+                f"Required property {info.name} is missing from data object of type {type(value)._wsdlName}"
+            )
 
 
 class _Serializer(Soap.SoapSerializer):  # type: ignore[misc]

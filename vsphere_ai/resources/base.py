@@ -59,3 +59,13 @@ class Resource(State, ABC):
     def runs_on(self, host: Target, view: View) -> bool:
         """Tell whether a VM in this state can run on a host (VM kinds only)."""
         return True
+
+
+def partly_reserved(vm: Target, view: View) -> int | None:
+    """Return the MB a playbook reserves of a VM's memory, where that is not how it is; None when it does not."""
+    wanted = getattr(view.state(vm.ref, "hardware"), "memory_reservation", None)
+    facts = view.facts(vm.ref)
+    unlocks = bool(facts.get("config.memoryReservationLockedToMax"))
+    if isinstance(wanted, int) and (unlocks or wanted != facts.get("config.memoryAllocation.reservation", 0)):
+        return wanted
+    return None

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
 
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu import live
+from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.placement import Impossible, Instance, Transition, transition
+from vsphere_ai.gpu.placement import Impossible, Transition, transition
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Probe, Shell, Step
@@ -109,7 +109,7 @@ class Mig(Resource):
             layout = wanted.layout if wanted.layout is not None else None if wanted.mode else self.layout
             mode = wanted.mode or ("enabled" if layout else self.mode)
             have = (now.gpus or {}).get(pci) if now else None
-            placed = _placed(facts, boards.get(pci), pci, layout, have)
+            placed = _placed(view, _Slot(target, pci, boards.get(pci)), layout, have)
             gpus[pci] = GpuMig.model_construct(mode=mode, layout=placed)
             ids[pci] = _ids_in(layout)
         settled = self.model_copy(update={"mode": None, "layout": None, "gpus": gpus})
@@ -170,7 +170,7 @@ class Mig(Resource):
         if wanted.mode == "disabled":
             yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
         before = self._left(target, view, pci)
-        way = _way(view.facts(target.ref), board, pci, wanted.layout, before)
+        way = _way(view, _Slot(target, pci, board), wanted.layout, before)
         if isinstance(way, Impossible):
             close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
             yield Problem(
@@ -230,9 +230,11 @@ class Mig(Resource):
             return
         late = target.ref in view.rebooting and not board.mig_mode_persists
         if mode == "disabled" and not late:  # a GPU with instances refuses to leave MIG mode
-            for instance in live.readable(facts).instances[pci]:
-                if not instance.in_use:  # vSphere takes the instance of a VM away when the window powers it off
-                    yield from self._destroy(target, facts, pci, instance, late=False)
+            now_there = live.readable(facts)
+            # vSphere takes the instance of a VM away when the window powers it off
+            idle = tuple(i for i in now_there.instances[pci] if not i.in_use)
+            for move in moves.moves(board, Transition((), idle, ()), pci, now_there.compute):
+                yield self._shell(target, move, late=False)
         yield Shell(
             target=target,
             kinds=(self.kind,),
@@ -247,41 +249,14 @@ class Mig(Resource):
         self, target: Target, view: View, pci: str, board: Board, layout: Sequence[str]
     ) -> Iterator[Step]:
         facts, late = view.facts(target.ref), target.ref in view.rebooting
-        way = _way(facts, board, pci, layout, self._left(target, view, pci))
-        if isinstance(way, Impossible) or way.is_noop:
+        way = _way(view, _Slot(target, pci, board), layout, self._left(target, view, pci))
+        if not isinstance(way, Transition):
             return
-        for gone in way.destroy:
-            yield from self._destroy(target, facts, pci, gone, late=late)
-        if way.create:
-            places = [(board.profile(i.profile_name).id, i.start) for i in way.create]
-            words = ", ".join(f"{i.profile_name}:{i.start}" for i in way.create)
-            yield Shell(
-                target=target,
-                kinds=(self.kind,),
-                after_reboot=late,
-                argv=smi.create_instances(pci, places),
-                summary=f"create {words} on {pci}",
-            )
+        for move in moves.moves(board, way, pci, live.readable(facts).compute):
+            yield self._shell(target, move, late=late)
 
-    def _destroy(self, target: Target, facts: Facts, pci: str, gone: Instance, *, late: bool) -> Iterator[Step]:
-        """Compute instances before their GPU instance: the driver says "in use by another client" otherwise."""
-        if gone.gi_id is None:
-            return
-        for ci in live.readable(facts).compute[pci, gone.gi_id]:
-            yield Shell(
-                target=target,
-                kinds=(self.kind,),
-                after_reboot=late,
-                argv=smi.destroy_compute_instance(pci, gone.gi_id, ci),
-                summary=f"destroy compute instance {ci} of GPU instance {gone.gi_id} on {pci}",
-            )
-        yield Shell(
-            target=target,
-            kinds=(self.kind,),
-            after_reboot=late,
-            argv=smi.destroy_instance(pci, gone.gi_id),
-            summary=f"destroy {gone.profile_name} (GPU instance {gone.gi_id}) on {pci}",
-        )
+    def _shell(self, target: Target, move: moves.Move, *, late: bool) -> Shell:
+        return Shell(target=target, kinds=(self.kind,), after_reboot=late, argv=move.argv, summary=move.summary)
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """A mode that waits for a reboot cannot be stated; instances of running VMs are vSphere's own business."""
@@ -332,24 +307,28 @@ def _meanings(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]
     return found
 
 
-def _placed(
-    facts: Facts, board: Board | None, pci: str, layout: tuple[str, ...] | None, have: GpuMig | None
-) -> tuple[str, ...] | None:
+class _Slot(NamedTuple):
+    target: Target
+    pci: str
+    board: Board | None
+
+
+def _placed(view: View, slot: _Slot, layout: tuple[str, ...] | None, have: GpuMig | None) -> tuple[str, ...] | None:
     """Return the layout with the start of every instance; as it was written when it cannot be placed."""
-    if layout is None or board is None:
-        return layout
-    way = _way(facts, board, pci, layout, have)
-    if isinstance(way, Impossible):
+    way = _way(view, slot, layout, have) if layout is not None else None
+    if not isinstance(way, Transition):
         return layout
     made = sorted((*way.keep, *way.create), key=lambda i: i.start)
     return tuple(f"{i.profile_name}:{i.start}" for i in made)
 
 
-def _way(facts: Facts, board: Board, pci: str, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible:
-    now = live.readable(facts)
-    present = now.instances[pci] if have is not None and have.layout else ()
+def _way(view: View, slot: _Slot, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible | None:
+    if slot.board is None:
+        return None
+    facts = view.facts(slot.target.ref)
+    present = live.present(facts, view.estate, slot.pci) if have is not None and have.layout else ()
     items = layouts.parse(tuple(layout)) if layout else ()
-    return transition(board, present, items, driver_major=now.driver_major(pci))
+    return transition(slot.board, present, items, driver_major=live.readable(facts).driver_major(slot.pci))
 
 
 def _shown_mode(current: bool, pending: bool | None) -> str:

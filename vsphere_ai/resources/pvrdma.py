@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai import fabric
 from vsphere_ai.facts import Facts, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, partly_reserved
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -101,6 +101,14 @@ class Pvrdma(Resource):
         yield from self._version_problems(target, view)
         if len(self.adapters) > MAX_ADAPTERS:
             yield Problem(target, "pvrdma.count", f"{len(self.adapters)} adapters, a VM has at most {MAX_ADAPTERS}")
+        megabytes = partly_reserved(target, view)
+        if megabytes is not None:
+            yield Problem(
+                target,
+                "pvrdma.memory",
+                f"hardware reserves {megabytes} MB, PVRDMA needs all memory reserved",
+                "write hardware: {memory_reservation: full}, or leave it out",
+            )
         for adapter in dict.fromkeys(self.adapters):
             group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
             if group is None:

@@ -12,7 +12,7 @@ from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.inventory import boards_of
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, partly_reserved
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -108,6 +108,7 @@ class Vgpu(Resource):
                     target, "vgpu.profile", f"{host.name} will not offer {profile}", _why(host, profile, view)
                 )
         yield from self._count_problems(target, view, wanted)
+        yield from _contradictions(target, view)
 
     def _count_problems(self, target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
         total = sum(wanted.values())
@@ -247,6 +248,26 @@ def _why(host: Target, profile: str, view: View) -> str:
         return "it lists no profiles: add graphics: {default_type: shared_direct} to a play for that host"
     divided = "MIG mode enabled" if parsed.is_mig else "MIG mode disabled"
     return f"{profile} needs a {parsed.board} GPU in shared direct mode with {divided}; add mig: to a play for the host"
+
+
+def _contradictions(target: Target, view: View) -> Iterator[Problem]:
+    """Two settings of one play that would undo each other at every run."""
+    megabytes = partly_reserved(target, view)
+    if megabytes is not None:
+        yield Problem(
+            target,
+            "vgpu.memory",
+            f"hardware reserves {megabytes} MB, a vGPU needs all memory reserved",
+            "write hardware: {memory_reservation: full}, or leave it out",
+        )
+    firmware = getattr(view.state(target.ref, "hardware"), "firmware", None)
+    if firmware == "bios" != view.facts(target.ref).get("config.firmware"):
+        yield Problem(
+            target,
+            "vgpu.firmware",
+            "hardware sets firmware bios, a vGPU needs efi",
+            "write hardware: {firmware: efi}, or leave it out",
+        )
 
 
 def extra_config(facts: Facts) -> dict[str, str]:

@@ -39,6 +39,13 @@ class Call:
             )
         return self.session
 
+    def check_alive(self) -> None:
+        """Refuse to go on after a wait during which the session ended or the object went away."""
+        if self.session not in self.farm.sessions.live.values():
+            self.session = None
+        _ = self.login
+        self.farm.store.get(self.mo.ref)
+
 
 def handles(typ: Any, method: str) -> Callable[[Handler], Handler]:
     """Register a function as the implementation of a WSDL method of a managed type and its subtypes."""

@@ -34,7 +34,9 @@ def complete(farm: Farm) -> None:
         configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig)
         store.set(mo, configuration=configuration, summaryEx=mo["summary"])
     for mo in store.of(vim.DistributedVirtualSwitch):
-        able = dict.fromkeys(("dvsOperationSupported", "dvPortGroupOperationSupported", "dvPortOperationSupported"), True)
+        able = dict.fromkeys(
+            ("dvsOperationSupported", "dvPortGroupOperationSupported", "dvPortOperationSupported"), True
+        )
         store.set(mo, capability=vim.DistributedVirtualSwitch.Capability(**able))
     for mo in (datastore, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
         browser = store.new(vim.host.DatastoreBrowser, prefix="datastoreBrowser", datastore=[datastore.ref])

@@ -159,10 +159,11 @@ def power_on(call: Call, host: Any = None) -> Any:
     """Power a VM on, on its own host or on the one given."""
     demand(call, "VirtualMachine.Interact.PowerOn")
     farm, mo = call.farm, call.mo
+    target = farm.store.get(host) if host else None
 
     def work(_task: Task) -> None:
         refuse_unless_off(mo)
-        power_on_now(farm, mo, farm.store.get(host) if host else farm.host_of(mo), "PowerOnVM_Task")
+        power_on_now(farm, mo, target or farm.host_of(mo), "PowerOnVM_Task")
 
     return farm.tasks.start(mo, "powerOn", work)
 

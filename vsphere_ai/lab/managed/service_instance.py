@@ -8,12 +8,13 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
+from vsphere_ai.lab.collector import SHARED, filters_of
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.option_manager import VCENTER_SETTINGS
-from vsphere_ai.lab.sessions import now
-from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.sessions import Session, now
+from vsphere_ai.lab.store import ManagedObject, Store
 
 SINGLETONS: dict[str, tuple[Any, str]] = {
     "propertyCollector": (vmodl.query.PropertyCollector, "propertyCollector"),
@@ -61,8 +62,8 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
         supportedLocaleList=["en"],
         defaultLocale="en",
     )
-    store.set(store.objects["propertyCollector"], filter=[])
-    store.set(store.objects["ViewManager"], viewList=[])
+    store.set(store.objects[SHARED], filter=lambda me: filters_of(me.collector if me else {}))
+    store.set(store.objects["ViewManager"], viewList=lambda me: _views(store, me))
     store.set(store.objects["TaskManager"], recentTask=[], maxCollector=32)
     settings = [vim.option.OptionValue(key=k, value=v) for k, v in VCENTER_SETTINGS.items()]
     store.set(store.objects["VpxSettings"], setting=settings, supportedOption=[])
@@ -76,6 +77,11 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
         serverClock=lambda _me: now(),
         capability=vim.Capability(provisioningSupported=True, multiHostSupported=True, userShellAccessSupported=False),
     )
+
+
+def _views(store: Store, me: Session | None) -> Any:
+    made = [mo.ref for mo in me.objects if mo.moid in store.objects] if me else []
+    return Vmomi.GetVmodlType("vim.view.View[]")(ref for ref in made if isinstance(ref, vim.view.View))
 
 
 @handles(vim.ServiceInstance, "RetrieveServiceContent")

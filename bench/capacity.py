@@ -1,0 +1,89 @@
+"""Time and memory of the largest capacity question: 10,000 VMs on 1,000 hosts with 8 GPUs each.
+
+Run it with ``python bench/capacity.py``; every question is asked in a process of its own. Exits 1 when one takes more
+than 2 seconds or 200 MiB.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import resource
+import sys
+import time
+
+HOSTS, GPUS, VMS = 1000, 8, 10_000
+MOST_SECONDS, MOST_MIB = 2.0, 200
+
+
+def _slots(kind: str, rng: random.Random) -> tuple:
+    from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running
+    from vsphere_ai.gpu.catalog import board
+
+    a100, h100 = board("a100-40gb"), board("h100-80gb-pcie")
+    found = []
+    for host in range(HOSTS):
+        for gpu in range(GPUS):
+            divided = kind == "mig" or gpu % 2 == 0
+            chosen = h100 if kind == "several boards" and host % 2 else a100
+            stem = "nvidia_h100" if chosen is h100 else "grid_a100"
+            running: tuple[Running, ...] = ()
+            if kind == "partly used" and divided and rng.random() < 0.5:
+                starts = rng.sample(range(7), rng.randint(1, 3))
+                running = tuple(Running(f"run-{host}-{gpu}-{s}", f"{stem}-1-5c", s) for s in starts)
+            mode = "mig" if divided else "time_sliced"
+            found.append(GpuSlot(f"esx{host:04}", f"0000:{gpu:02x}:00.0", chosen, mode, running))
+    return tuple(found)
+
+
+def _demands(kind: str, rng: random.Random) -> list:
+    from vsphere_ai.gpu.capacity import VmDemand
+
+    everywhere = frozenset(f"esx{h:04}" for h in range(HOSTS))
+    mig = ["grid_a100-1-5c", "grid_a100-2-10c", "grid_a100-3-20c", "grid_a100-4-20c", "grid_a100-1-10c"]
+    sliced = ["grid_a100-20c", "grid_a100-10c", "grid_a100-40c"]
+    names = mig if kind == "mig" else mig + sliced
+    if kind == "several boards":
+        names = [*names, "nvidia_h100-2-20c", "nvidia_h100-40c"]
+    found = []
+    for number in range(VMS):
+        profiles = (rng.choice(names),)
+        if kind == "several vGPUs a VM" and number % 10 == 0:
+            profiles *= 2
+        found.append(VmDemand(f"vm-{number:05}", profiles, everywhere))
+    if kind == "too much":
+        found += [VmDemand(f"more-{n:05}", ("grid_a100-4-20c",), everywhere) for n in range(VMS // 2)]
+    return found
+
+
+def _ask(kind: str, answers: multiprocessing.Queue) -> None:
+    from vsphere_ai.gpu.capacity import GpuHosts, solve
+
+    rng = random.Random(7)
+    farm, demands = GpuHosts(_slots(kind, rng)), _demands(kind, rng)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter()
+    answer = solve(farm, demands)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    answers.put((type(answer).__name__, answer.exact, seconds, peak / 1024, (peak - before) / 1024))
+
+
+def main() -> int:
+    """Ask every question and print a table."""
+    print(f"{VMS:,} VMs, {HOSTS:,} hosts with {GPUS} GPUs each")
+    slow = False
+    context = multiprocessing.get_context("spawn")
+    for kind in ("mig", "both modes", "partly used", "several boards", "several vGPUs a VM", "too much"):
+        answers = context.Queue()
+        process = context.Process(target=_ask, args=(kind, answers))
+        process.start()
+        verdict, exact, seconds, peak, grown = answers.get(timeout=120)
+        process.join()
+        slow |= seconds > MOST_SECONDS or peak > MOST_MIB
+        print(f"  {kind:<20} {verdict:<6} exact={exact!s:<6} {seconds:5.2f} s  peak {peak:4.0f} MiB (+{grown:.0f})")
+    return int(slow)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

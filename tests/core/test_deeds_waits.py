@@ -1,0 +1,239 @@
+"""Reboots, power and reading back: what has to be seen before it counts as done, and until when."""
+
+from __future__ import annotations
+
+import pytest
+from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
+from support.estates import ESX1, ON, PCI, smi, vm
+
+from vsphere_ai import deeds as module
+from vsphere_ai.deeds import describe_left
+from vsphere_ai.errors import Conflict, Denied, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.facts import Output
+from vsphere_ai.gpu.live import GPUS
+from vsphere_ai.plan import Item
+from vsphere_ai.state import FieldChange
+from vsphere_ai.steps import Wait
+
+BOOT = "2026-01-01T00:00:00+00:00"
+BOOTED = "2026-01-01T00:10:00+00:00"
+LISTED = smi(dict.fromkeys(PCI, ON))[GPUS.name]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+# -- reboot and back
+
+READY = {"runtime.bootTime": BOOT, "runtime.inMaintenanceMode": True}
+
+
+def test_a_reboot_over_ssh_is_one_that_needs_maintenance_mode():
+    shell = Shells(Output(0, ""))
+    do(lifecycle("reboot", via="ssh"), Server(READY), shell)
+    ((argv, _, changes),) = shell.ran
+    assert argv[:4] == ("esxcli", "system", "shutdown", "reboot")
+    assert changes
+
+
+def test_a_reboot_through_vcenter_does_not_force():
+    server = Server(READY)
+    do(lifecycle("reboot", via="api"), server)
+    assert [c[:3] for c in server.calls] == [(ESX1.ref, "RebootHost_Task", {"force": False})]
+
+
+def test_a_host_that_left_maintenance_is_not_rebooted():
+    shell = Shells(Output(0, ""))
+    with pytest.raises(Conflict, match="not in maintenance mode"):
+        do(lifecycle("reboot", via="ssh"), Server({**READY, "runtime.inMaintenanceMode": False}), shell)
+    assert shell.ran == []
+
+
+def test_a_lost_answer_to_a_reboot_is_left_to_the_boot_time():
+    do(lifecycle("reboot", via="ssh"), Server(READY), Shells(OutcomeUnknown("connection lost")))
+
+
+def test_a_refused_reboot_says_why():
+    with pytest.raises(StepFailed, match="not in maintenance"):
+        do(lifecycle("reboot", via="ssh"), Server(READY), Shells(Output(1, "Host is not in maintenance mode")))
+
+
+def back(clock, *readings, limit=60):
+    """Reboot, then wait with these readings; return what was said."""
+    server = Server(READY, *({"runtime.connectionState": s, **({"runtime.bootTime": b} if b else {})}
+                             for s, b in readings))  # fmt: skip
+    acting, said = deeds(server, Shells(Output(0, ""))), []
+    acting.do(lifecycle("reboot", via="ssh"), said.append)
+    acting.do(Wait(target=ESX1, summary="", until="host-back", options={"timeout": limit}), said.append)
+    return said
+
+
+JITTER = "2026-01-01T00:00:30+00:00"
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        [("connected", BOOT), ("notResponding", None), ("connected", BOOTED)],
+        [("connected", BOOTED)],
+        [("notResponding", BOOT), ("connected", JITTER)],
+        [("connected", None), ("connected", BOOTED)],
+    ],
+)
+def test_a_host_is_back_with_a_newer_boot_time(clock, readings):
+    said = back(clock, *readings)
+    assert len(said) == len(readings) - 1
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        [("connected", BOOT)],
+        [("connected", JITTER)],
+        [("notResponding", None), ("connected", BOOT)],
+        [("notResponding", BOOTED)],
+        [("disconnected", None)],
+    ],
+)
+def test_a_host_is_not_back_without_one(clock, readings):
+    with pytest.raises(HostUnhealthy, match="esx01 did not come back within 60 s"):
+        back(clock, *readings)
+    assert sum(clock.pauses) <= 60
+    assert max(clock.pauses) <= 10
+
+
+def gpus(clock, shell, count=2):
+    return do(
+        Wait(target=ESX1, summary="", until="gpus-answer", options={"timeout": 30}), Server({}), shell, gpus=count
+    )
+
+
+def test_gpus_answer_when_nvidia_smi_lists_every_one(clock):
+    assert gpus(clock, Shells(LISTED)) == []
+
+
+@pytest.mark.parametrize(
+    "shell",
+    [
+        Shells(Output(9, "NVIDIA-SMI has failed\n"), LISTED),
+        Shells(Unreachable("no route"), LISTED),
+        Shells(LISTED, refuse=[Unreachable("refused")]),
+    ],
+)
+def test_gpus_are_asked_again_until_they_answer(clock, shell):
+    assert len(gpus(clock, shell)) == 1
+
+
+def test_a_gpu_that_does_not_come_back_makes_the_host_unhealthy(clock):
+    with pytest.raises(HostUnhealthy, match="nvidia-smi lists 2 of 3 GPUs"):
+        gpus(clock, Shells(LISTED), count=3)
+    assert sum(clock.pauses) <= 30
+
+
+def test_a_refused_login_is_not_tried_again(clock):
+    shell = Shells(LISTED, refuse=[Denied("wrong password")])
+    with pytest.raises(Denied):
+        gpus(clock, shell)
+    assert clock.pauses == []
+
+
+# -- power
+
+
+def power(state, tools="guestToolsRunning"):
+    return {"runtime.powerState": state, "guest.toolsRunningStatus": tools}
+
+
+def off(*readings, force=False, timeout=20):
+    server = Server(*readings)
+    said = do(lifecycle("power-off", VM, shutdown_timeout=timeout, force=force), server)
+    return [c[:3] for c in server.calls], said
+
+
+def test_the_guest_is_asked_to_shut_down_and_waited_for(clock):
+    on = power("poweredOn")
+    calls, said = off(on, on, on, power("poweredOff"))
+    assert calls == [(VM.ref, "ShutdownGuest", {})]
+    assert len(said) == 2
+
+
+def test_a_vm_that_is_off_already_is_left(clock):
+    assert off(power("poweredOff"))[0] == []
+
+
+def test_without_force_a_guest_that_does_not_shut_down_is_a_failure(clock):
+    server = Server(power("poweredOn"))
+    with pytest.raises(StepFailed, match="did not shut down in 20 s"):
+        do(lifecycle("power-off", VM, shutdown_timeout=20, force=False), server)
+    assert [c[1] for c in server.calls] == ["ShutdownGuest"]
+    assert sum(clock.pauses) <= 20
+
+
+def test_with_force_it_is_powered_off_after_the_timeout_only(clock):
+    calls, _ = off(power("poweredOn"), force=True)
+    assert [m for _, m, _ in calls] == ["ShutdownGuest", "PowerOffVM_Task"]
+    assert sum(clock.pauses) > 10
+
+
+def test_without_tools_only_force_powers_it_off(clock):
+    calls, _ = off(power("poweredOn", "guestToolsNotRunning"), force=True)
+    assert [m for _, m, _ in calls] == ["PowerOffVM_Task"]
+    with pytest.raises(StepFailed):
+        off(power("poweredOn", "guestToolsNotRunning"))
+
+
+def test_power_on_goes_to_the_host_the_vm_is_on():
+    server = Server({"runtime.powerState": "poweredOff"}, {"runtime.host": ESX1.ref})
+    do(lifecycle("power-on", VM), server)
+    assert [c[:3] for c in server.calls] == [(VM.ref, "PowerOnVM_Task", {"host": ESX1.ref})]
+    server = Server({"runtime.powerState": "poweredOff"}, {})
+    do(lifecycle("power-on", VM), server)
+    assert server.calls[0][2] == {}
+
+
+def test_a_vm_that_runs_already_is_not_powered_on_again():
+    server = Server({"runtime.powerState": "poweredOn"})
+    do(lifecycle("power-on", VM), server)
+    assert server.calls == []
+
+
+# -- reading back
+
+ITEM = Item(VM, "vgpu", (FieldChange("profiles", ("a",), ("b", "b")), FieldChange("uvm", False, True)))
+
+
+def as_planned(answers, target=VM):
+    """Wait with what is left at each reading (the last answer stays)."""
+    given = list(answers)
+
+    def left(asked):
+        assert asked == target
+        return given.pop(0) if len(given) > 1 else given[0]
+
+    return do(Wait(target=target, summary="", until="as-planned"), Server({}), left=left)
+
+
+def test_nothing_left_is_as_planned(clock):
+    assert as_planned([()]) == []
+    assert len(as_planned([(ITEM,), (ITEM,), ()])) == 2
+
+
+@pytest.mark.parametrize(("target", "limit"), [(VM, module.READ_BACK_VM), (ESX1, module.READ_BACK_HOST)])
+def test_what_is_left_after_the_deadline_is_not_verified(clock, target, limit):
+    with pytest.raises(NotVerified, match="vgpu profiles is a, wanted b ×2; vgpu uvm is no, wanted yes"):
+        as_planned([(ITEM,)], target)
+    assert limit / 2 < sum(clock.pauses) <= limit
+
+
+def test_a_state_that_is_lost_without_a_changed_field_is_described():
+    assert describe_left((Item(ESX1, "mig", (), recreate=True),)) == "a state that has to be made again"
+
+
+def test_the_host_of_a_vm_is_the_planned_one():
+    acting = deeds(Server({}))
+    assert acting.host_of(VM) == ESX1.ref
+    assert acting.host_of(vm(9)) is None

@@ -1,0 +1,133 @@
+"""`nvidia-smi -q -x`: published answers, and what nobody should be able to do with a crafted one."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from gpu_transcripts import FOLDER
+
+from vsphere_ai.gpu.nvidia_smi import GpuInXml, MigDevice, UnreadableOutput, Xml, parse_xml
+
+A100 = (FOLDER / "xml" / "a100.xml").read_text("utf-8")
+NO_ID = "GPU-00000000-0000-0000-0000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("file", "driver", "pci", "name", "mig"),
+    [
+        ("a100", "570.148.08", "0000:06:00.0", "NVIDIA A100-SXM4-40GB", False),
+        ("b200", "580.105.08", "0000:8f:00.0", "NVIDIA B200", False),
+        ("h100", "580.105.08", "0000:53:00.0", "NVIDIA H100 80GB HBM3", False),
+        ("l40s", "595.91.07", "0000:30:00.0", "NVIDIA L40S", None),
+        ("t4", "595.91.07", "0000:00:1e.0", "Tesla T4", None),
+    ],
+)
+def test_published_answers(file, driver, pci, name, mig):
+    found = parse_xml(0, (FOLDER / "xml" / f"{file}.xml").read_text("utf-8"))
+    assert found == Xml(driver, (GpuInXml(pci, name, NO_ID, mig, mig, (), "Pass-Through", None, None),))
+
+
+def test_every_published_answer_is_tried():
+    assert {p.stem for p in (FOLDER / "xml").glob("*.xml")} == {"a100", "b200", "h100", "l40s", "t4"}
+
+
+DEVICE = """<mig_device><index>{}</index><gpu_instance_id>{}</gpu_instance_id>
+<compute_instance_id>{}</compute_instance_id><device_attributes><shared><multiprocessor_count>42</multiprocessor_count>
+</shared></device_attributes><ecc_error_count><volatile_count><sram_uncorrectable>0</sram_uncorrectable>
+</volatile_count></ecc_error_count></mig_device>"""
+
+
+def changed(*pairs, text=A100):
+    for old, new in pairs:
+        assert old in text
+        text = text.replace(old, new, 1)
+    return text
+
+
+def mig_on():
+    start, end = A100.index("<mig_devices>") + len("<mig_devices>"), A100.index("</mig_devices>")
+    text = A100[:start] + DEVICE.format(0, 2, 0) + DEVICE.format(1, 7, 1) + A100[end:]
+    return changed(
+        ("<current_mig>Disabled", "<current_mig>Enabled"),
+        ("<virtualization_mode>Pass-Through", "<virtualization_mode>Host VGPU"),
+        ("<host_vgpu_mode>N/A", "<host_vgpu_mode>SR-IOV"),
+        ("<vgpu_heterogeneous_mode>N/A", "<vgpu_heterogeneous_mode>Enabled"),
+        text=text,
+    )
+
+
+def test_a_gpu_with_mig_on_and_a_pending_change():
+    (gpu,) = parse_xml(0, mig_on()).gpus
+    assert (gpu.mig_current, gpu.mig_pending) == (True, False)
+    assert gpu.mig_devices == (MigDevice(0, 2, 0), MigDevice(1, 7, 1))
+    assert (gpu.virtualization, gpu.vgpu_mode, gpu.mixed_sizes) == ("Host VGPU", "SR-IOV", True)
+
+
+def test_several_gpus_are_told_apart():
+    start, end = A100.index("<gpu id="), A100.index("</gpu>") + len("</gpu>")
+    first = A100[start:end]
+    second = first.replace("06:00.0", "07:00.0").replace("A100-SXM4-40GB", "A100-PCIE-40GB")
+    found = parse_xml(0, mig_on().replace("</gpu>", f"</gpu>{second}"))
+    assert [(g.pci, g.mig_current, len(g.mig_devices)) for g in found.gpus] == [
+        ("0000:06:00.0", True, 2),
+        ("0000:07:00.0", False, 0),
+    ]
+    assert found.gpus[1].name == "NVIDIA A100-PCIE-40GB"
+
+
+def test_a_driver_that_says_less():
+    text = f"<nvidia_smi_log><gpu id='00000000:06:00.0'><product_name>X</product_name><uuid>{NO_ID}</uuid></gpu></nvidia_smi_log>"
+    assert parse_xml(0, text) == Xml("", (GpuInXml("0000:06:00.0", "X", NO_ID, None, None, (), None, None, None),))
+    assert parse_xml(0, "<nvidia_smi_log/>").gpus == ()
+
+
+BOMB = """<?xml version="1.0"?><!DOCTYPE nvidia_smi_log [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;">]>
+<nvidia_smi_log><driver_version>&b;</driver_version></nvidia_smi_log>"""
+OUTSIDE = """<!DOCTYPE nvidia_smi_log [<!ENTITY x SYSTEM "file:///etc/passwd">]>
+<nvidia_smi_log><driver_version>&x;</driver_version></nvidia_smi_log>"""
+PARAMETER = """<!DOCTYPE nvidia_smi_log [<!ENTITY % x SYSTEM "http://localhost/x.dtd"> %x;]>
+<nvidia_smi_log><driver_version>1</driver_version></nvidia_smi_log>"""
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (0, ""),
+        (9, A100),
+        (0, "NVIDIA-SMI has failed"),
+        (0, A100[:4000]),
+        (0, "<html/>"),
+        (0, BOMB),
+        (0, OUTSIDE),
+        (0, PARAMETER),
+        (0, "<nvidia_smi_log>" + "<a>" * 40 + "</a>" * 40 + "</nvidia_smi_log>"),
+        (0, "<nvidia_smi_log>" + " " * 9_000_000 + "</nvidia_smi_log>"),
+        (0, changed(('<gpu id="00000000:06:00.0">', "<gpu>"))),
+        (0, changed(('<gpu id="00000000:06:00.0">', '<gpu id="here">'))),
+        (0, changed(("<current_mig>Disabled", "<current_mig>Perhaps"))),
+        (0, changed(("<vgpu_heterogeneous_mode>N/A", "<vgpu_heterogeneous_mode>Perhaps"))),
+        (0, changed(("<product_name>NVIDIA A100-SXM4-40GB</product_name>", ""))),
+        (0, changed(("<index>1</index>", "<index>one</index>"), text=mig_on())),
+        (0, changed(("<index>1</index>", ""), text=mig_on())),
+        (0, "<nvidia_smi_log>\ud800</nvidia_smi_log>"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_an_error_with_the_text(status, text):
+    with pytest.raises(UnreadableOutput) as error:
+        parse_xml(status, text)
+    assert text.strip()[:20] in error.value.message or "(no output)" in error.value.message
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.integers(0, len(A100)), st.integers(0, 60), st.text(max_size=8))
+def test_no_damage_makes_the_parser_fall_over(at, length, instead):
+    try:
+        found = parse_xml(0, A100[:at] + instead + A100[at + length :])
+    except UnreadableOutput:
+        return
+    assert len(found.gpus) <= 1

@@ -1,0 +1,91 @@
+"""A vCenter, host shells and a clock that only remember what deeds do to them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from support.estates import ESX1, vm
+from vsphere_ai.deeds import Deeds, Means
+from vsphere_ai.facts import Facts
+from vsphere_ai.steps import Lifecycle
+
+VM = vm(1)
+
+
+class Clock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self):
+        self.now, self.pauses = 1000.0, []
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+        self.now += seconds
+
+
+class Server:
+    """Answers reads from a list of property sets (the last one stays) and remembers every call."""
+
+    def __init__(self, *readings):
+        self.readings, self.calls, self.asked, self.error = list(readings), [], [], None
+
+    def read_objects(self, refs, paths):
+        (ref,) = refs
+        assert list(paths) == [ref.partition(":")[0]]
+        self.asked.append(paths[ref.partition(":")[0]])
+        now = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+        if isinstance(now, Exception):
+            raise now
+        return {} if now is None else {ref: Facts(ref, now)}
+
+    def resolve_path(self, ref, path):
+        return f"{ref}/{path}" if path else ref
+
+    def call(self, ref, method, args=None):
+        self.calls.append((ref, method, dict(args or {})))
+
+    def run_task(self, ref, method, args=None, *, timeout, progress=None):
+        self.calls.append((ref, method, dict(args or {}), timeout))
+        if progress:
+            progress(None)
+            progress(40)
+        if self.error:
+            raise self.error
+
+
+class Shells:
+    """Answers commands from a list (the last one stays); an exception is raised instead, on connecting or running."""
+
+    def __init__(self, *answers, refuse=()):
+        self.answers, self.ran, self.refuse = list(answers), [], list(refuse)
+
+    @contextmanager
+    def __call__(self, host):
+        if self.refuse:
+            raise self.refuse.pop(0)
+        yield self
+
+    def run(self, argv, deadline_s, *, changes=False):
+        self.ran.append((argv, deadline_s, changes))
+        now = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(now, Exception):
+            raise now
+        return now
+
+
+def deeds(server, shell=None, left=lambda target: (), gpus=2):
+    return Deeds(Means(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}))
+
+
+def do(step, server, shell=None, **more):
+    """Do one step; return what was said."""
+    said = []
+    deeds(server, shell, **more).do(step, said.append)
+    return said
+
+
+def lifecycle(action, target=ESX1, **options):
+    return Lifecycle(target=target, summary="", action=action, options=options)

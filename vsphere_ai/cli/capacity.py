@@ -1,0 +1,222 @@
+"""`vsphere-ai capacity`: what runs on the GPUs, what still fits, and whether a playbook's VMs all find room."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+
+if TYPE_CHECKING:
+    from vsphere_ai.facts import Estate, View
+    from vsphere_ai.gpu.capacity_document import Verdict
+
+WIDTH = 80
+_HINT = "SSH was not read there; the places of running VMs are assumed"
+
+
+@click.command("capacity")
+@click.argument("playbook", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@estate_options
+@click.option("--spare-hosts", type=click.IntRange(0, 4), default=0, show_default=True,
+              help="All VMs must still fit after the loss of any so many hosts.")  # fmt: skip
+@format_option("text", "json")
+def command(playbook: Path | None, spare_hosts: int, form: str, **shared: Any) -> int:
+    """Show per GPU what runs, which slices are free and what still fits; changes nothing.
+
+    With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
+    Exits 1 when they do not fit.
+    """
+    loaded = read_playbook(playbook) if playbook else None
+    with open_bench(shared, loaded) as bench:
+        if loaded is None:
+            estate = bench.read_everything()
+            view, wanted, chosen = _as_it_is(estate), _running(estate), bench.limited(estate, estate.hosts)
+        else:
+            estate = bench.read_for(loaded)
+            desired = bench.desired(loaded, estate)
+            view, wanted = _as_planned(desired, estate, loaded.path), _running(estate) | _planned_vms(desired)
+            chosen = _concerned(estate, wanted, desired)
+        about = bench.vcenter.about
+    hush()
+    hosts = _host_documents(view, chosen, wanted)
+    verdict = _verdict(view, chosen, wanted, spare_hosts) if loaded or spare_hosts else None
+    if form == "json":
+        from vsphere_ai.report.plan_json import dumps, plain
+
+        document = {"schema_version": 1, "vcenter": plain(about), "hosts": hosts}
+        click.echo(dumps({**document, "verdict": verdict.document()} if verdict else document))
+    else:
+        click.echo("\n".join(_text(hosts, verdict)))
+    return 0 if verdict is None or verdict.fits else 1
+
+
+# -- the question
+
+
+def _as_it_is(estate: Estate) -> View:
+    from vsphere_ai.facts import View
+    from vsphere_ai.plan import observe_all
+    from vsphere_ai.resources import kinds
+
+    return View(estate, observe_all(estate, kinds()))
+
+
+def _as_planned(desired: Mapping[Any, Any], estate: Estate, path: str) -> View:
+    """Return the estate as the playbook's plan leaves it."""
+    from dataclasses import replace
+
+    from vsphere_ai.plan import make_plan, sort_kinds
+    from vsphere_ai.resources import kinds
+    from vsphere_ai.state import differences
+
+    view = _as_it_is(estate)
+    reboots = {h.ref: h for h in make_plan(desired, estate, kinds(), path).impact.reboots}
+    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
+    view = replace(view, rebooting=frozenset(reboots), stated=stated)
+    left = {k: s.after_reboot(reboots[k[0]], view) for k, s in view.states.items() if k[0] in reboots and s is not None}
+    view = replace(view, states={**view.states, **left})
+    for kind in sort_kinds(kinds()):
+        for target in sorted(desired):
+            for state in (s for s in desired[target].states if s.kind == kind):
+                settled = state.settle(target, view)
+                if differences(view.state(target.ref, kind), settled):
+                    view = view.with_planned(target.ref, settled)
+    return view
+
+
+def _running(estate: Estate) -> frozenset[str]:
+    on = ("poweredOn", "suspended")
+    return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)
+
+
+def _planned_vms(desired: Mapping[Any, Any]) -> frozenset[str]:
+    return frozenset(t.ref for t in desired if t.kind == "vm")
+
+
+def _concerned(estate: Estate, wanted: Iterable[str], desired: Mapping[Any, Any]) -> tuple[Any, ...]:
+    """Return the hosts the playbook is about, and those its VMs can run on."""
+    refs = {t.ref for t in desired if t.kind == "host"}
+    refs |= {h.ref for t in desired if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    return tuple(h for h in estate.hosts if h.ref in refs)
+
+
+def _host_documents(view: View, hosts: Iterable[Any], wanted: frozenset[str]) -> list[dict[str, Any]]:
+    from vsphere_ai.gpu.capacity_document import gpu_document
+    from vsphere_ai.gpu.capacity_view import question_of
+
+    chosen = tuple(hosts)
+    slots = question_of(view, wanted, chosen).farm.hosts
+    names = {v.ref: v.name for v in view.estate.vms}
+    return [{"host": h.name, "gpus": [gpu_document(s, names) for s in slots.get(h.name, ())]} for h in chosen]
+
+
+def _verdict(view: View, hosts: Iterable[Any], wanted: frozenset[str], spare_hosts: int) -> Verdict:
+    """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
+    from vsphere_ai.gpu.capacity import Fit, solve
+    from vsphere_ai.gpu.capacity_document import Verdict
+    from vsphere_ai.gpu.capacity_view import question_of
+
+    question = question_of(view, wanted, hosts)
+    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
+    homes = {ref: host.name for ref, host in own.items() if host is not None}
+    answer = solve(question.farm, question.of_hosts(homes).demands)
+    at_home = isinstance(answer, Fit) and not answer.stuck
+    if not at_home or spare_hosts:
+        answer = solve(question.farm, question.demands, spare_hosts=spare_hosts)
+    return Verdict(answer, at_home, question.targets, homes, spare_hosts)
+
+
+# -- the text
+
+
+def _text(hosts: list[dict[str, Any]], verdict: Verdict | None) -> Iterator[str]:
+    without = [h["host"] for h in hosts if not h["gpus"]]
+    for host in hosts:
+        if host["gpus"]:
+            vms = {r["vm"] for gpu in host["gpus"] for r in gpu["running"]}
+            yield f"{host['host']}  {_counted(len(host['gpus']), 'GPU')}, {_counted(len(vms), 'VM')}"
+            for gpu in host["gpus"]:
+                yield from _gpu_lines(gpu)
+            yield ""
+    if without:
+        yield from _wrapped("No GPU that gives vGPUs: ", without)
+    if verdict is not None:
+        yield from _verdict_lines(verdict)
+
+
+def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
+    mode = "MIG" if gpu["mode"] == "mig" else f"time-sliced, {gpu['sizes']} sizes"
+    yield f"  {gpu['pci']}  {gpu['title'].partition(',')[0].partition(' (')[0]}  {mode}"
+    if gpu["mode"] == "mig":
+        yield from _slice_lines(gpu)
+    if gpu["running"]:
+        yield from _wrapped("    runs    ", [f"{r['vm']} ({_short(r['profile'])})" for r in gpu["running"]])
+    room = [f"{count} x {_short(name)}" for name, count in gpu["room"].items() if count]
+    yield from _wrapped("    fits    ", room or ["nothing more"], " or ")
+    for gain in gpu.get("defragment", ()):
+        move = " and ".join(f"{i['profile']} at {i['start']}" for i in gain["move_for_one_more"])
+        busy = sum(i["in_use"] for i in gain["move_for_one_more"])
+        cost = f", {_counted(busy, 'VM')} off and on" if busy else ""
+        yield from _wrapped("    move    ", [f"{move}: room for one more {gain['profile']}{cost}"])
+
+
+def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
+    for line in gpu["picture"]:
+        yield f"    {line}"
+    free, stranded = len(gpu["free_slices"]), gpu["stranded_slices"]
+    lost = f", {', '.join(map(str, stranded))} stranded: no profile can use it as things stand" if stranded else ""
+    yield f"    slices  {free} of {gpu['slices']} free{lost}"
+    if not gpu["placement_known"]:
+        yield f"            {_HINT}"
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    document = verdict.document()
+    sure = "exact" if document["exact"] else "not certain"
+    spare = f" after the loss of any {_counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
+    if "explanation" in document:
+        yield f"DOES NOT FIT{spare} ({sure})"
+        yield from _wrapped("  ", [document["explanation"]])
+        if document["left_over"]:
+            yield from _wrapped("  left over: ", document["left_over"])
+        room = [f"{count or 'no'} more {name}" for name, count in document["room"].items()]
+        yield from _wrapped("  room now:  ", room)
+        return
+    yield f"{'FITS' if verdict.fits else 'DOES NOT FIT'}{spare} ({sure})"
+    if not document["power_on_order"]:
+        yield "  No VM has to power on."
+    else:
+        yield "  Power on in this order:"
+    for place in document["power_on_order"]:
+        yield from _place_lines(place)
+    for warning in document["warnings"]:
+        yield from _wrapped("  ! ", [warning])
+
+
+def _place_lines(place: Mapping[str, Any]) -> Iterator[str]:
+    moved = "" if place["host"] == place["registered_on"] else f" (now on {place['registered_on']})"
+    yield f"  {place['vm']} on {place['host']}{moved}"
+    for vgpu in place["vgpus"]:
+        at = "" if vgpu["start"] is None else f" at slice {vgpu['start']}"
+        yield f"      {vgpu['gpu']}  {vgpu['profile']}{at}"
+
+
+def _short(profile: str) -> str:
+    """Return what tells the profiles of one GPU apart: ``3-20c`` of ``grid_a100-3-20c``."""
+    return profile.partition("-")[2] or profile
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _wrapped(head: str, words: Iterable[str], separator: str = ", ") -> list[str]:
+    indent = " " * min(len(head), 12)
+    return textwrap.wrap(
+        separator.join(words), WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
+    )

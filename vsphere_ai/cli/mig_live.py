@@ -1,0 +1,94 @@
+"""Reads the GPUs of one host for `vsphere-ai mig`: what stands there, what the host offers, and the way to a layout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vsphere_ai.cli.mig_text import Case
+from vsphere_ai.cli.options import hush, open_bench
+from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
+from vsphere_ai.facts import Estate, Facts, ProbeFailure
+from vsphere_ai.gpu import live, moves
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.commands import normal_pci
+from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.placement import Impossible, Instance, transition
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A GPU with MIG as its host shows it; `enabled` is the mode it is in now."""
+
+    pci: str
+    board: Board
+    enabled: bool
+    present: tuple[Instance, ...]
+    notes: tuple[str, ...]
+    driver_major: int | None
+
+
+def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
+    """Return the GPUs with MIG of a host that was read; raises when nvidia-smi could not be asked or understood."""
+    failure = next((o for o in facts.probes.values() if isinstance(o, ProbeFailure)), None)
+    if failure is not None:
+        raise Unreachable(f"{facts.name}: MIG cannot be read: {failure.reason}", failure.help)
+    seen = live.live(facts)
+    if seen is None:
+        raise HostUnhealthy(f"{facts.name}: MIG was not read", "is the host connected, with an NVIDIA driver?")
+    modes = {g.pci: g for g in seen.gpus}
+    found = []
+    for pci, listed in boards_as_listed(facts).items():
+        status = modes.get(pci)
+        if listed.board is None or not listed.board.mig_capable or status is None:
+            continue
+        found.append(
+            Gpu(
+                pci,
+                listed.board,
+                bool(status.mig_current),
+                live.present(facts, estate, pci),
+                listed.disagreements,
+                status.driver_major,
+            )
+        )
+    return tuple(found)
+
+
+def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
+    """Return the GPUs of the host `asked` names, and the compute instances per (PCI address, GPU instance)."""
+    shared = {k: asked[k] for k in ("inventory", "vcenter", "start_ssh")}
+    with open_bench({**shared, "limit": asked["host"], "parallel": 1}) as bench:
+        estate = bench.read_everything()
+        hosts = [h for h in bench.limited(estate, estate.hosts) if h.kind == "host"]
+    hush()
+    if len(hosts) != 1:
+        raise UsageError(f"{asked['host']} names {len(hosts)} hosts", "name one host")
+    facts = estate[hosts[0].ref]
+    return gpus_of(estate, facts), live.readable(facts).compute
+
+
+def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, Case]:
+    """Return the way to a layout per GPU of the host, or of the GPU whose PCI address is given."""
+    gpus, compute = read_host(asked)
+    chosen = [g for g in gpus if not asked["gpu"] or g.pci == _pci(asked["gpu"])]
+    if not chosen:
+        there = ", ".join(g.pci for g in gpus) or "none"
+        raise UsageError(f"{asked['host']} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
+    found = {}
+    for gpu in chosen:
+        answer = transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)
+        steps = () if isinstance(answer, Impossible) else tuple(moves.moves(gpu.board, answer, gpu.pci, compute))
+        off = () if gpu.enabled else ("MIG is off on this GPU: nvidia-smi creates nothing, and may end with 0",)
+        title = f"{asked['host']}, GPU {gpu.pci}"
+        found[gpu.pci] = Case(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
+    return found
+
+
+def _pci(text: str) -> str:
+    try:
+        return normal_pci(text)
+    except ValueError as error:
+        raise UsageError(f"{text!r} is not a PCI address", "with --host, --gpu is such as 0000:3b:00.0") from error

@@ -1,0 +1,233 @@
+"""What `vsphere-ai mig` prints: lines of at most 80 columns, and the same as plain values for JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.drawing import draw
+from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.moves import Move
+from vsphere_ai.gpu.placement import Impossible, Instance, Layout, Transition
+
+WIDTH = 80
+
+
+def fit(board: Board, instances: Sequence[Instance]) -> dict[str, Any]:
+    """A layout that fits on an empty GPU, as plain values."""
+    return {
+        "schema_version": 1,
+        "board": board.key,
+        "fits": True,
+        "instances": [
+            {"profile": i.profile_name, "id": board.profile(i.profile_name).id, "start": i.start} for i in instances
+        ],
+        "cgi": _cgi(board, instances),
+        "verified": board.verified,
+    }
+
+
+def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, Any]:
+    """A layout that does not fit, as plain values: reasons, and the nearest that do."""
+    return {
+        "schema_version": 1,
+        "board": board.key,
+        "fits": False,
+        "wanted": [str(i) for i in items],
+        "reasons": list(answer.reasons),
+        "nearest": [{"layout": n.short, "cgi": n.cgi} for n in answer.nearest],
+        "pool": [{"layout": n.short, "cgi": n.cgi} for n in pooled],
+        "verified": board.verified,
+    }
+
+
+def fit_lines(board: Board, instances: Sequence[Instance]) -> list[str]:
+    """Where every instance goes, a picture, and the command."""
+    rows = [(i.profile_name, i.start) for i in instances]
+    picture = [f"  {line}" for line in draw(board, instances)]
+    create = f"  nvidia-smi mig -i GPU -cgi {_cgi(board, instances)} -C"
+    head = f"Fits on one {board.title}."
+    return [
+        head,
+        "",
+        *_table(board, rows),
+        "",
+        "Memory slices",
+        *picture,
+        "",
+        "Create it with",
+        create,
+        *_caution(board),
+    ]
+
+
+def refusal_lines(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> list[str]:
+    """What was asked for, why it does not fit, and what would."""
+    lines = [f"Does not fit on one {board.title}.", ""]
+    lines += _table(board, [(i.profile, i.start) for i in items])
+    lines += ["", "Why not", *(line for reason in answer.reasons for line in _wrapped(reason))]
+    width = max((len(n.short) for n in (*answer.nearest, *pooled)), default=0)
+    if answer.nearest:
+        lines += ["", "Closest legal layouts on one GPU"]
+        lines += [f"  {n.short:{width}}  -cgi {n.cgi}" for n in answer.nearest]
+    if len(pooled) > 1:
+        lines += ["", f"Everything valid in it, on {len(pooled)} GPUs"]
+        lines += [f"  GPU {at}  {n.short:{width}}  -cgi {n.cgi}" for at, n in enumerate(pooled)]
+    return lines + _caution(board)
+
+
+def _table(board: Board, rows: Sequence[tuple[str, int | None]]) -> list[str]:
+    lines = [f"  {'profile':<16}{'id':>4}{'start':>7}{'compute slices':>16}{'memory slices':>15}"]
+    compute = memory = 0
+    for name, start in rows:
+        profile = board.find_profile(name)
+        at = "-" if start is None else str(start)
+        if profile is None:
+            lines.append(f"  {name:<16}{'-':>4}{at:>7}{'no such profile':>31}")
+            continue
+        compute += profile.compute_slices
+        memory += profile.memory_slices
+        lines.append(
+            f"  {profile.name:<16}{profile.id:>4}{at:>7}{profile.compute_slices:>16}{profile.memory_slices:>15}"
+        )
+    used = (f"{compute} of {board.compute_slices}", f"{memory} of {board.memory_slices}")
+    return [*lines, f"  {'total':<27}{used[0]:>16}{used[1]:>15}"]
+
+
+def layouts_lines(board: Board, chosen: Sequence[Sequence[Instance]]) -> list[str]:
+    """The profiles of a board and the layouts that fill it."""
+    if not board.mig_capable:
+        return [f"{board.title} has no MIG."]
+    lines = [board.title, "", f"  {'profile':<16}{'id':>4}{'slices':>8}{'memory':>8}{'most':>6}  legal starts"]
+    for p in board.profiles:
+        starts = ",".join(str(s) for s in p.starts)
+        lines.append(f"  {p.name:<16}{p.id:>4}{p.compute_slices:>8}{p.memory_slices:>8}{p.max_instances:>6}  {starts}")
+    width = max(len(_dashes(i)) for i in chosen)
+    lines += ["", f"{len(chosen)} layouts fill the GPU (by memory slice)"]
+    lines += [f"  {_dashes(i):{width}}  -cgi {_cgi(board, i)}" for i in chosen]
+    return lines + _caution(board)
+
+
+def _caution(board: Board) -> list[str]:
+    if board.verified:
+        return []
+    return [
+        "",
+        "NVIDIA publishes no ids for this board; these follow its closest relative.",
+        "Check: nvidia-smi mig -lgip",
+    ]
+
+
+def profile_row(p: Profile) -> dict[str, Any]:
+    """A profile as plain values."""
+    return {
+        "profile": p.name,
+        "id": p.id,
+        "compute_slices": p.compute_slices,
+        "memory_slices": p.memory_slices,
+        "starts": list(p.starts),
+        "max_instances": p.max_instances,
+    }
+
+
+def _cgi(board: Board, instances: Iterable[Instance]) -> str:
+    return ",".join(f"{board.profile(i.profile_name).id}:{i.start}" for i in instances)
+
+
+def _dashes(instances: Iterable[Instance]) -> str:
+    return "-".join(i.profile_name.partition("g.")[0] for i in instances)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A GPU with what stands there, what is wanted, and the answer; `commands` lead there."""
+
+    board: Board
+    present: tuple[Instance, ...]
+    items: tuple[Item, ...]
+    answer: Transition | Impossible
+    commands: tuple[Move, ...] = ()
+    title: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def case_document(case: Case) -> dict[str, Any]:
+    """Return a case as plain values; the commands in the order to run them."""
+    board, answer = case.board, case.answer
+    now = {"present": [_standing(i) for i in case.present], "before": list(draw(board, case.present))}
+    if isinstance(answer, Impossible):
+        return {**refusal(board, case.items, answer, pooled=()), **now}
+    return {
+        "schema_version": 1,
+        "board": board.key,
+        "fits": True,
+        **now,
+        "kept": [_standing(i) for i in answer.keep],
+        "destroyed": [_standing(i) for i in answer.destroy],
+        "created": [_standing(i) for i in answer.create],
+        "after": list(draw(board, (*answer.keep, *answer.create))),
+        "commands": [{"command": " ".join(m.argv), "summary": m.summary} for m in case.commands],
+        "verified": board.verified,
+    }
+
+
+def case_lines(case: Case) -> list[str]:
+    """Return counts, pictures before and after, and the commands; or why there is no way."""
+    board, answer = case.board, case.answer
+    now = ["Now", *_picture(board, case.present)]
+    notes = [line for note in case.notes for line in _wrapped(note)]
+    notes = ["", "Take note", *notes] if notes else []
+    if isinstance(answer, Impossible):
+        why = refusal_lines(board, case.items, answer, pooled=())[2:]
+        return [case.title or board.title, "Not possible.", "", *now, "", *why, *notes]
+    counts = f"{len(answer.destroy)} destroyed, {len(answer.create)} created, {len(answer.keep)} kept."
+    lines = [case.title or board.title, counts, "", *now]
+    if answer.is_noop:
+        return [*lines, "", "This is the wanted layout.", *notes]
+    lines += ["", "Then", *_picture(board, (*answer.keep, *answer.create))]
+    if case.commands:
+        lines += ["", "Commands, in this order", *_command_lines(case.commands)]
+    return [*lines, *_caution(board), *notes]
+
+
+def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, Any]:
+    """Return the profiles of a board and the layouts that fill it, as plain values."""
+    return {
+        "schema_version": 1,
+        "board": board.key,
+        "title": board.title,
+        "verified": board.verified,
+        "profiles": [profile_row(p) for p in board.profiles],
+        "layouts": [{"layout": _dashes(i), "cgi": _cgi(board, i)} for i in chosen],
+    }
+
+
+def _standing(instance: Instance) -> dict[str, Any]:
+    found: dict[str, Any] = {"profile": instance.profile_name, "start": instance.start}
+    if instance.gi_id is not None:
+        found["gpu_instance"] = instance.gi_id
+    if instance.in_use:
+        found["in_use"] = instance.used_by or True
+    return found
+
+
+def _picture(board: Board, instances: Sequence[Instance]) -> list[str]:
+    held = [i for i in instances if i.in_use]
+    notes = [f"in use: {i}{f' ({i.used_by})' if i.used_by else ''}" for i in sorted(held, key=lambda i: i.start)]
+    return [f"  {line}" for line in (*draw(board, instances), *notes)]
+
+
+def _command_lines(moves: Sequence[Move]) -> list[str]:
+    lines: list[str] = []
+    for at, move in enumerate(moves):
+        if not at or moves[at - 1].summary != move.summary:
+            lines.append(f"  # {move.summary}")
+        lines.append(f"  {' '.join(move.argv)}")
+    return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_long_words=False)

@@ -1,0 +1,280 @@
+"""The capacity question a view of the estate poses: GPUs as they will be, and VMs that have to power on there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, first_failure, solve
+from vsphere_ai.gpu.capacity_gpu import GpuSlot, Mode, Running, Sharing, step
+from vsphere_ai.gpu.capacity_host import Policy
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.live import Live, readable
+from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, mig_profile, parse
+from vsphere_ai.state import Problem, Target
+
+NO_ROOM, NO_SPARE = "capacity.no-room", "capacity.no-spare"
+ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
+MIXED_SIZE, MIG = "mixedSize", "multiInstanceGpu"  # HostGraphicsInfo.vgpuMode, vSphere API 8.0.3.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """GPUs and VMs of an estate, the VMs named by their managed object references.
+
+    VMs that stay on are on the GPUs already; `demands` has them as well, with the host they run on.
+    """
+
+    farm: GpuHosts
+    demands: tuple[VmDemand, ...]
+    targets: Mapping[str, Target] = field(default_factory=dict)
+
+    def of_hosts(self, own: Mapping[str, str]) -> Question:
+        """Return the question with every VM bound to one host (reference -> host name)."""
+        bound = tuple(replace(d, hosts=frozenset({own[d.name]})) for d in self.demands)
+        return replace(self, demands=bound)
+
+
+def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int = 0) -> Iterator[Problem]:
+    """Yield what keeps VMs from powering on where they are registered, and from restarting after a host failure.
+
+    `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. A profile that no
+    GPU of the VM's host takes is the business of the `vgpu` kind and not repeated here.
+    """
+    question = question_of(view, vms_that_will_run)
+    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
+    names = {ref: host.name for ref, host in own.items() if host is not None}
+    hosts = {host.name: host for host in own.values() if host is not None}
+    at_home = question.of_hosts(names)
+    refused = False
+    for name, slots in at_home.farm.hosts.items():
+        here = [d for d in at_home.demands if names[d.name] == name]
+        answer = solve(replace(at_home.farm, slots=tuple(slots)), here)
+        for problem in _refusals(hosts.get(name), answer, question.targets):
+            refused = True
+            yield problem
+    if spare_hosts and not refused:
+        yield from _without_spare(question, at_home, hosts, spare_hosts)
+
+
+def _refusals(host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target]) -> Iterator[Problem]:
+    if host is None:
+        return
+    if isinstance(answer, NoFit) and answer.exact:
+        named = ", ".join(sorted(targets[ref].name for ref in answer.vms))
+        yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", room_words(answer.room))
+    elif isinstance(answer, Fit) and answer.stuck:
+        named = ", ".join(sorted(targets[ref].name for ref in answer.assignment))
+        yield Problem(
+            host,
+            NO_ROOM,
+            f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other",
+            "state a MIG layout with explicit starts for this host",
+        )
+
+
+def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int) -> Iterator[Problem]:
+    fit = solve(at_home.farm, at_home.demands)
+    if isinstance(fit, NoFit):  # only a verdict that is not exact gets here
+        return
+    for lost in combinations(sorted(hosts), min(spare, len(hosts))):
+        failure = first_failure(question.farm, question.demands, fit, [frozenset(lost)])
+        if failure is not None:
+            named = ", ".join(sorted(question.targets[ref].name for ref in failure[1].vms))
+            yield Problem(
+                hosts[lost[0]],
+                NO_SPARE,
+                f"if {' and '.join(lost)} failed, {named} could not restart: {failure[1].explanation}",
+                f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs",
+            )
+
+
+def room_words(room: Mapping[str, int]) -> str:
+    """Return what still fits, as words."""
+    return "; ".join(f"room for {n or 'no'} more {profile}" for profile, n in room.items())
+
+
+def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[Target] | None = None) -> Question:
+    """Return the GPUs of the hosts (all by default) and the VMs with vGPUs that will run on them.
+
+    A VM that is on and that the plan neither changes nor reboots away stays on its GPUs.
+    """
+    chosen = tuple(view.estate.hosts if hosts is None else hosts)
+    stay = {v.ref for v in view.estate.vms if v.ref in vms_that_will_run and _stays_on(view, v.ref)}
+    slots = {h.name: slots_of(view, h, stay) for h in chosen}
+    policies = {h.name: _policy(view, h.ref) for h in chosen}
+    demands, targets = [], {}
+    offered = {name: frozenset(s.kind for s in own) for name, own in slots.items()}
+    for vm in view.estate.vms:
+        own_host = view.estate.host_of(vm.ref)
+        profiles = _profiles(view, vm.ref)
+        if vm.ref not in vms_that_will_run or not profiles or own_host is None or own_host.name not in slots:
+            continue
+        if not all(any(k.takes(p) for k in offered[own_host.name]) for p in profiles):
+            continue
+        around = frozenset(h.name for h in view.estate.hosts_for(vm.ref) if h.name in slots)
+        demands.append(VmDemand(vm.ref, profiles, around, own_host.name if vm.ref in stay else None))
+        targets[vm.ref] = vm
+    farm = GpuHosts(tuple(s for own in slots.values() for s in own), policies)
+    return Question(farm, tuple(demands), targets)
+
+
+def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ...]:
+    """Return the GPUs of a host that give vGPUs once the plan is carried out; `stay` are the VMs that keep theirs.
+
+    GPUs of a board that is not in the catalogue are left out: nothing is known of what they take.
+    """
+    facts, now = view.facts(host.ref), readable(view.facts(host.ref))
+    infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
+    staying = set(stay)
+    slots = []
+    for pci, listed in boards_as_listed(facts).items():
+        board = listed.board
+        if board is None or not _shared_direct(view, host.ref, pci):
+            continue
+        info = infos.get(pci, {})
+        slot = GpuSlot(
+            host=host.name,
+            pci=pci,
+            board=board,
+            mode=_mode(view, host.ref, pci, board),
+            sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=_version(facts) >= ANY_SERIES),
+            offered=_offered(view, facts),
+            spellings=_spellings(board, facts),
+            driver_major=now.driver_major(pci),
+        )
+        guests = tuple(info.get("vm", ()))
+        slots.append(_with_instances(slot, view, host.ref, now, [v for v in guests if v not in staying]))
+    return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
+
+
+def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, leaving: Iterable[str]) -> GpuSlot:
+    """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
+    if slot.mode != "mig":
+        return slot
+    state = _gpu_state(view, host, slot.pci)
+    layout = getattr(state, "layout", None)
+    if layout is not None and view.is_planned(host, "mig"):
+        return replace(slot, instances=tuple(_instances(slot.board, layout)))
+    if host in view.rebooting:
+        return slot
+    there = [
+        Instance(i.profile_name, i.start) for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name)
+    ]
+    for vm in leaving:  # vSphere takes the instance of a VM away when the VM powers off
+        for name in _observed_profiles(view.facts(vm)) if view.estate.get(vm) else ():
+            profile = mig_profile(slot.board, parse(name)) if _is_name(name) else None
+            gone = next((i for i in there if profile is not None and i.profile_name == profile.name), None)
+            if gone is not None:
+                there.remove(gone)
+    return replace(slot, instances=tuple(there))
+
+
+def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
+    for item in map(layouts.parse_item, layout):
+        profile = board.find_profile(item.profile)
+        if profile is not None and item.start is not None:
+            yield Instance(profile.name, item.start)
+
+
+def _with_running(
+    slots: list[GpuSlot], view: View, infos: Mapping[str, Mapping[str, Any]], vms: Iterable[str]
+) -> tuple[GpuSlot, ...]:
+    """Put the vGPUs of VMs that stay on the GPUs that show them, each GPU that shows a VM first getting one of it."""
+    for vm in vms:
+        shown = [at for at, s in enumerate(slots) if vm in infos.get(s.pci, {}).get("vm", ())]
+        places = [*shown, *shown * 31, *range(len(slots))]
+        for name in _profiles(view, vm):
+            at = next((p for p in places if _may_run(slots[p], name)), None)
+            if at is not None:
+                places.remove(at)
+                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm, name)))
+    return tuple(slots)
+
+
+def _may_run(slot: GpuSlot, name: str) -> bool:
+    return step(slot.kind, slot.state, name) is not None
+
+
+def _stays_on(view: View, vm: str) -> bool:
+    host = view.estate.host_of(vm)
+    changed = any(ref == vm for ref, _ in view.planned)
+    on = view.facts(vm).get("runtime.powerState") in ("poweredOn", "suspended")
+    return on and not changed and host is not None and host.ref not in view.rebooting
+
+
+def _profiles(view: View, vm: str) -> tuple[str, ...]:
+    state = view.state(vm, "vgpu")
+    return tuple(p.lower() for p in getattr(state, "profiles", None) or ())
+
+
+def _observed_profiles(facts: Facts) -> tuple[str, ...]:
+    backings = (d.get("backing") or {} for d in facts.get("config.hardware.device", ()))
+    return tuple(b["vgpu"].lower() for b in backings if b.get("vgpu"))
+
+
+def _policy(view: View, host: str) -> Policy:
+    graphics = view.state(host, "graphics")
+    return "consolidation" if getattr(graphics, "assignment_policy", None) == "consolidation" else "performance"
+
+
+def _shared_direct(view: View, host: str, pci: str) -> bool:
+    graphics = view.state(host, "graphics")
+    kind = (getattr(graphics, "gpus", None) or {}).get(pci)
+    return kind is not None and str(kind).startswith("shared_direct")
+
+
+def _gpu_state(view: View, host: str, pci: str) -> Any:
+    return (getattr(view.state(host, "mig"), "gpus", None) or {}).get(pci)
+
+
+def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
+    """Return the mode of a GPU: as read over SSH or planned, as vCenter shows it, as its VMs or the host's list say."""
+    if not board.mig_capable:
+        return "time_sliced"
+    stated = getattr(_gpu_state(view, host, pci), "mode", None)
+    if stated is not None:
+        return "mig" if stated.startswith("enabled") else "time_sliced"
+    facts = view.facts(host)
+    info: Mapping[str, Any] = next((g for g in facts.get("config.graphicsInfo", ()) if g["pciId"] == pci), {})
+    if info.get("vgpuMode"):
+        return "mig" if info["vgpuMode"] == MIG else "time_sliced"
+    guests = (view.estate.get(vm) for vm in info.get("vm", ()))
+    running = [p for g in guests if g is not None for p in _named(_observed_profiles(g))]
+    listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.board in board.vgpu_boards]
+    return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
+
+
+def _offered(view: View, facts: Facts) -> frozenset[str] | None:
+    """Return the host's own list, which is the truth unless this plan changes what decides it."""
+    planned = view.is_planned(facts.ref, "graphics") or view.is_planned(facts.ref, "mig")
+    listed = facts.get("config.sharedPassthruGpuTypes")
+    return None if planned or listed is None else frozenset(name.lower() for name in listed)
+
+
+def _spellings(board: Board, facts: Facts) -> tuple[str, ...] | None:
+    listed = {p.board for p in _named(facts.get("config.sharedPassthruGpuTypes", ()))}
+    return tuple(b for b in board.vgpu_boards if b in listed) or None
+
+
+def _named(names: Iterable[str]) -> list[VgpuProfile]:
+    return [parse(n.lower()) for n in names if _is_name(n.lower())]
+
+
+def _is_name(name: str) -> bool:
+    try:
+        parse(name)
+    except VgpuNameError:
+        return False
+    return True
+
+
+def _version(facts: Facts) -> tuple[int, ...]:
+    product = facts.get("config.product") or facts.get("summary.config.product") or {}
+    return tuple(int(n) for n in str(product.get("version", "")).split(".") if n.isdigit())
