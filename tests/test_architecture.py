@@ -21,18 +21,31 @@ PACKAGE = ROOT / "vsphere_ai"
 # a module may import modules of its own layer and of those before it; a name stands for itself and all below it
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("vsphere_ai", "errors", "state", "steps", "facts"),
-    ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "secret", "places", "report.values"),
+    ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
-    ("windows", "graph", "plan", "report"),
+    ("windows", "graph", "plan", "resume", "debts", "report"),
     ("connect",),
-    ("collect", "deeds", "checks", "apply", "workbench", "report.run_text", "report.run_json"),
+    ("credentials", "journal", "locks"),
+    ("permissions", "doctor", "collect", "deeds", "checks", "apply", "workbench", "report.run_text", "report.run_json"),
     ("lab",),
     ("cli", "__main__"),
 )
 VALUES = LAYERS[0]
 # rooms that talk to servers or to the operator; every other one is pure
-ROOMS_WITH_IO = ("connect", "collect", "deeds", "apply", "lab", "cli", "__main__")
+ROOMS_WITH_IO = (
+    "connect",
+    "credentials",
+    "journal",
+    "locks",
+    "collect",
+    "deeds",
+    "apply",
+    "doctor",
+    "lab",
+    "cli",
+    "__main__",
+)
 IO_MODULES = ("socket", "ssl", "paramiko", "pyVmomi", "pyVim", "subprocess", "http.client", "urllib.request", "asyncio")
 HEAVY = ("pyVmomi", "paramiko", "pydantic", "rich", "jinja2", "cryptography", "yaml", "tenacity", "sqlite3")
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5

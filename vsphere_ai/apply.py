@@ -6,13 +6,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
 from typing import Literal
 
+from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
-from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, VsphereAiError, most_serious
+from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, Storage, VsphereAiError, most_serious
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
 from vsphere_ai.state import Target
@@ -73,47 +75,21 @@ class Run:
         return tuple(sorted(o.planned.step.target for o in self.outcomes if o.state == "done" and _reads_back(o)))
 
 
-@dataclass
-class Debts:
-    """What we changed only for the time of the run, and have to put back."""
-
-    maintenance: set[Target] = field(default_factory=set)
-    ssh: set[Target] = field(default_factory=set)
-    off: set[Target] = field(default_factory=set)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def note(self, planned: PlannedStep, *, own_ssh: bool) -> None:
-        """Book a step that ended well."""
-        step = planned.step
-        if not isinstance(step, Lifecycle):
-            return
-        with self.lock:
-            match step.action:
-                case "enter-maintenance":
-                    self.maintenance.add(step.target)
-                case "exit-maintenance":
-                    self.maintenance.discard(step.target)
-                case "start-ssh" if own_ssh:
-                    self.ssh.add(step.target)
-                case "stop-ssh":
-                    self.ssh.discard(step.target)
-                case "power-off":
-                    self.off.add(step.target)
-                case "power-on":
-                    self.off.discard(step.target)
-
-
 class Runner:
     """Runs one plan once. `stop` (from a signal handler) lets what is in flight end and starts nothing more."""
 
-    def __init__(self, plan: Plan, deeds: Deeds, emit: Callable[[Event], None], *, parallel: int = 8) -> None:
+    def __init__(
+        self, plan: Plan, deeds: Deeds, emit: Callable[[Event], None], *, parallel: int = 8, book: Book | None = None
+    ) -> None:
         self._plan, self._deeds, self._emit, self._parallel = plan, deeds, emit, parallel
+        self._book = book or NoBook()
         self._steps = {p.id: p for p in plan.steps}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
         self._entries = _entries(plan)
         self._unhealthy = ""
         self._outcomes: dict[str, Outcome] = {}
-        self._debts = Debts()
+        self._owed: dict[Kind, set[Target]] = {"maintenance": set(), "ssh": set(), "off": set(), "reboot": set()}
+        self._owing = threading.Lock()
         self.signalled = 0
         self._last_sign = time.monotonic()
 
@@ -164,26 +140,40 @@ class Runner:
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
         target = self._steps[name].step.target
-        return target in self._debts.maintenance or target in self._debts.off
+        return target in self._owed["maintenance"] or target in self._owed["off"]
 
     def _do(self, planned: PlannedStep) -> Outcome:
         started = time.monotonic()
         if self.signalled and not self._finishes(planned.id):  # it waited for a free thread when the signal came
             return Outcome(planned, "skipped", reason=STOPPED)
         self._say(Event("start", planned))
+        step = planned.step
         try:
-            self._deeds.do(planned.step, lambda text: self._progress(planned, text, started))
+            debt = opened_by(step, own_ssh=step.target in self._own_ssh, detail=self._deeds.before(step))
+            self._book.begin(planned.id, step.target, step.summary, debt)
+            self._deeds.do(step, lambda text: self._progress(planned, text, started))
+            paid = settled_by(step)
+            self._book.end(planned.id, "done", settles=paid)
         except VsphereAiError as error:
-            state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
-            return Outcome(planned, state, time.monotonic() - started, error)
+            return self._broken(planned, error, started)
         except Exception as error:  # a bug must not leave a host half-way without a word
             wrapped = VsphereAiError(
                 f"{type(error).__name__}: {error}", "this is a bug in vsphere-ai, please report it"
             )
             wrapped.__cause__ = error
-            return Outcome(planned, "failed", time.monotonic() - started, wrapped)
-        self._debts.note(planned, own_ssh=planned.step.target in self._own_ssh)
+            return self._broken(planned, wrapped, started)
+        with self._owing:
+            if debt is not None:
+                self._owed[debt.kind].add(debt.target)
+            if paid is not None:
+                self._owed[paid.kind].discard(paid.target)
         return Outcome(planned, "done", time.monotonic() - started)
+
+    def _broken(self, planned: PlannedStep, error: VsphereAiError, started: float) -> Outcome:
+        state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
+        with suppress(Storage):  # a journal that fails is what stopped us, then
+            self._book.end(planned.id, state, error.message)
+        return Outcome(planned, state, time.monotonic() - started, error)
 
     def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
         self._say(Event("progress", planned, text, time.monotonic() - started))
@@ -203,19 +193,18 @@ class Runner:
     def _settle(self) -> tuple[str, ...]:
         """Put back what can be put back; return what stays open, with the words an operator needs."""
         left = []
-        for host in sorted(self._debts.ssh):
-            if not self._tried(f"stop SSH on {host.name}", partial(self._deeds.switch_ssh, host, running=False)):
+        for host in sorted(self._owed["ssh"]):
+            stop = partial(self._deeds.switch_ssh, host, running=False)
+            if not self._tried(f"stop SSH on {host.name}", stop, Debt("ssh", host)):
                 left.append(f"SSH is still running on {host.name}; it was stopped before")
-        for vm in sorted(self._debts.off):
-            if self._may_power_on(vm) and self._tried(
-                f"power on {vm.name}", partial(self._deeds.power_on, vm, _silent)
-            ):
-                continue
-            left.append(f"{vm.name} is powered off; it was running before")
+        for vm in sorted(self._owed["off"]):
+            start = partial(self._deeds.power_on, vm, _silent)
+            if not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):
+                left.append(f"{vm.name} is powered off; it was running before")
         left += [
             f"{host.name} is still in maintenance mode; leave it in the vSphere Client once it is healthy, "
             f"or with govc host.maintenance.exit {host.name}"
-            for host in sorted(self._debts.maintenance)
+            for host in sorted(self._owed["maintenance"])
         ]
         return tuple(left)
 
@@ -227,11 +216,12 @@ class Runner:
             for o in own
         )
         host = self._deeds.host_of(vm)
-        return not doubtful and host not in {h.ref for h in self._debts.maintenance}
+        return not doubtful and host not in {h.ref for h in self._owed["maintenance"]}
 
-    def _tried(self, what: str, act: Callable[[], None]) -> bool:
+    def _tried(self, what: str, act: Callable[[], None], debt: Debt) -> bool:
         try:
             act()
+            self._book.settle(debt)
         except VsphereAiError as error:
             self._say(Event("failed", text=f"{what}: {error.message}"))
             return False

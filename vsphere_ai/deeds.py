@@ -32,6 +32,7 @@ COMMAND_TIMEOUT = 120
 # ESXi refuses this outside maintenance mode, which the plain `reboot` does not; 10 s is its smallest delay.
 REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsphere-ai")
 BOOT_JITTER = timedelta(seconds=60)  # bootTime is computed from the uptime and moves by seconds between reads
+DOUBT = 15.0  # seconds a lost call is given to show its effect
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 
 
@@ -71,17 +72,62 @@ class Deeds:
     def __init__(self, means: Means) -> None:
         self._means = means
         self._booted: dict[str, datetime] = {}
+        self._versions: dict[int, str | None] = {}
+
+    def before(self, step: Step) -> str:
+        """Return what has to be remembered about a target before a step: the boot time before a reboot."""
+        if not (isinstance(step, Lifecycle) and step.action == "reboot"):
+            return ""
+        booted = str(self._read(step.target, "runtime.bootTime").get("runtime.bootTime"))
+        self._booted[step.target.ref] = datetime.fromisoformat(booted)
+        return booted
+
+    def remember_boot(self, host: Target, booted: str) -> None:
+        """Take over the boot time before a reboot from the journal of an earlier attempt."""
+        self._booted[host.ref] = datetime.fromisoformat(booted)
 
     def do(self, step: Step, say: Callable[[str], None]) -> None:
         """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress."""
         try:
-            self._do(step, say)
+            self._do_surely(step, say)
         except VsphereAiError as error:
             # the API names objects by reference, operators by name
             whole = rf"{re.escape(step.target.ref)}(?!\d)"  # vm-1 is not the beginning of vm-12
             error.message = re.sub(whole, lambda _: step.target.name, error.message)
             error.args = (error.message,)
             raise
+
+    def _do_surely(self, step: Step, say: Callable[[str], None]) -> None:
+        """Do a step; when its answer is lost, look what happened, and repeat it only where that cannot do it twice."""
+        try:
+            self._do(step, say)
+        except OutcomeUnknown as lost:
+            say("the answer was lost, looking what happened")
+            for _ in _polling(DOUBT, fastest=0.5):
+                if self._took_effect(step):
+                    return
+            if not _repeatable(step):
+                raise
+            try:
+                self._do(step, say)
+            except Conflict:  # the configuration did change meanwhile: by the call whose answer was lost?
+                if not self._took_effect(step):
+                    raise lost from None
+
+    def _took_effect(self, step: Step) -> bool:
+        """Read back whether the effect of one step is there."""
+        try:
+            match step:
+                case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
+                    return self._in_maintenance(step.target) == (action == "enter-maintenance")
+                case Lifecycle(action="power-off" | "power-on" as action):
+                    wanted = "poweredOff" if action == "power-off" else "poweredOn"
+                    return bool(self._read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
+                case Reconfigure() | Shell() | Invoke():
+                    return not any(item.kind in step.kinds for item in self._means.left(step.target))
+        except (Unreachable, OutcomeUnknown):
+            pass  # still in the dark; asked again until the time is over
+        return False
 
     def _do(self, step: Step, say: Callable[[str], None]) -> None:
         match step:
@@ -138,6 +184,8 @@ class Deeds:
 
     def _reconfigure(self, step: Reconfigure, say: Callable[[str], None]) -> None:
         now = self._read(step.target, "config.changeVersion", "config.hardware.device")
+        # when this is sent a second time, the version of the first time keeps it from being done twice
+        version = self._versions.setdefault(id(step), now.get("config.changeVersion"))
         present = {d["key"]: d for d in now.get("config.hardware.device", ())}
         for change in step.device_changes:
             key = change["device"]["key"]
@@ -146,7 +194,7 @@ class Deeds:
                     f"{step.target.name}: device {key} is not what it was when this was planned",
                     "somebody changed the VM: plan again",
                 )
-        self._task(step.target, "ReconfigVM_Task", {"spec": config_spec(step, now.get("config.changeVersion"))}, say)
+        self._task(step.target, "ReconfigVM_Task", {"spec": config_spec(step, version)}, say)
 
     def _shell(self, step: Shell) -> None:
         with self._means.shell(step.target) as shell:
@@ -162,6 +210,10 @@ class Deeds:
 
     def _lifecycle(self, step: Lifecycle, say: Callable[[str], None]) -> None:
         match step.action:
+            case "enter-maintenance" if self._in_maintenance(step.target):
+                return
+            case "exit-maintenance" if not self._in_maintenance(step.target):
+                return
             case "enter-maintenance":
                 timeout = int(step.options["timeout"])
                 args = {"timeout": timeout, "evacuatePoweredOffVms": False}
@@ -178,6 +230,9 @@ class Deeds:
             case "power-on":
                 self.power_on(step.target, say)
 
+    def _in_maintenance(self, host: Target) -> bool:
+        return bool(self._read(host, "runtime.inMaintenanceMode").get("runtime.inMaintenanceMode"))
+
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
         services = self._read(host, "config.service.service").get("config.service.service", ())
@@ -189,14 +244,13 @@ class Deeds:
             self._means.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
 
     def _reboot(self, step: Lifecycle) -> None:
-        facts = self._read(step.target, "runtime.bootTime", "runtime.inMaintenanceMode")
+        facts = self._read(step.target, "runtime.inMaintenanceMode")
         if not facts.get("runtime.inMaintenanceMode"):
             raise Conflict(f"{step.target.name} is not in maintenance mode any more; it is not rebooted", "plan again")
-        self._booted[step.target.ref] = datetime.fromisoformat(facts.get("runtime.bootTime"))
-        if step.options["via"] == "api":
-            self._means.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
-            return
         try:
+            if step.options["via"] == "api":
+                self._means.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
+                return
             with self._means.shell(step.target) as shell:
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)
         except OutcomeUnknown:
@@ -242,6 +296,9 @@ class Deeds:
                 booted = datetime.fromisoformat(boot)
                 if booted > before + BOOT_JITTER or (seen_down and booted > before):
                     return
+            never = float(step.options.get("unless_never_down", limit))
+            if waited >= never and not seen_down:
+                return  # an earlier attempt was cut off before it sent the reboot
             say(f"host is {state}, {waited:.0f} s")
         raise HostUnhealthy(
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
@@ -294,6 +351,14 @@ def config_spec(step: Reconfigure, version: str | None) -> dict[str, Any]:
     if step.extra_config:
         spec["extraConfig"] = tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in step.extra_config)
     return spec
+
+
+def _repeatable(step: Step) -> bool:
+    """Tell whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
+    if isinstance(step, Lifecycle):
+        return step.action != "reboot"
+    # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one
+    return not isinstance(step, Shell) or "-mig" in step.argv
 
 
 def _same_device(present: Mapping[str, Any] | None, change: Mapping[str, Any]) -> bool:

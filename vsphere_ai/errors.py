@@ -107,6 +107,20 @@ class OutcomeUnknown(VsphereAiError):
     title = "outcome unknown"
 
 
+class Locked(VsphereAiError):
+    """Another run works on this vCenter."""
+
+    exit_code = 7
+    title = "locked"
+
+
+class Storage(VsphereAiError):
+    """The journal cannot be written or read; nothing may be changed without it."""
+
+    exit_code = 8
+    title = "journal"
+
+
 class NotVerified(VsphereAiError):
     """The step was accepted, but reading back does not show the wanted state."""
 

@@ -114,7 +114,7 @@ class Tls(Section):
 
 
 class VCenterSettings(Section):
-    """How to reach a vCenter. `password` is a reference for `secret.resolve`; file paths are absolute."""
+    """How to reach a vCenter. `password` is a reference for `credentials.fetch`; file paths are absolute."""
 
     name: str
     address: Address
@@ -125,11 +125,15 @@ class VCenterSettings(Section):
 
 
 class SshSettings(Section):
-    """How to reach the shells of the ESXi hosts. Exactly one of `password` and `key_file` is set."""
+    """How to reach the shells of the ESXi hosts. Exactly one of `password` and `key_file` is set.
+
+    `password` and `key_passphrase` are references for `credentials.fetch`.
+    """
 
     username: Annotated[str, Field(min_length=1)] = "root"
     password: Password | None = None
     key_file: str | None = None
+    key_passphrase: Password | None = None
     known_hosts: str
     port: Port = 22
     addresses: Mapping[str, Annotated[str, AfterValidator(_peer)]] = {}
@@ -141,6 +145,8 @@ class SshSettings(Section):
     def _one(self) -> SshSettings:
         if bool(self.password) == bool(self.key_file):
             raise ValueError("ssh needs one of 'password' and 'key_file'\nkeep exactly one of them")
+        if self.key_passphrase and not self.key_file:
+            raise ValueError("'key_passphrase' is for a 'key_file'\nremove it, or give the key file")
         return self
 
     def endpoint(self, host: str) -> tuple[str, int]:
@@ -281,6 +287,7 @@ def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSett
     update = {
         "password": _absolute_reference(base, made.password),
         "key_file": _absolute(base, made.key_file),
+        "key_passphrase": _absolute_reference(base, made.key_passphrase),
         "known_hosts": _absolute(base, made.known_hosts),
     }
     return made.model_copy(update=update)

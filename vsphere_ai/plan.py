@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -73,12 +73,20 @@ class Plan:
 
 
 def make_plan(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], playbook: str = ""
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str = "",
+    *,
+    extra: Mapping[Target, Sequence[Step]] | None = None,
 ) -> Plan:
-    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
+    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan.
+
+    `extra` steps are planned besides: what an unfinished run still owes.
+    """
     done = _final_pass(desired, estate, kinds)
     steps: dict[Target, list[Step]] = defaultdict(list)
-    for step in done.steps:
+    for step in (*done.steps, *(s for owed in (extra or {}).values() for s in owed)):
         steps[step.target].append(step)
     probing = frozenset(t for t, p in desired.items() if any(kinds[s.kind].probes for s in p.states))
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing)

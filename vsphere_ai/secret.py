@@ -9,21 +9,35 @@ import stat
 from pathlib import Path
 from typing import NoReturn
 
+from vsphere_ai import redact
 from vsphere_ai.errors import Denied
+from vsphere_ai.redact import MASK
 
-MASK = "***"
 LIMIT = 64 * 1024
-REFERENCE = re.compile(r"env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)|file:(?P<file>[^\0\r\n]*[^\0\r\n/])")
-FORMS = '"env:NAME" (an environment variable) or "file:PATH" (a file only its owner can read)'
+REFERENCE = re.compile(
+    r"env:(?P<env>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|file:(?P<file>[^\0\r\n]*[^\0\r\n/])"
+    r"|cmd:(?P<cmd>[^\0\r\n]*[^\0\r\n\s])"
+    r"|keyring:(?P<service>[^\0\r\n/]+)/(?P<user>[^\0\r\n]+)"
+    r"|(?P<prompt>prompt:)"
+)
+FORMS = (
+    '"env:NAME" (an environment variable), "file:PATH" (a file only its owner can read), "cmd:PROGRAM ARGUMENTS" '
+    '(what a program prints), "keyring:SERVICE/USER" (the desktop\'s key ring) or "prompt:" (asked on the terminal)'
+)
 
 
 class Secret:
-    """A value that shows itself as ``***`` wherever it is printed; only `reveal` gives it away."""
+    """A value that shows itself as ``***`` wherever it is printed; only `reveal` gives it away.
+
+    It is also made known to `redact`, which masks it where it gets into a text by another way.
+    """
 
     __slots__ = ("_value",)
 
     def __init__(self, value: str) -> None:
         self._value = value
+        redact.register(value)
 
     def reveal(self) -> str:
         """Return the value itself, to be handed straight to the peer that asks for it."""
@@ -50,15 +64,27 @@ def is_reference(text: str) -> bool:
     return REFERENCE.fullmatch(text) is not None
 
 
-def resolve(reference: str, base: Path | None = None) -> Secret:
-    """Fetch the secret behind ``env:NAME`` or ``file:PATH`` (relative to `base`); `Denied` when it is not there."""
+def parse(reference: str) -> dict[str, str]:
+    """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `Denied` when it is none."""
     found = REFERENCE.fullmatch(reference)
     if found is None:
         # The text may be a password somebody typed: it is not repeated here.
         raise Denied("this is not a reference to a password", f"write {FORMS}")
-    if found["env"]:
-        return _from_environment(found["env"])
-    return _from_file((base or Path()) / os.path.expanduser(found["file"]))
+    return {name: text for name, text in found.groupdict().items() if text is not None}
+
+
+def resolve(reference: str, base: Path | None = None) -> Secret:
+    """Fetch the secret behind ``env:NAME`` or ``file:PATH`` (relative to `base`); `Denied` when it is not there.
+
+    The other references need more than the environment and files: see `credentials.fetch`.
+    """
+    match parse(reference):
+        case {"env": name}:
+            return _from_environment(name)
+        case {"file": path}:
+            return _from_file((base or Path()) / os.path.expanduser(path))
+        case _:
+            raise Denied(f"a {reference.partition(':')[0]}: reference cannot be used here", f"write {FORMS}")
 
 
 def _from_environment(name: str) -> Secret:

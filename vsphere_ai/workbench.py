@@ -11,20 +11,23 @@ from typing import TYPE_CHECKING
 from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
+from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Mark, UsageError
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
 from vsphere_ai.plan import Item, Plan, check, make_plan, observe_all, remaining
-from vsphere_ai.playbook import Playbook, TargetPlan
+from vsphere_ai.playbook import Play, Playbook, Stated, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow
-from vsphere_ai.state import Target
+from vsphere_ai.state import Target, is_observed
 from vsphere_ai.steps import Probe
 
 if TYPE_CHECKING:
     from vsphere_ai.collect import Depth, Request
     from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.tls import Endpoint
     from vsphere_ai.connect.vcenter import VCenter
 
 PROJECT_INVENTORY = "vsphere-ai.yaml"
@@ -80,39 +83,35 @@ class Workbench:
     @cached_property
     def vcenter(self) -> VCenter:
         """The connection, opened when it is first needed."""
-        from vsphere_ai.connect.tls import Endpoint
         from vsphere_ai.connect.vcenter import VCenter
-        from vsphere_ai.secret import resolve
+        from vsphere_ai.credentials import fetch
 
         chosen = self.settings
-        return VCenter.connect(
-            Endpoint(
-                address=chosen.address,
-                port=chosen.port,
-                username=chosen.username,
-                password=resolve(chosen.password).reveal(),
-                ca_file=Path(chosen.tls.ca_file) if chosen.tls.ca_file else None,
-                fingerprint=chosen.tls.fingerprint,
-            )
-        )
+        purpose = f"password of {chosen.username} at {chosen.address}"
+        password = fetch(chosen.password, self.inventory.base, purpose=purpose).reveal()
+        return VCenter.connect(endpoint_of(chosen, password))
 
     @cached_property
     def _shells(self) -> Callable[[Target], Ssh] | None:
         from vsphere_ai.connect.esxi import Ssh, SshEndpoint
         from vsphere_ai.connect.gate import LoginGate
-        from vsphere_ai.secret import resolve
+        from vsphere_ai.credentials import fetch
 
         ssh = self.inventory.ssh
         if ssh is None:
             return None
         gate_ = LoginGate()  # one refused credential is not tried on the next host: accounts lock after five failures
-        password = resolve(ssh.password).reveal() if ssh.password else None
+        base, purpose = self.inventory.base, f"SSH password of {ssh.username}"
+        password = fetch(ssh.password, base, purpose=purpose).reveal() if ssh.password else None
+        unlock = ssh.key_passphrase
+        passphrase = fetch(unlock, base, purpose=f"passphrase of {ssh.key_file}").reveal() if unlock else None
 
         def connect(host: Target) -> Ssh:
             address, port = ssh.endpoint(host.name)
             key = Path(ssh.key_file) if ssh.key_file else None
             known = Path(ssh.known_hosts)
-            return Ssh(SshEndpoint(host.name, address, port, ssh.username, known, password, key), gate=gate_)
+            at = SshEndpoint(host.name, address, port, ssh.username, known, password, key, passphrase)
+            return Ssh(at, gate=gate_)
 
         return connect
 
@@ -177,6 +176,34 @@ class Workbench:
         """Read, and plan."""
         estate = self.read_for(playbook)
         return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path), estate
+
+    def plan_again(self, playbook: Playbook, debts: Iterable[Debt]) -> tuple[Plan, Estate, Owed]:
+        """Read, and plan what an unfinished run has left, including what it owes."""
+        owed = lay_over(self.read_for(playbook), debts)
+        wanted = self.desired(playbook, owed.estate)
+        return make_plan(wanted, owed.estate, kinds(), playbook.path, extra=owed.extra), owed.estate, owed
+
+    def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
+        """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""
+        view = View(estate, observe_all(estate, kinds()))
+        changing = {(i.target, i.kind) for i in plan.changed()}
+        plays = [self._play_before(t, p, [k for k in kinds() if (t, k) in changing], view)
+                 for t, p in self.desired(playbook, estate).items()]  # fmt: skip
+        return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
+
+    def _play_before(self, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
+        stated = []
+        for kind in changing:
+            now = view.state(target.ref, kind)
+            state = now.as_playbook(target, view) if now is not None else None
+            absent = kinds()[kind].shorthand
+            if state is None and now is not None and absent:
+                state = kinds()[kind].model_validate({absent: ()})
+            if state is not None:
+                settable = {n: getattr(state, n) for n in type(state).model_fields if not is_observed(type(state), n)}
+                given = {n: v for n, v in settable.items() if v is not None}
+                stated.append(Stated(type(state).model_construct(**given), Mark("the journal")))
+        return Play(target.name, target.kind, target.ref, tuple(stated), plan.rolling, plan.power, self.settings.name)
 
     def check(self, playbook: Playbook) -> tuple[Finding, ...]:
         """Check what a playbook is about against the compatibility rules."""
@@ -245,6 +272,14 @@ class Workbench:
         vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
         probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
         return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
+
+
+def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
+    """Return where a vCenter is; without a password, for looking at its certificate only."""
+    from vsphere_ai.connect.tls import Endpoint
+
+    ca_file = Path(settings.tls.ca_file) if settings.tls.ca_file else None
+    return Endpoint(settings.address, settings.port, settings.username, password, ca_file, settings.tls.fingerprint)
 
 
 def wanted_paths() -> dict[str, tuple[str, ...]]:

@@ -178,6 +178,94 @@ def test_plans_fit_in_80_columns(board):
         assert max(len(line) for line in result.output.splitlines()) <= 80, result.output
 
 
+PARTED = """\
+version: v1
+mig-configs:
+  off: [{devices: all, mig-enabled: false}]
+  empty: [{devices: all, mig-enabled: true, mig-devices: {}}]
+  balanced:
+    - {device-filter: "0x20F110DE", devices: all, mig-enabled: true, mig-devices: {"1g.5gb": 2, "3g.20gb": 1}}
+    - {device-filter: "0x20B210DE", devices: all, mig-enabled: true, mig-devices: {"1g.10gb": 1}}
+  single:
+    - {devices: [0], mig-enabled: true, mig-devices: {"7g.40gb": 1}}
+    - {devices: [1], mig-enabled: false}
+  much: [{devices: all, mig-enabled: true, mig-devices: {"3g.20gb": 2, "1g.5gb": 1}}]
+"""
+
+
+@pytest.fixture
+def parted(tmp_path):
+    path = tmp_path / "parted.yml"
+    path.write_text(PARTED)
+    return path
+
+
+def test_configurations_of_mig_parted_are_said_as_plays(parted):
+    result = run("parted", parted, "--gpu", "a100-40gb")
+    assert result.exit_code == 1
+    assert result.output == (
+        "# off\n- hosts: gpu_hosts\n  mig: {mode: disabled}\n\n"
+        "# empty\n- hosts: gpu_hosts\n  mig: {mode: enabled, layout: []}\n\n"
+        "# balanced\n- hosts: gpu_hosts\n  mig: {mode: enabled, "
+        'layout: ["1g.5gb:0", "1g.5gb:1", "3g.20gb:4"]}\n\n'
+        '# single\n# GPU 0: {mode: enabled, layout: ["7g.40gb:0"]}\n'
+        "# with --host it is said as a play, which names GPUs by PCI address\n"
+        "# GPU 1: {mode: disabled}\n"
+        "# with --host it is said as a play, which names GPUs by PCI address\n\n"
+        "# much\n# does not fit on a100-40gb: 9 of 8 memory slices\n"
+    )
+    assert run("parted", parted, "balanced", "--gpu", "a100-40gb").exit_code == 0
+
+
+def test_what_mig_parted_means_is_a_play_that_loads(parted, tmp_path):
+    from vsphere_ai.playbook import load_playbook
+    from vsphere_ai.resources import kinds
+
+    for name in ("off", "empty", "balanced"):
+        play = tmp_path / f"{name}.yml"
+        play.write_text(run("parted", parted, name, "--gpu", "a100-40gb").output)
+        assert len(load_playbook(play, kinds()).plays) == 1
+
+
+def test_configurations_as_json(parted):
+    data = json.loads(run("parted", parted, "--gpu", "h100-80gb-sxm", "--format", "json").output)
+    found = {c["config"]: c for c in data["configs"]}
+    assert (found["balanced"]["applies"], found["balanced"]["mig_enabled"]) == (False, None)
+    assert not found["much"]["fits"]
+    assert any("no profile 3g.20gb" in r for r in found["much"]["reasons"])
+    assert [c["config"] for c in data["configs"]].count("single") == 2
+    assert "says nothing of h100-80gb-sxm" in run("parted", parted, "balanced", "--gpu", "h100-80gb-sxm").output
+
+
+def test_mig_on_a_board_without_it_does_not_fit(parted):
+    assert run("parted", parted, "empty", "--gpu", "t4-16gb").exit_code == 1
+    assert run("parted", parted, "off", "--gpu", "t4-16gb").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["parted.yml"], "what to check"),
+        (["parted.yml", "--gpu", "a100-40gb", "--host", "esx01"], "what to check"),
+        (["--gpu", "a100-40gb"], "what to check"),
+        (["parted.yml", "--from-host", "esx01"], "what to check"),
+        (["parted.yml", "blanced", "--gpu", "a100-40gb"], "no configuration 'blanced'"),
+    ],
+)
+def test_parted_that_cannot_be_asked_for(parted, monkeypatch, words, said):
+    monkeypatch.chdir(parted.parent)
+    result = run("parted", *words)
+    assert isinstance(result.exception, VsphereAiError)
+    assert said in result.exception.message
+
+
+def test_faults_of_a_file_are_shown_with_their_place(parted):
+    parted.write_text("version: v1\nmig-configs: {a: [{devices: all}]}\n")
+    result = run("parted", parted, "--gpu", "a100-40gb")
+    assert result.exception.exit_code == 65
+    assert "mig-enabled must be true or false" in str(result.exception)
+
+
 @pytest.mark.parametrize("board", boards(), ids=lambda b: b.key)
 def test_output_is_plain_and_fits_in_80_columns(board):
     for result in (

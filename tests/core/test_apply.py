@@ -35,6 +35,9 @@ class Deeds:
         self.lock = threading.Lock()
         self.homes = {p.step.target.ref: ESX1.ref for p in plan.steps if p.step.target.kind == "vm"}
 
+    def before(self, step):
+        return ""
+
     def do(self, step, say):
         key = (step.target.name, words([step])[0])
         with self.lock:

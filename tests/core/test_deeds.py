@@ -133,9 +133,16 @@ def test_maintenance_has_a_positive_timeout_and_moves_nothing_that_is_off():
     assert server.calls == [
         (ESX1.ref, "EnterMaintenanceMode_Task", {"timeout": 600, "evacuatePoweredOffVms": False}, 660)
     ]
-    server = Server({})
+    server = Server({"runtime.inMaintenanceMode": True})
     do(lifecycle("exit-maintenance", timeout=600), server)
     assert server.calls == [(ESX1.ref, "ExitMaintenanceMode_Task", {"timeout": 600}, 660)]
+
+
+@pytest.mark.parametrize(("action", "now"), [("enter-maintenance", True), ("exit-maintenance", False)])
+def test_a_host_that_is_there_already_is_not_asked(action, now):
+    server = Server({"runtime.inMaintenanceMode": now})
+    do(lifecycle(action, timeout=600, evacuate="refuse"), server)
+    assert server.calls == []
 
 
 def services(running):

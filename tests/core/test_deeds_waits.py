@@ -64,9 +64,10 @@ def test_a_refused_reboot_says_why():
 
 def back(clock, *readings, limit=60):
     """Reboot, then wait with these readings; return what was said."""
-    server = Server(READY, *({"runtime.connectionState": s, **({"runtime.bootTime": b} if b else {})}
+    server = Server(READY, READY, *({"runtime.connectionState": s, **({"runtime.bootTime": b} if b else {})}
                              for s, b in readings))  # fmt: skip
     acting, said = deeds(server, Shells(Output(0, ""))), []
+    assert acting.before(lifecycle("reboot", via="ssh")) == BOOT
     acting.do(lifecycle("reboot", via="ssh"), said.append)
     acting.do(Wait(target=ESX1, summary="", until="host-back", options={"timeout": limit}), said.append)
     return said

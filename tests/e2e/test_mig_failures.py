@@ -14,7 +14,7 @@ from vsphere_ai.errors import NotVerified, StepFailed
 from vsphere_ai.steps import Shell, Wait
 
 pytestmark = pytest.mark.lab
-ESX = "esx01.lab.local"
+ESX, OLD = "esx01.lab.local", "esx02.lab.local"
 A100, H100, A30 = "0000:3b:00.0", "0000:86:00.0", "0000:af:00.0"
 FARM = f"""
 name: cut
@@ -34,10 +34,17 @@ hosts:
       - {{pci: {H100}, board: h100-80gb-pcie, mig: true, graphics_type: sharedDirect}}
       - {{pci: {A30}, board: a30-24gb, mig: true, graphics_type: sharedDirect}}
     ssh: {{running: true, policy: on}}
+  - name: {OLD}
+    version: 7.0.2
+    build: 17867351
+    nvidia_driver: 470.256.02
+    graphics_default: sharedDirect
+    gpus:
+      - {{pci: {A100}, board: a100-80gb, mig: true, graphics_type: sharedDirect}}
+    ssh: {{running: true, policy: on}}
 vms: []
 """
-LAYOUT = "  mig: {gpus: {'%s': ['3g.20gb:4', '2g.10gb:2', '1g.5gb:0']}}\n" % A100
-PLAY = f"- hosts: {ESX}\n{LAYOUT}"
+PLAY = f"- hosts: {ESX}\n  mig: {{gpus: {{'{A100}': ['3g.20gb:4', '2g.10gb:2', '1g.5gb:0']}}}}\n"
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +85,8 @@ def shell(lab):
     return run
 
 
-def standing(farm, gpu=0):
-    return {(i["profile"], i["start"]) for i in farm()["hosts"][ESX]["gpus"][gpu]["instances"]}
+def standing(farm, gpu=0, host=ESX):
+    return {(i["profile"], i["start"]) for i in farm()["hosts"][host]["gpus"][gpu]["instances"]}
 
 
 @pytest.fixture
@@ -167,6 +174,21 @@ def test_an_instance_that_somebody_took_meanwhile_is_not_destroyed(cli, shell, w
     assert len(standing(farm)) == 3
 
 
+def test_a_profile_that_this_driver_calls_by_another_name(cli, farm):
+    play = cli.file(f"- hosts: {OLD}\n  mig: {{layout: [7g.80gb]}}\n")
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    assert standing(farm, host=OLD) == {("7g.80gb", 0)}
+    assert cli("plan", play, "--detailed-exitcode") == 0
+    assert cli("show", OLD) == 0
+    assert "7g.79gb:0" in cli.out, "R470's own name"
+    assert cli("plan", cli.file(cli.out, "shown.yml"), "--detailed-exitcode") == 0
+
+
+def test_a_profile_this_driver_is_too_old_for(cli):
+    assert cli("plan", cli.file(f"- hosts: {OLD}\n  mig: {{layout: [1g.20gb]}}\n")) == 1
+    assert "1g.20gb needs driver R510 or newer, the host has R470" in " ".join(cli.out.split())
+
+
 # -- show
 
 
@@ -223,3 +245,28 @@ def test_mig_plan_warns_of_a_gpu_with_mig_off(cli, shell):
     assert shell("nvidia-smi -i 1 -mig 0")[0] == 0
     assert cli("mig", "plan", "3g.40gb", "--host", ESX, "--gpu", H100, "-i", INVENTORY) == 0
     assert "MIG is off on this GPU" in cli.out
+
+
+# -- mig-parted
+
+
+def test_the_state_of_a_host_as_mig_parted_and_back(cli, shell):
+    assert cli("mig", "parted", "--from-host", ESX, "-i", INVENTORY) == 0, cli.err
+    assert "    - devices: all\n      mig-enabled: true\n      mig-devices: {}\n" in cli.out
+    for line in ("-i 0 -cgi 9:4,14:2,19:0 -C", "-i 1 -cgi 19:6,15:0 -C", "-i 2 -cgi 21:3,14:0 -C"):
+        assert shell(f"nvidia-smi mig {line}")[0] == 0, line
+    assert cli("mig", "parted", "--from-host", ESX, "-i", INVENTORY) == 0
+    written = cli.file(cli.out, "parted.yml")
+    assert '{"1g.5gb": 1, "2g.10gb": 1, "3g.20gb": 1}' in cli.out
+
+    assert cli("mig", "parted", written, "--host", ESX, "-i", INVENTORY) == 0, cli.err
+    plan = cli.plan(cli.file(cli.out, "back.yml"))
+    assert (plan["problems"], plan["steps"]) == ([], []), "the starts that are there satisfy a file that knows none"
+
+
+def test_a_configuration_that_does_not_fit_the_gpus_of_a_host(cli):
+    text = "version: v1\nmig-configs:\n  c: [{devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}]\n"
+    assert cli("mig", "parted", cli.file(text, "parted.yml"), "--host", ESX, "-i", INVENTORY) == 1
+    assert f"# does not fit on GPU {H100}: no profile 3g.20gb on this GPU; its 3g is 3g.40gb" in cli.out
+    assert f'"{A100}": {{mode: enabled, layout: ["3g.20gb:0", "3g.20gb:4"]}}' in cli.out
+    assert f'"{H100}"' not in cli.out

@@ -50,3 +50,15 @@ def test_a_signal_ends_in_an_orderly_way(lab, farm, cli, ledger, number, code, a
     reboots = [e["object"] for e in ledger() if e["call"] == "esxcli system shutdown reboot"]
     assert sorted(reboots) == ["esx01.lab.local", "esx02.lab.local"], "a host rebooted twice"
     assert cli("plan", MISSION, "--detailed-exitcode") == 0
+
+
+def test_a_reader_that_leaves_ends_it_in_an_orderly_way(lab, farm):
+    process = start(lab)
+    for line in process.stdout:
+        if "[1/44] shut down (guest shutdown only)" in line:
+            process.stdout.close()
+            break
+    assert process.wait(60) == 141
+    now = farm()
+    assert not any(h["maintenance"] for h in now["hosts"].values()), "a host was left in maintenance"
+    assert [now["vms"][f"train-0{n}"]["power"] for n in (1, 2, 3)] == ["poweredOn"] * 3

@@ -149,7 +149,8 @@ def test_the_list_of_one_gpu_says_nothing_of_the_other():
     [
         ("{0,4}:4", "{0,2,4}:4", "3g.40gb: the host lists starts 0,2,4, the catalogue 0,4"),
         ("{0,4}:4", "{0,4}:3", "3g.40gb: the host lists memory slices 3, the catalogue 4"),
-        ("4g.40gb        5     1/1", "4g.40gb        5     2/2", "4g.40gb: the host lists instances at most 2, the catalogue 1"),
+        ("4g.40gb        5     1/1", "4g.40gb        5     2/2",
+         "4g.40gb: the host lists instances at most 2, the catalogue 1"),
         ("4g.40gb ", "5g.50gb ", "the host lists 5g.50gb (id 5), which the catalogue does not have for a100-80gb"),
         ("4g.40gb ", "4g.45gb ", "4g.45gb: the host lists name 4g.45gb, the catalogue 4g.40gb"),
         ("+me    20", "+me    21", "1g.10gb+me: the host lists id 21, the catalogue 20"),

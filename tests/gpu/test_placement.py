@@ -286,6 +286,9 @@ def test_what_is_in_use_blocks_by_name():
          "1g.5gb at 1, 1g.5gb at 5 (train-03) are in use"),
         ([(1, "")], "5,19",
          "7 free memory slices, but the only place for 4g.20gb (memory slices 0-3) is not free: 1g.5gb at 1 is in use"),
+        ([(5, "a"), (1, "a")], "19,19,19,9",
+         "6 free memory slices, but no free half for 3g.20gb (memory slices 0-3 or 4-7): "
+         "1g.5gb at 1, 1g.5gb at 5 are in use by a"),
         ([(0, "a")], "19:0,0",  None),
         ([(1, "a"), (3, "a"), (5, "a")], "14,19,19,19",
          "5 free memory slices, but no free place for 2g.10gb (memory slices 0-1 or 2-3 or 4-5): "
@@ -314,6 +317,32 @@ def test_one_memory_slice_is_named_by_its_number():
         "6 free memory slices, but the only place for 1g.5gb+me:5 (memory slices 5) is not free: "
         "2g.10gb at 4 is in use",
     )
+
+
+def test_who_is_no_part_of_the_layout_is_the_only_reason_told():
+    busy = [Instance("1g.5gb", 1, in_use=True), Instance("2g.10gb", 4, in_use=True)]
+    assert refused("19,9,9:4", present=busy).reasons[-1] == "2g.10gb at 4 is in use and not part of the layout"
+    assert refused("19,9:4", present=busy).reasons == ("2g.10gb at 4 is in use and not part of the layout",)
+
+
+def test_a_profile_of_another_board_is_answered_with_the_smallest_of_as_many_slices():
+    assert refused("1g.7gb").reasons == ("no profile 1g.7gb on this GPU; its 1g is 1g.5gb",)
+    assert refused("6g.7gb").reasons == ("no profile 6g.7gb on this GPU",)
+    assert [n.short for n in nearest(A100, parse("1g.7gb"), limit=1)] == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "shorts"),
+    [
+        ("9,9,9", ["3-3"]),
+        ("14,14,14,14", ["2-2-2"]),
+        ("9,9,19", ["3-3", "3-1", "3-1-1", "3-1-1-1", "3-1-1-1-1"]),
+        ("5,9,19", ["4-3", "4-1", "3-1", "4-1-1", "3-1-1"]),
+        ("0,19", ["7", "1", "1-1", "1-1-1", "1-1-1-1"]),
+    ],
+)
+def test_the_nearest_drop_fewest_then_add_fewest_then_use_most(wanted, shorts):
+    assert [n.short for n in nearest(A100, parse(wanted))] == shorts
 
 
 def test_two_in_use_instances_against_one_wanted():

@@ -81,7 +81,8 @@ def test_several_gpus_are_told_apart():
 
 
 def test_a_driver_that_says_less():
-    text = f"<nvidia_smi_log><gpu id='00000000:06:00.0'><product_name>X</product_name><uuid>{NO_ID}</uuid></gpu></nvidia_smi_log>"
+    gpu = f"<gpu id='00000000:06:00.0'><product_name>X</product_name><uuid>{NO_ID}</uuid></gpu>"
+    text = f"<nvidia_smi_log>{gpu}</nvidia_smi_log>"
     assert parse_xml(0, text) == Xml("", (GpuInXml("0000:06:00.0", "X", NO_ID, None, None, (), None, None, None),))
     assert parse_xml(0, "<nvidia_smi_log/>").gpus == ()
 

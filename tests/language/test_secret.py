@@ -92,7 +92,7 @@ def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["hunter2", "", "env:", "env:1A", "env:A B", "file:", "file:a/", "file:a\nb", "ENV:A", "cmd:x"]
+    "text", ["hunter2", "", "env:", "env:1A", "env:A B", "file:", "file:a/", "file:a\nb", "ENV:A", "command:x"]
 )
 def test_what_is_no_reference_is_refused_and_not_repeated(text):
     assert not is_reference(text)

@@ -226,7 +226,8 @@ def busy(instances):
 def test_instances_of_a_gpu_with_a_running_vm_are_never_destroyed():
     judged = judge(layout("7g.40gb"), ESX1, busy([(0, "3g.20gb", 9, 2, "4:4")]))
     assert set(judged.problems) == {"mig.layout"}
-    assert "in use" in judged.problems["mig.layout"].message
+    message = judged.problems["mig.layout"].message
+    assert "GPU instance 2: 3g.20gb at 4 is in use by train-01 and not part of the layout" in message
 
 
 def test_instances_are_added_beside_those_in_use():

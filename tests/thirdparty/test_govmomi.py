@@ -192,6 +192,20 @@ def test_options_services_and_firewall(said):
     assert [c["options"]["Net.PVRDMAVmknic"] for c in changes] == ["vmk2", ""]
 
 
+def test_clusters_switches_and_the_datacenter_are_used_through_their_objects(said):
+    assert only(said, "cluster") == {
+        "drs": "fullyAutomated",
+        "hosts": 3,
+        "stores": 1,
+        "pool": "ResourcePool",
+        "mounted": 4,
+    }
+    assert only(said, "ports") == {"vms": 5, "one": 1, "uplink": "InvalidDeviceBacking", "plain": "VM Network"}
+    assert only(said, "placed") == {"attempted": 1, "refused": 0, "host": "HostSystem", "tasks": True}
+    calls = [e["call"] for e in said["ledger"] if e["object"] == "train-04"]
+    assert calls[-2:] == ["PowerOnMultiVM_Task", "ShutdownGuest"]
+
+
 def test_a_session_that_ended_says_so_and_a_new_login_heals_it(said):
     assert only(said, "expired") == {
         "fault": "NotAuthenticated",

@@ -56,7 +56,8 @@ def vm_named(si, name):
 
 
 def known(si, info):
-    return VmomiSupport.IsChildVersion(si._stub.version, info.version)
+    # reading a Folder's childType makes pyVmomi take type names for texts, in the whole process from then on
+    return info.name != "childType" and VmomiSupport.IsChildVersion(si._stub.version, info.version)
 
 
 def test_connecting_negotiates_verifies_and_ends(lab):
@@ -338,6 +339,10 @@ def test_an_estate_with_a_host_that_does_not_answer_can_be_read(make_lab, quick_
     host = named(si, vim.HostSystem, "esx01.lab.local")
     compute, hardware = host.parent, host.hardware.systemInfo.uuid
     WaitForTask(host.RebootHost_Task(True))
+    end = time.monotonic() + 10
+    while host.runtime.connectionState == "connected":
+        assert time.monotonic() < end
+        time.sleep(0.02)
     assert host.runtime.connectionState == "notResponding"
     for obj in everything(si):
         for info in obj._GetPropertyList():

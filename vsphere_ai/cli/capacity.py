@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,11 +13,15 @@ import click
 from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
 
 if TYPE_CHECKING:
+    from vsphere_ai.collect import Depth
     from vsphere_ai.facts import Estate, View
     from vsphere_ai.gpu.capacity_document import Verdict
+    from vsphere_ai.plays import TargetPlan
+    from vsphere_ai.state import Target
+    from vsphere_ai.workbench import Workbench
 
 WIDTH = 80
-_HINT = "SSH was not read there; the places of running VMs are assumed"
+_ASSUMED = "where running VMs stand could not be read, and is assumed"
 
 
 @click.command("capacity")
@@ -34,13 +39,14 @@ def command(playbook: Path | None, spare_hosts: int, form: str, **shared: Any) -
     loaded = read_playbook(playbook) if playbook else None
     with open_bench(shared, loaded) as bench:
         if loaded is None:
-            estate = bench.read_everything()
-            view, wanted, chosen = _as_it_is(estate), _running(estate), bench.limited(estate, estate.hosts)
+            chosen_of = partial(_limited, bench)
+            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)))
+            view, wanted, chosen = _as_it_is(estate), _running(estate), chosen_of(estate)
         else:
-            estate = bench.read_for(loaded)
+            estate = bench.read(lambda shallow: _depth(shallow, _concerned(shallow, bench.desired(loaded, shallow))))
             desired = bench.desired(loaded, estate)
             view, wanted = _as_planned(desired, estate, loaded.path), _running(estate) | _planned_vms(desired)
-            chosen = _concerned(estate, wanted, desired)
+            chosen = _concerned(estate, desired)
         about = bench.vcenter.about
     hush()
     hosts = _host_documents(view, chosen, wanted)
@@ -55,6 +61,27 @@ def command(playbook: Path | None, spare_hosts: int, form: str, **shared: Any) -
     return 0 if verdict is None or verdict.fits else 1
 
 
+# -- reading
+
+
+def _limited(bench: Workbench, estate: Estate) -> tuple[Target, ...]:
+    """Return the hosts `--limit` names, and those that the VMs it names are on."""
+    named = bench.limited(estate, (*estate.hosts, *estate.vms))
+    refs = {t.ref for t in named if t.kind == "host"}
+    refs |= {host.ref for t in named if t.kind == "vm" and (host := estate.host_of(t.ref))}
+    return tuple(h for h in estate.hosts if h.ref in refs)
+
+
+def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
+    """Ask for hosts with every VM on them: what is not in the playbook takes room as well."""
+    from vsphere_ai.collect import Depth
+
+    refs = frozenset(h.ref for h in hosts)
+    vms = frozenset(v.ref for ref in refs for v in estate.vms_on(ref))
+    connected = frozenset(r for r in refs if estate[r].get("runtime.connectionState") == "connected")
+    return Depth(refs, vms, connected)
+
+
 # -- the question
 
 
@@ -66,7 +93,7 @@ def _as_it_is(estate: Estate) -> View:
     return View(estate, observe_all(estate, kinds()))
 
 
-def _as_planned(desired: Mapping[Any, Any], estate: Estate, path: str) -> View:
+def _as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, path: str) -> View:
     """Return the estate as the playbook's plan leaves it."""
     from dataclasses import replace
 
@@ -94,18 +121,18 @@ def _running(estate: Estate) -> frozenset[str]:
     return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)
 
 
-def _planned_vms(desired: Mapping[Any, Any]) -> frozenset[str]:
+def _planned_vms(desired: Mapping[Target, TargetPlan]) -> frozenset[str]:
     return frozenset(t.ref for t in desired if t.kind == "vm")
 
 
-def _concerned(estate: Estate, wanted: Iterable[str], desired: Mapping[Any, Any]) -> tuple[Any, ...]:
+def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Target, ...]:
     """Return the hosts the playbook is about, and those its VMs can run on."""
     refs = {t.ref for t in desired if t.kind == "host"}
     refs |= {h.ref for t in desired if t.kind == "vm" for h in estate.hosts_for(t.ref)}
     return tuple(h for h in estate.hosts if h.ref in refs)
 
 
-def _host_documents(view: View, hosts: Iterable[Any], wanted: frozenset[str]) -> list[dict[str, Any]]:
+def _host_documents(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> list[dict[str, Any]]:
     from vsphere_ai.gpu.capacity_document import gpu_document
     from vsphere_ai.gpu.capacity_view import question_of
 
@@ -115,7 +142,7 @@ def _host_documents(view: View, hosts: Iterable[Any], wanted: frozenset[str]) ->
     return [{"host": h.name, "gpus": [gpu_document(s, names) for s in slots.get(h.name, ())]} for h in chosen]
 
 
-def _verdict(view: View, hosts: Iterable[Any], wanted: frozenset[str], spare_hosts: int) -> Verdict:
+def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
     """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
     from vsphere_ai.gpu.capacity import Fit, solve
     from vsphere_ai.gpu.capacity_document import Verdict
@@ -172,7 +199,7 @@ def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
     lost = f", {', '.join(map(str, stranded))} stranded: no profile can use it as things stand" if stranded else ""
     yield f"    slices  {free} of {gpu['slices']} free{lost}"
     if not gpu["placement_known"]:
-        yield f"            {_HINT}"
+        yield f"            {_ASSUMED}"
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
@@ -217,6 +244,6 @@ def _counted(number: int, noun: str) -> str:
 
 def _wrapped(head: str, words: Iterable[str], separator: str = ", ") -> list[str]:
     indent = " " * min(len(head), 12)
-    return textwrap.wrap(
-        separator.join(words), WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False
-    )
+    text = separator.join(w.replace(" ", "\0") if len(w) < WIDTH // 2 else w for w in words)  # keep short ones whole
+    lines = textwrap.wrap(text, WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]

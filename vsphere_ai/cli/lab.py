@@ -128,7 +128,9 @@ def overview(farm: dict[str, Any]) -> str:
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as aligned columns under their heads."""
-    lines = [tuple(str(cell) for cell in row) for row in rows]
+    from vsphere_ai.report.values import safe
+
+    lines = [tuple(safe(str(cell)) for cell in row) for row in rows]
     widths = [max(len(line[i]) for line in [tuple(heads), *lines]) for i in range(len(heads))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

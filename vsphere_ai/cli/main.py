@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import difflib
 import os
+import resource
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from types import FrameType
 from typing import Any
 
 import click
 
-from vsphere_ai import __version__
+from vsphere_ai import __version__, redact
 from vsphere_ai.errors import InputError, VsphereAiError
 
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
@@ -21,10 +24,15 @@ COMMANDS = {
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "verify": ("vsphere_ai.cli.verify", "Tell whether the estate still is as a playbook says."),
+    "runs": ("vsphere_ai.cli.runs", "List what was run here, how it ended, and what it still owes."),
+    "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
+    "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
     "show": ("vsphere_ai.cli.show", "Write the live state as a playbook."),
     "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
+    "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
+    "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),
     "lab": ("vsphere_ai.cli.lab", "Start and stop the embedded simulated GPU farm."),
 }
 
@@ -53,6 +61,13 @@ class Commands(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; click would end with 1 where the reader of the output left."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _reader_left()
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -72,6 +87,25 @@ def run() -> None:
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    with _guarded():
+        return _main(arguments)
+
+
+@contextmanager
+def _guarded() -> Iterator[None]:
+    """What is written passes the redactor, files are the owner's only, and a crash leaves no memory image."""
+    out, err, mask = sys.stdout, sys.stderr, os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    with redact.fresh():
+        sys.stdout, sys.stderr = redact.masked(out), redact.masked(err)
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = out, err
+            os.umask(mask)
+
+
+def _main(arguments: list[str]) -> int:
     signal.signal(signal.SIGTERM, _terminated)
     signal.signal(signal.SIGHUP, _terminated)
     try:
@@ -90,9 +124,7 @@ def main(arguments: list[str]) -> int:
         click.echo("stopped", err=True)
         return 128 + stopped.number
     except BrokenPipeError:
-        # whoever read our output has left; there is nobody to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        return _reader_left()
     except VsphereAiError as error:
         _tell(error)
         return error.exit_code
@@ -114,6 +146,12 @@ class Terminated(BaseException):
 
 def _terminated(number: int, frame: FrameType | None) -> Any:
     raise Terminated(number)
+
+
+def _reader_left() -> int:
+    """Whoever read our output has left; there is nobody to tell."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
 
 
 def _tell(error: VsphereAiError) -> None:

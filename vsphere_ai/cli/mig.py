@@ -24,6 +24,13 @@ _FROM = click.option("--from", "current", default="", metavar="NOW", help="What 
 _IN_USE = click.option(
     "--in-use", multiple=True, metavar="ITEM", help="One of these that is in use: 1g.5gb:0 or 1g.5gb:0=train-03."
 )
+_INVENTORY = click.option(
+    "-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file, to read a host."
+)
+_VCENTER = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
+_START_SSH = click.option(
+    "--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."
+)
 # Unknown options are part of a layout: an operator may paste a whole nvidia-smi command.
 _PASTED = {"ignore_unknown_options": True}
 
@@ -73,9 +80,9 @@ def explain(layout: Sequence[str], **asked: Any) -> None:
 @_IN_USE
 @_DRIVER
 @click.option("--host", default="", metavar="HOST", help="Read what stands there from this ESXi host.")
-@click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file, for --host.")
-@click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
-@click.option("--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again).")
+@_INVENTORY
+@_VCENTER
+@_START_SSH
 @_FORMAT
 def plan(layout: Sequence[str], **asked: Any) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
@@ -119,6 +126,36 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     full = search.full_layouts(board, search.plain_profiles(board), driver) if board.mig_capable else ()
     chosen = [[spot.instance for spot in places] for places in full]
     _echo(form, text.layouts_document(board, chosen), text.layouts_lines(board, chosen))
+
+
+@command.command("parted")
+@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("config", required=False, default="")
+@click.option("--gpu", default="", metavar="BOARD", help="Board to check against, e.g. a100-40gb.")
+@click.option("--host", default="", metavar="HOST", help="ESXi host to check against: its own GPUs.")
+@click.option("--from-host", default="", metavar="HOST", help="Write the MIG state of this host as such a file.")
+@_INVENTORY
+@_VCENTER
+@_START_SSH
+@_FORMAT
+def parted(file: Path | None, config: str, **asked: Any) -> None:
+    """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
+
+    FILE is a configuration file of mig-parted (version: v1), CONFIG one of its configurations; all are checked without
+    it. Exits 1 when one does not fit.
+    """
+    from vsphere_ai.cli import mig_parted
+    from vsphere_ai.errors import UsageError
+
+    given = [name for name in ("gpu", "host", "from_host") if asked[name]]
+    if len(given) != 1 or (file is None) != bool(asked["from_host"]):
+        raise UsageError("what to check?", "give FILE and --gpu or --host, or only --from-host")
+    if file is None:
+        click.echo(mig_parted.written(asked), nl=False)
+        return
+    checked = mig_parted.checked(file, config, asked)
+    _echo(asked["form"], mig_parted.document(checked), mig_parted.lines(checked))
+    _exit(impossible=any(each.reasons for each in checked))
 
 
 def _standing(board: Board, asked: dict[str, Any]) -> tuple[Instance, ...]:

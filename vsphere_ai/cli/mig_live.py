@@ -20,9 +20,11 @@ from vsphere_ai.gpu.placement import Impossible, Instance, transition
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU with MIG as its host shows it; `enabled` is the mode it is in now."""
+    """A GPU with MIG as its host shows it: nvidia-smi's number, its place, model, and the mode it is in now."""
 
+    index: int
     pci: str
+    device_id: int
     board: Board
     enabled: bool
     present: tuple[Instance, ...]
@@ -39,6 +41,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     if seen is None:
         raise HostUnhealthy(f"{facts.name}: MIG was not read", "is the host connected, with an NVIDIA driver?")
     modes = {g.pci: g for g in seen.gpus}
+    ids = {d["id"]: d["deviceId"] & 0xFFFF for d in facts.get("hardware.pciDevice", ())}
     found = []
     for pci, listed in boards_as_listed(facts).items():
         status = modes.get(pci)
@@ -46,7 +49,9 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
             continue
         found.append(
             Gpu(
+                status.index,
                 pci,
+                ids[pci],
                 listed.board,
                 bool(status.mig_current),
                 live.present(facts, estate, pci),
@@ -54,7 +59,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
                 status.driver_major,
             )
         )
-    return tuple(found)
+    return tuple(sorted(found, key=lambda g: g.index))
 
 
 def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:

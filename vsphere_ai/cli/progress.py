@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +31,14 @@ def make_progress(plan: Plan, digest: str, form: str) -> Iterator[Emit]:
         yield from _live(plan)
     else:
         yield _locked(_lines(len(plan.steps)))
+
+
+def lose_output(error: OSError) -> None:
+    """Write no more to an output that does not take it, and say so where somebody may still read."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with suppress(OSError):
+        why = error.strerror or str(error)
+        click.echo(f"the output cannot be written ({why}); finishing what is in flight, starting nothing new", err=True)
 
 
 def _lines(total: int) -> Emit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -102,4 +103,5 @@ def _board_lines(one: dict[str, Any]) -> Iterator[str]:
             yield f"  {each['names'][0]:<30}{each['framebuffer_gb']:>4}  {each['profile']:<12}  {slices}"
     if len(one["spellings"]) > 1:
         yield ""
-        yield f"The same types begin with {', '.join(one['spellings'])}, depending on the product."
+        yield "Depending on the product the names begin with"
+        yield from textwrap.wrap(", ".join(one["spellings"]), 78, initial_indent="  ", subsequent_indent="  ")

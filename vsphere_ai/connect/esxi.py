@@ -18,7 +18,7 @@ from typing import NoReturn, Self
 import paramiko
 
 from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
-from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
 from vsphere_ai.facts import Output
 
@@ -251,21 +251,27 @@ class Ssh:
             raise Denied(f"the SSH key {path} cannot be used: {_say(error)}", "Check file and passphrase.") from error
 
 
-def fetch_host_key(address: str, port: int, limits: SshLimits | None = None) -> tuple[str, str, str]:
-    """Return type, base64 and SHA-256 fingerprint of the key a host shows now, for an operator to compare and trust."""
+def fetch_host_key(
+    address: str, port: int, limits: SshLimits | None = None, *, known: HostKeys | None = None, host: str = ""
+) -> paramiko.PKey:
+    """Return the key a host shows now, for an operator to compare and trust; nobody logs in.
+
+    With `known` the host is asked for a type of key that is known of it, so that the two can be compared.
+    """
     limits = limits or SshLimits()
     try:
         raw = socket.create_connection((address, port), limits.connect)
         transport = paramiko.Transport(raw, disabled_algorithms=WEAK)
         with contextlib.closing(transport):
             transport.banner_timeout = limits.banner
+            if known is not None:
+                known.prefer_known_types(transport, host or address, address, port)
             transport.start_client(timeout=limits.banner)
-            key = transport.get_remote_server_key()
+            return transport.get_remote_server_key()
     except ConnectionRefusedError as error:
         raise SshRefused(f"nothing listens on {address}:{port}", "Start the host's SSH service.") from error
     except (paramiko.SSHException, OSError, EOFError) as error:
         raise Unreachable(f"{address}:{port} shows no host key: {_say(error)}") from error
-    return key.get_name(), key.get_base64(), fingerprint(key)
 
 
 class _Cut(Exception):

@@ -17,16 +17,21 @@ def fingerprint(key: paramiko.PKey) -> str:
 
 
 class HostKeys:
-    """The keys in one known_hosts file, hashed and ``[address]:port`` entries included."""
+    """The keys in one known_hosts file, hashed and ``[address]:port`` entries included.
 
-    def __init__(self, path: Path) -> None:
+    A file that is not there is an error, unless `may_be_absent`.
+    """
+
+    def __init__(self, path: Path, *, may_be_absent: bool = False) -> None:
         self.path = path
         self._keys = paramiko.HostKeys()
         self._revoked: set[str] = set()
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise Denied(f"{path} cannot be read: {error}", "Run `vsphere-ai trust` for the hosts.") from error
+            if may_be_absent and isinstance(error, FileNotFoundError):
+                return
+            raise Denied(f"{path} cannot be read: {error}", "Run `vsphere-ai trust host` for the hosts.") from error
         for number, line in enumerate(lines, 1):
             self._add(line.strip(), number)
 
@@ -46,13 +51,13 @@ class HostKeys:
 
     def prefer_known_types(self, transport: paramiko.Transport, host: str, address: str, port: int) -> None:
         """Ask the server for the type of key that is known, so that another type does not look like a changed key."""
-        types = set(self._known(host, address, port))
+        types = set(self.known(host, address, port))
         if "ssh-rsa" in types:
             types |= {"rsa-sha2-512", "rsa-sha2-256"}
         options = transport.get_security_options()
         options.key_types = sorted(options.key_types, key=lambda t: t not in types)
 
-    def _known(self, host: str, address: str, port: int) -> dict[str, paramiko.PKey]:
+    def known(self, host: str, address: str, port: int) -> dict[str, paramiko.PKey]:
         """Return the keys of the address as it is connected to, else those of the host's name."""
         for name in (address, host):
             found = self._keys.lookup(name if port == paramiko.config.SSH_PORT else f"[{name}]:{port}")
@@ -60,11 +65,15 @@ class HostKeys:
                 return {kind: found[kind] for kind in found if found[kind] is not None}
         return {}
 
+    def is_revoked(self, key: paramiko.PKey) -> bool:
+        """Tell whether the file says that a key must not be used any more."""
+        return key.get_base64() in self._revoked
+
     def check(self, host: str, address: str, port: int, key: paramiko.PKey) -> None:
         """Raise Denied unless the key is known for that host."""
-        known = self._known(host, address, port)
+        known = self.known(host, address, port)
         shown = f"{key.get_name()} {fingerprint(key)}"
-        if key.get_base64() in self._revoked:
+        if self.is_revoked(key):
             raise Denied(f"{host} shows the host key {shown}, which is revoked in {self.path}", "Do not connect.")
         if any(one == key for one in known.values()):
             return
@@ -72,10 +81,10 @@ class HostKeys:
             expected = ", ".join(f"{kind} {fingerprint(one)}" for kind, one in sorted(known.items()))
             raise Denied(
                 f"{host} shows another host key than the known one: {shown}, expected {expected}",
-                f"If the host was reinstalled, remove its line from {self.path} and run `vsphere-ai trust {host}`; "
+                f"If the host was reinstalled, compare with its console and run `vsphere-ai trust host {host}`; "
                 "otherwise somebody may be listening in.",
             )
         raise Denied(
             f"{host} shows an unknown host key: {shown}",
-            f"Compare it with the host's console, then run `vsphere-ai trust {host}`.",
+            f"Compare it with the host's console, then run `vsphere-ai trust host {host}`.",
         )

@@ -95,6 +95,8 @@ class Session:
         self.limits = limits
         self._lock = threading.Lock()
         self._generation = 0
+        self.key = ""
+        """vCenter's id of the login session, for questions about its rights."""
         self._relogins: deque[float] = deque()
         context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
@@ -204,7 +206,7 @@ class Session:
     def _login(self) -> None:
         manager = self.content.sessionManager
         try:
-            self.invoke(manager, "Login", self.endpoint.username, self.endpoint.password)
+            session = self.invoke(manager, "Login", self.endpoint.username, self.endpoint.password)
         except vim.fault.InvalidLogin:
             raise Denied(
                 f"{self.endpoint} does not accept the user name or the password of {self.endpoint.username}",
@@ -212,4 +214,5 @@ class Session:
             ) from None
         except vmodl.MethodFault as fault:
             raise Denied(f"{self.endpoint} refuses the login: {type_of(to_plain(fault))}") from fault
+        self.key = str(session.key)
         self._generation += 1

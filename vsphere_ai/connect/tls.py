@@ -40,6 +40,8 @@ def context(endpoint: Endpoint, timeout: float) -> ssl.SSLContext:
             "Give a readable PEM file as tls.ca_file in the inventory.",
         ) from error
     made.minimum_version = ssl.TLSVersion.TLSv1_2
+    # A file may hold the server's own certificate instead of its authority's, as `trust vcenter --write` makes it.
+    made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return made
 
 
@@ -50,7 +52,7 @@ def _pinned(endpoint: Endpoint, timeout: float) -> ssl.SSLContext:
     """
     wanted = _normal(endpoint)
     der = fetch_certificate(endpoint, timeout)
-    seen = hashlib.sha256(der).hexdigest()
+    seen = digest(der)
     if seen != wanted:
         raise Denied(
             f"{endpoint} shows a certificate with the SHA-256 fingerprint {colons(seen)}, expected {colons(wanted)}",
@@ -97,6 +99,28 @@ def fetch_certificate(endpoint: Endpoint, timeout: float) -> bytes:
     if not der:
         raise Denied(f"{endpoint} shows no certificate", "Check that address and port are those of a vCenter.")
     return der
+
+
+def doubt(endpoint: Endpoint, timeout: float) -> Denied | None:
+    """Tell why a server's certificate is not trusted by what the endpoint names; None when it is. Nobody logs in."""
+    try:
+        with (
+            socket.create_connection((endpoint.address, endpoint.port), timeout) as raw,
+            context(endpoint, timeout).wrap_socket(raw, server_hostname=endpoint.address),
+        ):
+            return None
+    except Denied as error:
+        return error
+    except OSError as error:
+        seen = refusal(endpoint, error)
+        if isinstance(seen, Denied):
+            return seen
+        raise seen from error
+
+
+def digest(der: bytes) -> str:
+    """Return a certificate's SHA-256 fingerprint, 64 lower-case hexadecimal digits."""
+    return hashlib.sha256(der).hexdigest()
 
 
 def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:

@@ -104,6 +104,25 @@ class VCenter:
             raise StepFailed(f"{ref}: {path} cannot be used: {reason}", "Check that the host is connected.")
         return value
 
+    def missing_privileges(self, refs: Sequence[str], privileges: Sequence[str]) -> dict[str, tuple[str, ...]]:
+        """Ask which of the privileges the account lacks, by object reference; objects where it has all are left out."""
+        manager = self.service("authorizationManager")
+        if manager is None:
+            raise StepFailed(f"{self.name} has no authorization manager; privileges cannot be asked for")
+        target, session = plain.to_object(manager), self._session
+
+        def ask() -> Any:
+            entities = [plain.to_object(ref) for ref in refs]
+            # the key belongs to the session, which may be another one when this is repeated
+            return session.invoke(target, "HasPrivilegeOnEntities", entities, session.key, list(privileges))
+
+        missing: dict[str, tuple[str, ...]] = {}
+        for answer in session.reading(ask) or ():
+            lacking = tuple(p.privId for p in answer.privAvailability or () if not p.isGranted)
+            if lacking:
+                missing[plain.to_ref(answer.entity)] = lacking
+        return missing
+
     def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any:
         """Call a method by its WSDL name; arguments and result are plain values.
 

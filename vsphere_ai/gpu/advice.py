@@ -219,8 +219,8 @@ def _no_place(board: Board, item: Wanted, places: Sequence[Placed]) -> str:
     name, spans = Item(item.profile.name, item.start), " or ".join(_span(p) for p in places)
     if len(places) == 1:
         return f"the only place for {name} (memory slices {spans}) is not free"
-    halves = 2 * item.profile.memory_slices == board.memory_slices and len(places) == 2
-    return f"no free {'half' if halves else 'place'} for {name} (memory slices {spans})"
+    half = 2 * item.profile.memory_slices == board.memory_slices
+    return f"no free {'half' if half else 'place'} for {name} (memory slices {spans})"
 
 
 def _span(place: Placed) -> str:

@@ -212,7 +212,7 @@ def _realised(farm: GpuHosts, demands: Sequence[VmDemand], division: Division) -
             spread = _as_divided(given)
         assignment.update((vm, (name, places)) for vm, places in spread.items())
     if guessed:
-        warnings.append("the slices of some running VMs are not known: the verdict assumes vSphere's usual places")
+        warnings.append("what some running VMs hold on their GPUs is not known: vSphere's usual places are assumed")
     return Fit(assignment, exact=not warnings, warnings=tuple(warnings), stuck=tuple(stuck))
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, Running, State, full_combinations
 from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
 
 EXACT_GPUS = 64
 """Up to that many GPUs that share VMs a verdict is searched for until it is certain."""
-SEARCH_STEPS = 150_000
+SEARCH_STEPS = 100_000
+ONE_HOST, ALL_HOSTS = 500, 5_000
+"""Steps of that budget for one packing."""
 MAX_SEARCHED = 300
 """VMs with several vGPUs for which every host is tried."""
 
@@ -81,34 +84,45 @@ def _spread(part: tuple[str, VmClass]) -> Item:
 
 def _packed(items: Sequence[Item], slots: Sequence[GpuSlot], budget: Budget) -> Division | Misfit:
     """Pack items into GPUs, GPUs that are alike taken together."""
-    alike: dict[tuple[GpuKind, State, tuple[int, ...]], list[GpuSlot]] = defaultdict(list)
-    accepted: dict[tuple[str, GpuKind], tuple[int, ...]] = {}
+    alike: dict[tuple[GpuKind, State, tuple[tuple[int, ...], ...]], list[GpuSlot]] = defaultdict(list)
+    accepted: dict[tuple[str, GpuKind], tuple[tuple[int, ...], ...]] = {}
+    fewest_hosts = sorted(range(len(items)), key=lambda i: (len(items[i].hosts), i))
     for slot in slots:
         key = (slot.host, slot.kind)
         if key not in accepted:
-            takes = (i for i, one in enumerate(items) if slot.host in one.hosts and slot.kind.takes(one.profile))
-            accepted[key] = tuple(takes)
+            chains: dict[str, list[int]] = defaultdict(list)
+            for i in fewest_hosts:
+                if slot.host in items[i].hosts and slot.kind.takes(items[i].profile):
+                    chains[items[i].profile].append(i)
+            accepted[key] = tuple(tuple(chains[profile]) for profile in sorted(chains))
         if accepted[key]:
             alike[slot.kind, slot.state, accepted[key]].append(slot)
     groups = [
-        Group(len(same), indices, full_combinations(kind, state, tuple(items[i].profile for i in indices)))
-        for (kind, state, indices), same in alike.items()
+        Group(len(same), chains, full_combinations(kind, state, tuple(items[c[0]].profile for c in chains)))
+        for (kind, state, chains), same in alike.items()
     ]
     told = pack(groups, [len(i.owners) for i in items], budget)
     if isinstance(told, Unpacked):
-        return Misfit(tuple(items), told)
-    return _divide(items, list(zip(groups, alike.values(), strict=True)), told)
+        certain = told.exact and (bool(told.proof) or _nested(groups, items))
+        return Misfit(tuple(items), replace(told, exact=certain))
+    return _divide(items, alike.values(), told)
 
 
-def _divide(items: Sequence[Item], groups: Sequence[tuple[Group, list[GpuSlot]]], packed: Packed) -> Division:
+def _nested(groups: Iterable[Group], items: Sequence[Item]) -> bool:
+    """Tell whether items that compete for a place have hosts one within the other, which the search relies on."""
+    chains = {chain for g in groups for chain in g.chains}
+    return all(items[a].hosts <= items[b].hosts for chain in chains for a, b in pairwise(chain))
+
+
+def _divide(items: Sequence[Item], groups: Iterable[list[GpuSlot]], packed: Packed) -> Division:
     waiting = [list(reversed(i.owners)) for i in items]
     division: Division = {}
-    for (group, slots), given in zip(groups, packed.given, strict=True):
+    for slots, given in zip(groups, packed.given, strict=True):
         free = iter(slots)
-        for vector, times in given:
+        for part, times in given:
             for _ in range(times):
                 slot = next(free)
-                taken = [i for n, i in zip(vector, group.items, strict=True) for _ in range(n)]
+                taken = [i for i, n in part for _ in range(n)]
                 division[slot.host, slot.pci] = [(waiting[i].pop(), items[i].profile) for i in taken]
     return division
 
@@ -124,7 +138,7 @@ class _Hosts:
         self.singles = tuple(singles)
         self.budget, self.exact = budget, True
         self.dead: set[tuple[int, tuple[_Likeness, ...]]] = set()
-        self.fitting: dict[tuple[str, Profiles], bool] = {}
+        self.fitting: dict[tuple[int, Profiles], bool] = {}
         self.misfit: Misfit | None = None
         numbers: dict[object, int] = {}
         self.number = {h: numbers.setdefault(self._features(h, several), len(numbers)) for h in self.slots}
@@ -170,17 +184,22 @@ class _Hosts:
     def _likeness(self, host: str, pinned: Mapping[str, _Pinned]) -> _Likeness:
         return self.number[host], tuple(sorted(profiles for _, profiles in pinned.get(host, ())))
 
+    def _part_of_budget(self, steps: int) -> Budget:
+        """Take steps for a packing of its own; nothing is left to search with once the budget is spent."""
+        return Budget(steps if self.budget.spend(steps) else 0)
+
     def _fits(self, host: str, pinned: _Pinned) -> bool:
-        key = (host, tuple(sorted(name for _, profiles in pinned for name in profiles)))
+        key = (self.number[host], tuple(sorted(name for _, profiles in pinned for name in profiles)))
         if key not in self.fitting:
-            told = _packed(_pinned_items(host, pinned), self.slots[host], self.budget)
+            told = _packed(_pinned_items(host, pinned), self.slots[host], self._part_of_budget(ONE_HOST))
             self.fitting[key] = not isinstance(told, Misfit)
             self.exact &= not isinstance(told, Misfit) or told.told.exact
         return self.fitting[key]
 
     def _rest(self, pinned: Mapping[str, _Pinned]) -> Division | None:
         items = [*self.singles, *(i for h, p in pinned.items() for i in _pinned_items(h, p))]
-        told = _packed(items, [s for slots in self.slots.values() for s in slots], self.budget)
+        slots = [s for own in self.slots.values() for s in own]
+        told = _packed(items, slots, self._part_of_budget(ALL_HOSTS))
         if isinstance(told, Misfit):
             self.exact &= told.told.exact
             self.misfit = self.misfit or told

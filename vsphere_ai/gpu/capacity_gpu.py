@@ -90,6 +90,7 @@ class GpuSlot:
 
     An instance in `instances` that is in use needs no entry in `running` to count. `offered` holds the profile names
     the host lists (None: whatever the catalogue says), `spellings` the board's spellings in them (None: all).
+    `unsure` says that somebody uses the GPU of whom nothing more is known.
     """
 
     host: str
@@ -102,6 +103,7 @@ class GpuSlot:
     offered: frozenset[str] | None = None
     spellings: tuple[str, ...] | None = None
     driver_major: int | None = None
+    unsure: bool = False
 
     @cached_property
     def kind(self) -> GpuKind:
@@ -120,7 +122,7 @@ class GpuSlot:
     @cached_property
     def guessed(self) -> bool:
         """Tell whether the place of something that runs here is not known, so that no verdict on this GPU is exact."""
-        return _present(self)[1]
+        return self.unsure or _present(self)[1]
 
     @cached_property
     def state(self) -> State:

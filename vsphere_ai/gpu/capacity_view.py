@@ -47,7 +47,7 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
     `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. A profile that no
     GPU of the VM's host takes is the business of the `vgpu` kind and not repeated here.
     """
-    question = question_of(view, vms_that_will_run)
+    question = _offered_at_home(view, question_of(view, vms_that_will_run))
     own = {d.name: view.estate.host_of(d.name) for d in question.demands}
     names = {ref: host.name for ref, host in own.items() if host is not None}
     hosts = {host.name: host for host in own.values() if host is not None}
@@ -61,6 +61,18 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
             yield problem
     if spare_hosts and not refused:
         yield from _without_spare(question, at_home, hosts, spare_hosts)
+
+
+def _offered_at_home(view: View, question: Question) -> Question:
+    """Leave out VMs with a profile that no GPU of their own host takes."""
+    hosts = question.farm.hosts
+
+    def offered(demand: VmDemand) -> bool:
+        own = view.estate.host_of(demand.name)
+        kinds = {s.kind for s in hosts.get(own.name, ())} if own else set()
+        return all(any(k.takes(p) for k in kinds) for p in demand.profiles)
+
+    return replace(question, demands=tuple(d for d in question.demands if offered(d)))
 
 
 def _refusals(host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target]) -> Iterator[Problem]:
@@ -110,13 +122,10 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
     slots = {h.name: slots_of(view, h, stay) for h in chosen}
     policies = {h.name: _policy(view, h.ref) for h in chosen}
     demands, targets = [], {}
-    offered = {name: frozenset(s.kind for s in own) for name, own in slots.items()}
     for vm in view.estate.vms:
         own_host = view.estate.host_of(vm.ref)
         profiles = _profiles(view, vm.ref)
         if vm.ref not in vms_that_will_run or not profiles or own_host is None or own_host.name not in slots:
-            continue
-        if not all(any(k.takes(p) for k in offered[own_host.name]) for p in profiles):
             continue
         around = frozenset(h.name for h in view.estate.hosts_for(vm.ref) if h.name in slots)
         demands.append(VmDemand(vm.ref, profiles, around, own_host.name if vm.ref in stay else None))
@@ -150,6 +159,8 @@ def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ..
             driver_major=now.driver_major(pci),
         )
         guests = tuple(info.get("vm", ()))
+        unread = (v for v in guests if host.ref not in view.rebooting and not _was_read(view, v))
+        slot = replace(slot, unsure=any(unread))
         slots.append(_with_instances(slot, view, host.ref, now, [v for v in guests if v not in staying]))
     return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
 
@@ -168,7 +179,7 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, leaving: It
         Instance(i.profile_name, i.start) for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name)
     ]
     for vm in leaving:  # vSphere takes the instance of a VM away when the VM powers off
-        for name in _observed_profiles(view.facts(vm)) if view.estate.get(vm) else ():
+        for name in _observed_profiles(view.facts(vm)) if _was_read(view, vm) else ():
             profile = mig_profile(slot.board, parse(name)) if _is_name(name) else None
             gone = next((i for i in there if profile is not None and i.profile_name == profile.name), None)
             if gone is not None:
@@ -200,6 +211,11 @@ def _with_running(
 
 def _may_run(slot: GpuSlot, name: str) -> bool:
     return step(slot.kind, slot.state, name) is not None
+
+
+def _was_read(view: View, vm: str) -> bool:
+    facts = view.estate.get(vm)
+    return facts is not None and facts.get("config.hardware.device") is not None
 
 
 def _stays_on(view: View, vm: str) -> bool:

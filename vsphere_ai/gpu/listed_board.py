@@ -70,6 +70,16 @@ def _outputs(facts: Facts) -> tuple[Output | None, ...]:
 
 
 @lru_cache(maxsize=256)
+def _profiles(output: Output) -> tuple[ListedProfile, ...]:
+    return parse_profiles(output.status, output.stdout)
+
+
+@lru_cache(maxsize=256)
+def _placements(output: Output) -> tuple[ListedPlacement, ...]:
+    return parse_placements(output.status, output.stdout)
+
+
+@lru_cache(maxsize=4096)
 def _combined(
     outputs: tuple[Output | None, ...], boards: tuple[tuple[str, Board | None], ...]
 ) -> Mapping[str, ListedBoard]:
@@ -81,8 +91,8 @@ def _combined(
     except UnreadableOutput:
         return as_documented  # whoever reads the GPUs' state says so
     try:
-        kinds = parse_profiles(profiles.status, profiles.stdout) if profiles else ()
-        places = parse_placements(placements.status, placements.stdout) if placements else ()
+        kinds = _profiles(profiles) if profiles else ()
+        places = _placements(placements) if placements else ()
     except UnreadableOutput as error:
         text = " / ".join(error.message.splitlines())
         unread = (f"the host's list of MIG profiles cannot be read, the catalogue is used: {text}",)
@@ -93,18 +103,33 @@ def _combined(
         if gpu is None:
             found[pci] = as_documented[pci]
             continue
-        own = [p for p in kinds if p.gpu == gpu.index]
-        starts = {p.profile_id: p for p in places if p.gpu == gpu.index}
-        board, said = _board(gpu, table, own, starts)
+        board, said = _board(_offer(gpu, kinds, places), table)
         here = (i for i in present if i.gpu == gpu.index)
         found[pci] = ListedBoard(board and _with_present(board, here), table, said)
     return found
 
 
-def _board(
-    gpu: GpuStatus, table: Board | None, own: Sequence[ListedProfile], places: Mapping[int, ListedPlacement]
-) -> tuple[Board | None, tuple[str, ...]]:
-    placed = [p for p in own if p.id in places]
+@dataclass(frozen=True)
+class _Offer:
+    """What one GPU lists; equal GPUs of many hosts share one answer."""
+
+    name: str
+    memory_mib: int | None
+    driver_major: int | None
+    profiles: tuple[ListedProfile, ...]
+    placements: tuple[ListedPlacement, ...]
+
+
+def _offer(gpu: GpuStatus, kinds: Iterable[ListedProfile], places: Iterable[ListedPlacement]) -> _Offer:
+    own = tuple(replace(p, gpu=0, free=0) for p in kinds if p.gpu == gpu.index)
+    starts = tuple(replace(p, gpu=0) for p in places if p.gpu == gpu.index)
+    return _Offer(gpu.name, gpu.memory_mib, gpu.driver_major, own, starts)
+
+
+@lru_cache(maxsize=256)
+def _board(gpu: _Offer, table: Board | None) -> tuple[Board | None, tuple[str, ...]]:
+    places = {p.profile_id: p for p in gpu.placements}
+    placed = [p for p in gpu.profiles if p.id in places]
     if not placed:
         return table, ()
     profiles = [_profile(p, places[p.id], table) for p in placed]

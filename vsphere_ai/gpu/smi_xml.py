@@ -1,4 +1,4 @@
-"""Reads `nvidia-smi -q -x`: MIG mode, MIG devices and virtualization mode per GPU. No XML tells where instances stand."""
+"""Reads `nvidia-smi -q -x`: MIG mode, MIG devices, virtualization mode; no XML tells where instances stand."""
 
 from __future__ import annotations
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from itertools import cycle
 from typing import Any, Literal, cast
 
-from pyVmomi import vim
+from pyVmomi import VmomiSupport, vim, vmodl
 
+from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab import collector, views
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import parts
@@ -80,7 +81,9 @@ NIC_MODELS: dict[str, dict[str, Any]] = {
 
 
 def build(scenario: Scenario, password: str) -> Farm:
-    """Return the farm a scenario describes, ready to serve."""
+    """Return the farm a scenario describes, ready to serve; raise InputError when it cannot be so."""
+    if scenario.vcenter.api_version not in VmomiSupport.versionIdMap:
+        raise _impossible(scenario, f"no API version {scenario.vcenter.api!r} is known")
     farm = Farm(scenario, password)
     farm.project = host_system.project
     with farm.store.lock:
@@ -96,8 +99,21 @@ def build(scenario: Scenario, password: str) -> Farm:
         for mo in farm.store.of(vim.HostSystem):
             farm.mark(mo)
         farm.settle()
+        for mo in farm.store.of(vim.VirtualMachine):
+            farm.history.note("power", f"{mo['name']} ({mo.moid})", mo["runtime"].powerState == "poweredOn")
     farm.ledger.clear()
+    farm.history.clusters = {farm.host(mo).name: _cluster(farm, mo) for mo in farm.store.of(vim.HostSystem)}
+    farm.history.restart()
     return farm
+
+
+def _cluster(farm: Farm, mo: ManagedObject) -> str:
+    parent = farm.store.get(mo["parent"])
+    return str(parent["name"]) if isinstance(parent.ref, vim.ClusterComputeResource) else ""
+
+
+def _impossible(scenario: Scenario, why: str) -> InputError:
+    return InputError([Diagnostic(Mark(scenario.name), why)])
 
 
 def _inventory(farm: Farm) -> ManagedObject:
@@ -236,7 +252,15 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
         for name in expand(spec.name):
             mo = virtual_machine.add_vm(farm, folder, next(hosts), name, spec)
             if spec.power == "on":
-                power.power_on_now(farm, mo, farm.host_of(mo), "scenario")
+                _power_on(farm, mo)
+
+
+def _power_on(farm: Farm, vm: ManagedObject) -> None:
+    try:
+        power.power_on_now(farm, vm, farm.host_of(vm), "scenario")
+    except vmodl.MethodFault as fault:
+        why = fault.faultMessage[-1].message if fault.faultMessage else fault.msg
+        raise _impossible(farm.scenario, f"VM {vm['name']!r} cannot be powered on: {why}") from fault
 
 
 def _folder(farm: Farm, made: dict[str, ManagedObject], path: str) -> ManagedObject:

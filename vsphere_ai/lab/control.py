@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import hmac
 import json
+import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 from pyVmomi import vim
 
+from vsphere_ai.errors import Diagnostic, InputError
+from vsphere_ai.lab import invariants
 from vsphere_ai.lab.build import build
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.faults import deeds, rule_file
+from vsphere_ai.lab.faults.engine import Faults
+from vsphere_ai.lab.faults.rules import Rule
 from vsphere_ai.lab.hardware.gpu import Gpu
+from vsphere_ai.lab.listener import Listener
 from vsphere_ai.lab.managed.power import profiles
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sshd import SshServer
 from vsphere_ai.lab.store import ManagedObject
+
+NOT_FOUND = 404, b'{"error": "not found"}'
+FORBIDDEN = 403, b'{"error": "the X-Lab-Token header is missing or wrong"}'
+
+
+class BadRequest(Exception):
+    """A request to the control endpoint that makes no sense; the text says why."""
 
 
 class Lab:
@@ -29,17 +44,33 @@ class Lab:
         self.trace = False
         self.info: dict[str, Any] = {}
         self.ssh: dict[str, SshServer] = {}
+        self.server: Listener | None = None
+        """The vCenter's server, which outages and other certificates befall."""
+        self.faults = Faults()
+        self.faults.strike = lambda fired: deeds.strike(self, fired)
+        self.faults.changes = lambda: len(self.farm.ledger)
+        self._from_start: tuple[tuple[Rule, ...], int] = ((), 0)
         self._resetting = threading.Lock()
-        self.farm = build(scenario, password)
-        self._open_ssh()
+        self._build()
 
     def reset(self) -> None:
-        """Go back to the scenario: every object, session and ledger entry of before is gone."""
+        """Go back to the scenario: every object, session, fault and ledger entry of before is gone.
+
+        The faults the lab was started with are there again.
+        """
         with self._resetting:
             ports = {name: server.port for name, server in self.ssh.items()}
+            self.faults.set((), 0)
+            if self.server is not None:
+                self.server.restore()
             self.close()
-            self.farm = build(self.scenario, self.password)
-            self._open_ssh(ports)
+            self._build(ports)
+            self.faults.set(*self._from_start)
+
+    def _build(self, ports: dict[str, int] | None = None) -> None:
+        self.farm = build(self.scenario, self.password)
+        self.farm.faults = self.faults
+        self._open_ssh(ports)
 
     def close(self) -> None:
         """Stop serving SSH and end whatever waits."""
@@ -55,26 +86,83 @@ class Lab:
         for host in self.farm.hosts.values():
             port = (ports or {}).get(host.name, 0)
             server = SshServer(host, password=self.ssh_password, port=port, key_file=keys / host.name)
+            server.faults = self.faults
             self.ssh[host.name] = server.start()
 
-    def control(self, method: str, path: str, token: str) -> tuple[int, bytes]:
+    def control(self, method: str, path: str, token: str, *, query: str = "", body: bytes = b"") -> tuple[int, bytes]:
         """Answer a request to the control endpoint with an HTTP status and JSON."""
-        actions: dict[tuple[str, str], Callable[[], Any]] = {
+        action = self._actions(query, body).get((method, path))
+        if action is None:
+            return NOT_FOUND
+        if not hmac.compare_digest(token.encode(), self.token.encode()):
+            return FORBIDDEN
+        try:
+            return 200, json.dumps(action() or {}).encode()
+        except BadRequest as error:
+            return 400, json.dumps({"error": str(error)}).encode()
+        except InputError as error:
+            return 422, json.dumps({"diagnostics": [_diagnostic(d) for d in error.diagnostics]}).encode()
+
+    def _actions(self, query: str, body: bytes) -> dict[tuple[str, str], Callable[[], Any]]:
+        return {
             ("GET", "/lab/info"): lambda: self.info,
             ("GET", "/lab/farm"): self._farm,
             ("GET", "/lab/ledger"): lambda: {"entries": self.farm.ledger.as_json()},
-            ("POST", "/lab/ledger/clear"): self.farm.ledger.clear,
-            ("POST", "/lab/sessions/expire"): self._expire,
+            ("POST", "/lab/ledger/clear"): self._clear_ledger,
+            ("POST", "/lab/sessions/expire"): self.expire_sessions,
             ("POST", "/lab/reset"): self.reset,
+            ("GET", "/lab/faults"): self.faults.as_json,
+            ("POST", "/lab/faults"): lambda: self._set_faults(_json(body)),
+            ("POST", "/lab/faults/add"): lambda: self._add_faults(_json(body)),
+            ("POST", "/lab/faults/clear"): self.faults.clear,
+            ("GET", "/lab/invariants"): lambda: self._judge(parse_qs(query)),
+            ("POST", "/lab/mark"): self._mark,
         }
-        action = actions.get((method, path))
-        if action is None:
-            return 404, b'{"error": "not found"}'
-        if not hmac.compare_digest(token.encode(), self.token.encode()):
-            return 403, b'{"error": "the X-Lab-Token header is missing or wrong"}'
-        return 200, json.dumps(action() or {}).encode()
 
-    def _expire(self) -> None:
+    def _clear_ledger(self) -> None:
+        with self.farm.store.lock:
+            self.farm.ledger.clear()
+            self.farm.history.restart()
+
+    def _set_faults(self, given: dict[str, Any]) -> dict[str, Any]:
+        rules, seed = _rules(given), given.get("seed")
+        if seed is None:
+            seed = secrets.randbelow(1 << 31)
+        if not isinstance(seed, int):
+            raise BadRequest("seed must be a whole number")
+        if given.get("from_start"):
+            self._from_start = (rules, seed)
+        self.faults.set(rules, seed)
+        return self.faults.as_json()
+
+    def _add_faults(self, given: dict[str, Any]) -> dict[str, Any]:
+        self.faults.add(_rules(given))
+        return self.faults.as_json()
+
+    def _mark(self) -> dict[str, Any]:
+        with self.farm.store.lock:
+            self.farm.history.mark(len(self.farm.ledger))
+            return {"since": len(self.farm.ledger)}
+
+    def _judge(self, asked: dict[str, list[str]]) -> dict[str, Any]:
+        farm = self.farm
+        since = _number(asked, "since", farm.history.marked)
+        with farm.store.lock:
+            farm.settle()
+            entries = farm.ledger.entries()
+            try:
+                found = invariants.judge(entries, farm.history, since, max_down=_number(asked, "max_down", 1))
+            except KeyError:
+                raise BadRequest(f"the ledger has no entry {since}; it ends with {len(entries)}") from None
+        return {
+            "since": since,
+            "entries": len(entries) - since,
+            "ok": not any(v.findings for v in found),
+            "invariants": [v.as_json() for v in found],
+        }
+
+    def expire_sessions(self) -> None:
+        """End every session, as idle time or a restart of vCenter's service does."""
         with self.farm.store.lock:
             self.farm.sessions.end_all()
 
@@ -118,6 +206,38 @@ class Lab:
                 "firewall": host.firewall.get("pvrdma", False),
             },
         }
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        given = json.loads(body or b"{}")
+    except ValueError as error:
+        raise BadRequest(f"the body is not JSON: {error}") from error
+    if not isinstance(given, dict):
+        raise BadRequest("the body must be a JSON object")
+    return given
+
+
+def _rules(given: dict[str, Any]) -> tuple[Rule, ...]:
+    """Return the rules in a request: YAML text, or the same as JSON (which is YAML)."""
+    rules = given.get("rules")
+    if not isinstance(rules, (str, list, dict)):
+        raise BadRequest("'rules' must be YAML text or a list of rules")
+    text = rules if isinstance(rules, str) else json.dumps(rules)
+    return rule_file.parse(text, str(given.get("file", "rules")))
+
+
+def _number(asked: dict[str, list[str]], name: str, default: int) -> int:
+    given = asked.get(name, [str(default)])[-1]
+    if not given.isdecimal():
+        raise BadRequest(f"{name} must be a whole number, not {given!r}")
+    return int(given)
+
+
+def _diagnostic(found: Diagnostic) -> dict[str, Any]:
+    mark = found.mark
+    place = {"file": mark.file, "line": mark.line, "column": mark.column}
+    return {**place, "message": found.message, "help": found.help}
 
 
 def _gpu(gpu: Gpu) -> dict[str, Any]:

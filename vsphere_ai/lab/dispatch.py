@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
@@ -14,8 +14,11 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab import wire
 from vsphere_ai.lab.collector import PUBLIC
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.faults import calls
+from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.managed import Call, handler_for
 from vsphere_ai.lab.store import read, static_type
+from vsphere_ai.lab.tasks import Doom
 
 COOKIE = "vmware_soap_session"
 _SESSION = re.compile(rf'(?:^|;)\s*{COOKIE}="?([^";\s]+)')
@@ -28,11 +31,16 @@ WITHOUT_LOGIN = frozenset(
 
 @dataclass(frozen=True)
 class Answer:
-    """A SOAP answer: HTTP status, body, and the cookie to set (empty: none)."""
+    """A SOAP answer: HTTP status, body, the cookie to set (empty: none), and the fault it goes out under."""
 
     status: int
     body: bytes
     cookie: str = ""
+    kind: str = "text/xml; charset=utf-8"
+    fired: Fired | None = None
+
+
+CarryOut = Callable[[Doom | None], Answer]
 
 
 def answer(farm: Farm, body: bytes, headers: Mapping[str, str], peer: str) -> Answer:
@@ -40,20 +48,65 @@ def answer(farm: Farm, body: bytes, headers: Mapping[str, str], peer: str) -> An
     version = negotiated(headers.get("SOAPAction", ""), farm.scenario.vcenter.api_version)
     try:
         request = wire.RequestParser().parse(body)
+    except wire.BadRequest as error:
+        return _refused(error, version)
+
+    def carry_out(doom: Doom | None) -> Answer:
+        return _carried_out(farm, request, version, (headers, peer), doom)
+
+    fired = farm.faults.meet(calls.event_of(farm, request)) if farm.faults.rules else None
+    if fired is None:
+        return carry_out(None)
+    return under_fault(farm, fired, version, carry_out)
+
+
+def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut) -> Answer:
+    """Carry out a call as far as a fault lets it; the server does to the reply what is left to do."""
+    action, early = fired.rule.do, fired.rule.when == "before"
+    if not early:
+        result = carry_out(None)
+    farm.faults.strike(fired)
+    if action.word == "delay" and fired.rule.when != "mid-body":
+        fired.released.wait(action.seconds)
+    if action.word == "fault":
+        return Answer(500, wire.fault(calls.error_of(action), version), fired=fired)
+    if action.word in calls.HTTP_TEXT:
+        status, body, kind = calls.HTTP_TEXT[action.word]
+        return Answer(status, body, kind=kind, fired=fired)
+    if action.word == "malformed":
+        return Answer(200, calls.MALFORMED, fired=fired)
+    if early and action.word in (*calls.UNANSWERED, "truncate"):
+        return Answer(200, calls.MALFORMED, fired=fired)
+    return replace(carry_out(calls.doom_of(fired)) if early else result, fired=fired)
+
+
+def _carried_out(
+    farm: Farm, request: wire.Request, version: str, sender: tuple[Mapping[str, str], str], doom: Doom | None
+) -> Answer:
+    headers, peer = sender
+    try:
         with farm.store.lock:
             farm.settle()
             call = _call(farm, request, headers, version, peer)
-            result, result_type = _invoke(call, request)
+            farm.tasks.doom = doom
+            try:
+                result, result_type = _invoke(call, request)
+            finally:
+                farm.tasks.doom = None
             farm.settle()
             out = wire.response(request, result, result_type, version)
         return Answer(200, out, _cookie(call))
     except vmodl.MethodFault as error:
         return Answer(500, wire.fault(error, version))
     except wire.BadRequest as error:
-        return Answer(500, wire.fault(vmodl.fault.InvalidRequest(msg=str(error)), version))
+        return _refused(error, version)
     except Exception as error:  # a bug of the lab: the client gets a fault, the log the traceback
         traceback.print_exc()
         return Answer(500, wire.fault(vmodl.fault.SystemError(reason=repr(error), msg=repr(error)), version))
+
+
+def _refused(error: wire.BadRequest, version: str) -> Answer:
+    return Answer(500, wire.fault(vmodl.fault.InvalidRequest(msg=str(error)), version))
 
 
 def negotiated(action: str, served: str) -> str:

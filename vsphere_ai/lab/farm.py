@@ -6,7 +6,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.history import History
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sessions import Sessions
@@ -23,6 +25,10 @@ class Farm:
         self.tasks = Tasks(self.store, scenario.timing.task_seconds)
         self.sessions = Sessions(self.store, scenario.timing.session_minutes * 60)
         self.ledger = Ledger()
+        self.history = History()
+        self.ledger.on_entry = self.history.recorded
+        self.sessions.watcher = self.history.note
+        self.faults = Faults()
         self.hosts: dict[str, Host] = {}
         self.named: dict[str, ManagedObject] = {}
         self.closed = False
@@ -43,6 +49,18 @@ class Farm:
         """Join a HostSystem with its physical host; changes over SSH then show in the API."""
         self.hosts[mo.moid] = host
         host.on_change(lambda _host, _what: self.mark(mo))
+        host.on_change(lambda _host, _what: self._observe(host))
+        self._observe(host)
+
+    def _observe(self, host: Host) -> None:
+        note = self.history.note
+        note("up", host.name, host.up)
+        note("maintenance", host.name, host.in_maintenance)
+        note("ssh", host.name, host.services["TSM-SSH"].running)
+        with host.lock:
+            torn = [(g, v) for g in host.gpus for v in g.vgpus if v.gi is not None and g.instance(v.gi) is None]
+        for gpu, vgpu in torn:
+            note("torn", f"{host.name} {gpu.pci}: GPU instance {vgpu.gi} of {vgpu.vm}", True)
 
     def mark(self, mo: ManagedObject) -> None:
         """Remember that a host changed; called with the host's lock held, so nothing else may be locked here."""
@@ -58,7 +76,7 @@ class Farm:
 
     def record(self, mo: ManagedObject, call: str, **detail: Any) -> None:
         """Enter an effective call in the ledger."""
-        self.ledger.record(str(mo["name"]), call, detail, channel="soap")
+        self.ledger.record(str(mo["name"]), call, detail, channel="soap", ref=mo.moid)
 
     def close(self) -> None:
         """Stop everything that waits; the farm is not used again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
@@ -21,6 +21,8 @@ class Entry:
     call: str
     detail: Mapping[str, Any]
     channel: Channel
+    ref: str = ""
+    """The managed object's id, where there is one: names are not unique."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as plain JSON types."""
@@ -31,6 +33,7 @@ class Entry:
             "call": self.call,
             "detail": dict(self.detail),
             "channel": self.channel,
+            "ref": self.ref,
         }
 
 
@@ -41,16 +44,25 @@ class Ledger:
         self._lock = threading.Lock()
         self._entries: list[Entry] = []
         self._number = 0
+        self.on_entry: Callable[[int], None] = lambda _number: None
+        """Told the number of each new entry."""
 
     def record(
-        self, object: str, call: str, detail: Mapping[str, Any] | None = None, *, channel: Channel = "soap"
+        self,
+        object: str,
+        call: str,
+        detail: Mapping[str, Any] | None = None,
+        *,
+        channel: Channel = "soap",
+        ref: str = "",
     ) -> Entry:
         """Append a call on `object` (a host's or VM's name); `detail` must hold JSON types."""
         with self._lock:
             self._number += 1
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            entry = Entry(self._number, now, object, call, dict(detail or {}), channel)
+            entry = Entry(self._number, now, object, call, dict(detail or {}), channel, ref)
             self._entries.append(entry)
+            self.on_entry(entry.number)
             return entry
 
     def entries(self) -> tuple[Entry, ...]:

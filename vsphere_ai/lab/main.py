@@ -43,6 +43,7 @@ def main(argv: list[str] | None = None) -> int:
             break
     (given.directory / "lab.json").unlink(missing_ok=True)
     server.shutdown()
+    lab.faults.clear()
     lab.close()
     return 0
 
@@ -56,7 +57,8 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
         write_private(directory / name, f"{value}\n".encode())
     make_certificate(directory)
     lab = Lab(scenario, directory, **secret, token=secrets.token_urlsafe(24))
-    server = Server(lab, directory, port)
+    lab.server = server = Server(lab, directory, port, faults=lab.faults)
+    control = Server(lab, directory, serves_api=False)
     lines = [s.known_hosts_line() for s in lab.ssh.values()]
     (directory / "known_hosts").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     (directory / "connection.yml").write_text(connection(lab, server.port), encoding="utf-8")
@@ -64,6 +66,7 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
         "pid": os.getpid(),
         "url": f"https://127.0.0.1:{server.port}/sdk",
         "port": server.port,
+        "control_port": control.port,
         "scenario": scenario.name,
         "scenario_file": str(scenario_file.resolve()) if scenario_file else "",
         "scenario_digest": digest(scenario_file),
@@ -71,6 +74,7 @@ def start(directory: Path, scenario_file: Path | None = None, port: int = 0) -> 
         "vms": sum(len(list(expand(vm.name))) for vm in scenario.vms),
     }
     server.start()
+    control.start()
     text = json.dumps({**lab.info, "token": lab.token}, indent=2)
     write_private(directory / "lab.json.new", text.encode())
     (directory / "lab.json.new").rename(directory / "lab.json")

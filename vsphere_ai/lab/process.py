@@ -11,11 +11,12 @@ import ssl
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.errors import UsageError, VsphereAiError
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, VsphereAiError
 
 FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem")
 
@@ -28,11 +29,12 @@ class LabFailed(VsphereAiError):
 
 @dataclass(frozen=True)
 class Running:
-    """A lab that runs: its process, its address, and the token of its control endpoint."""
+    """A lab that runs: its process, the ports of the vCenter and of the control endpoint, and the latter's token."""
 
     directory: Path
     pid: int
     port: int
+    control_port: int
     token: str
     scenario: str
     scenario_digest: str
@@ -41,29 +43,67 @@ class Running:
         """Return what ``GET /lab/...`` answers."""
         return self._request("GET", path)
 
-    def post(self, path: str) -> Any:
-        """Return what ``POST /lab/...`` answers."""
-        return self._request("POST", path)
+    def post(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return what ``POST /lab/...`` answers; `body` goes as JSON."""
+        return self._request("POST", path, b"" if body is None else json.dumps(body).encode())
 
-    def _request(self, method: str, path: str) -> Any:
+    def set_faults(
+        self, rules: str | Sequence[Mapping[str, Any]], *, file: str = "rules", seed: int | None = None
+    ) -> Any:
+        """Replace the faults: YAML text or the rules themselves; return seed, rules and fired faults.
+
+        Without a `seed` the lab draws one. Wrong rules raise InputError, their places told as in `file`.
+        """
+        return self.post("/lab/faults", {"rules": rules, "file": file, "seed": seed})
+
+    def add_faults(self, rules: str | Sequence[Mapping[str, Any]], *, file: str = "rules") -> Any:
+        """Add faults to those there are."""
+        return self.post("/lab/faults/add", {"rules": rules, "file": file})
+
+    def clear_faults(self) -> None:
+        """Remove all faults and let go of what hangs."""
+        self.post("/lab/faults/clear")
+
+    def mark(self) -> int:
+        """Make the present the start of what `check` judges; return the number of ledger entries."""
+        return int(self.post("/lab/mark")["since"])
+
+    def check(self, *, since: int | None = None, max_down: int = 1) -> Any:
+        """Return the verdicts on what happened since the mark, or since a ledger entry."""
+        start = "" if since is None else f"&since={since}"
+        return self.get(f"/lab/invariants?max_down={max_down}{start}")
+
+    def _request(self, method: str, path: str, body: bytes = b"") -> Any:
         context = ssl.create_default_context(cafile=str(self.directory / "ca.pem"))
-        connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
+        connection = http.client.HTTPSConnection("127.0.0.1", self.control_port, timeout=30, context=context)
         try:
-            connection.request(method, path, headers={"X-Lab-Token": self.token, "Content-Length": "0"})
+            headers = {"X-Lab-Token": self.token, "Content-Length": str(len(body))}
+            connection.request(method, path, body=body or None, headers=headers)
             reply = connection.getresponse()
-            body = reply.read()
+            answered = reply.read()
         finally:
             connection.close()
+        if reply.status == 422:
+            raise InputError(_diagnostics(json.loads(answered)))
+        if reply.status == 400:
+            raise UsageError(json.loads(answered)["error"])
         if reply.status != 200:
-            raise LabFailed(f"the lab answered {reply.status} to {method} {path}: {body.decode(errors='replace')}")
-        return json.loads(body)
+            raise LabFailed(f"the lab answered {reply.status} to {method} {path}: {answered.decode(errors='replace')}")
+        return json.loads(answered)
+
+
+def _diagnostics(answered: Any) -> list[Diagnostic]:
+    return [
+        Diagnostic(Mark(d["file"], d["line"], d["column"]), d["message"], d["help"]) for d in answered["diagnostics"]
+    ]
 
 
 def find(directory: Path) -> Running | None:
     """Return the lab that runs in a directory; None, and nothing left behind, when there is none."""
     try:
         raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
-        lab = Running(directory, raw["pid"], raw["port"], raw["token"], raw["scenario"], raw["scenario_digest"])
+        ports = raw["port"], raw["control_port"]
+        lab = Running(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
         # the process number may belong to somebody else by now; only the token proves that it is ours
         if lab.get("/lab/info").get("pid") == lab.pid:
             return lab
@@ -95,16 +135,19 @@ def start(
         argv = [sys.executable, "-m", "vsphere_ai.lab", "--directory", str(directory), "--port", str(port)]
         argv += ["--scenario", str(scenario.resolve())] if scenario else []
         argv += ["--exit-with", str(exit_with)] if exit_with else []
-        return _spawn(directory, argv, time.monotonic() + timeout)
+        return _spawn(directory, argv, scenario, time.monotonic() + timeout)
 
 
-def _spawn(directory: Path, argv: list[str], end: float) -> Running:
+def _spawn(directory: Path, argv: list[str], scenario: Path | None, end: float) -> Running:
     log = directory / "lab.log"
     with log.open("wb") as out:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, no shell
             argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True
         )
     while time.monotonic() < end:
+        if process.poll() == InputError.exit_code:
+            faults = [line.partition(": ")[2] for line in _tail(log).splitlines()]
+            raise InputError([Diagnostic(Mark(str(scenario)), fault) for fault in faults])
         if process.poll() is not None:
             raise LabFailed(f"the lab did not start:\n{_tail(log)}", f"its log is {log}")
         if (directory / "lab.json").exists():
@@ -138,6 +181,14 @@ def check_scenario(path: Path | None) -> str:
 
     load(path)
     return digest(path)
+
+
+def check_faults(path: Path) -> str:
+    """Read a fault file and return its text, so that a bad one is refused before anything starts."""
+    from vsphere_ai.lab.faults.rule_file import load
+
+    load(path)
+    return path.read_text(encoding="utf-8")
 
 
 def _alive(pid: int) -> bool:

@@ -16,6 +16,7 @@ import yaml
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab.hardware.boards import board_keys
 from vsphere_ai.lab.scenario import RANGE, Scenario, expand
+from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
 
 DEFAULT = "default.yml"
 
@@ -134,13 +135,18 @@ class _Reader:
             return text.lower() in TRUE
         if hint in (int, float):
             try:
-                return hint(text)
+                number = hint(text)
             except ValueError:
                 self.fault(node, f"{where[1]} must be a number, not {text!r}")
                 return hint(0)
+            if fault := fault_in_number(number, where):
+                self.fault(node, fault)
+            return number
         choices = board_keys() if where == ("Gpu", "board") else CHOICES.get(where)
         if choices and text not in choices:
             self.fault(node, f"{where[1]} cannot be {text!r}", f"one of: {', '.join(choices)}")
+        elif hint is str and (fault := fault_in_text(text, where)):
+            self.fault(node, fault)
         if hint is str and len(RANGE.findall(text)) > 1:
             self.fault(node, f"{text!r} has more than one range")
         return text
@@ -165,6 +171,9 @@ def _relations(scenario: Scenario, file: str) -> Iterator[Diagnostic]:
             hosts.add(name)
         if host.cluster and host.cluster not in clusters:
             yield Diagnostic(mark, f"host {host.name!r} is in cluster {host.cluster!r}, which is not described")
+        slots = [g.pci.lower() for g in host.gpus] + [n.pci.lower() for n in host.nics]
+        for pci in sorted({p for p in slots if slots.count(p) > 1}):
+            yield Diagnostic(mark, f"{pci} of {host.name!r} is described twice")
         for nic in host.nics:
             if nic.switch and nic.switch not in switches:
                 yield Diagnostic(mark, f"{nic.name} of {host.name!r} names the unknown switch {nic.switch!r}")

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
-import socket
 import ssl
-import sys
-import threading
 import time
 import zlib
 from collections.abc import Callable
 from functools import cache
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyVmomi import VmomiSupport as Vmomi
 
-from vsphere_ai.lab.dispatch import answer
-from vsphere_ai.lab.tls import server_context
+from vsphere_ai.lab.dispatch import Answer, answer, under_fault
+from vsphere_ai.lab.faults import sockets
+from vsphere_ai.lab.faults.calls import HTTP_TEXT, UNANSWERED
+from vsphere_ai.lab.faults.engine import Faults, Fired
+from vsphere_ai.lab.faults.rules import Event
+from vsphere_ai.lab.listener import Listener
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.control import Lab
 
 MAX_BODY = 64 << 20
 
-# seconds a connection may lie idle, and a request that has begun may take to arrive
+# seconds a connection may lie idle, a request that has begun may take to arrive, a refused one is still read
 IDLE_SECONDS = 900.0
 REQUEST_SECONDS = 30.0
+LINGER_SECONDS = 0.5
 
 
 class _BadBody(Exception):
@@ -59,12 +62,33 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     server: Server
+    unread = False
+    """Whether a refused request may have more to come than was read."""
+    fired: Fired | None = None
+    """The fault under which the reply goes out."""
 
     def setup(self) -> None:
+        self.generation = self.server.generation
+        if self.server.faults.rules:
+            self._meet_faults()
         self.request.settimeout(REQUEST_SECONDS)
         if isinstance(self.request, ssl.SSLSocket):
             self.request.do_handshake()  # here, in the worker: a half-open client must not stop accept()
         super().setup()
+
+    def finish(self) -> None:
+        """Read a little of what a refused client still sends: closing at once could take the reply away from it."""
+        super().finish()
+        end = time.monotonic() + LINGER_SECONDS
+        with contextlib.suppress(OSError):
+            self.connection.settimeout(LINGER_SECONDS)
+            while self.unread and time.monotonic() < end and self.connection.recv(1 << 16):
+                pass
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a request that is none, and close the connection."""
+        self.unread = True
+        super().send_error(code, message, explain)
 
     def log_message(self, format: str, *args: object) -> None:
         if self.server.lab.trace:
@@ -94,8 +118,11 @@ class _Handler(BaseHTTPRequestHandler):
         raise AttributeError(name)
 
     def _not_allowed(self) -> None:
-        self.close_connection = True  # a body that came along is not read
-        self._reply(405, b"use GET or POST", "text/plain", headers={"Allow": "GET, HEAD, POST"})
+        self._refuse(405, "use GET or POST", headers={"Allow": "GET, HEAD, POST"})
+
+    def _refuse(self, status: int, why: str, *, headers: dict[str, str] | None = None) -> None:
+        self.close_connection = self.unread = True
+        self._reply(status, why.encode(), "text/plain", headers=headers)
 
     def do_HEAD(self) -> None:
         self.do_GET()
@@ -103,41 +130,97 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
-            self.close_connection = True  # the body is not read
-        if path == "/sdk/vimServiceVersions.xml":
-            self._reply(200, versions_xml(self.server.lab.farm.scenario.vcenter.api_version))
+            self.close_connection = self.unread = True
+        if path == "/sdk/vimServiceVersions.xml" and self.server.serves_api:
+            self._send(self._versions())
         else:
-            self._control("GET", path)
+            self._control("GET", path, b"")
+
+    def _versions(self) -> Answer:
+        farm, faults = self.server.lab.farm, self.server.faults
+        version = farm.scenario.vcenter.api_version
+        found = Answer(200, versions_xml(version))
+        fired = faults.meet(Event("versions")) if faults.rules else None
+        return found if fired is None else under_fault(farm, fired, version, lambda _doom: found)
 
     def do_POST(self) -> None:
         try:
             body = self._body()
         except _BadBody as error:
-            self.close_connection = True
-            self._reply(error.status, str(error).encode(), "text/plain")
+            self._refuse(error.status, str(error))
             return
         except TimeoutError:
-            self.close_connection = True
-            self._reply(408, b"the request did not arrive in time", "text/plain")
+            self._refuse(408, "the request did not arrive in time")
             return
         path = self.path.partition("?")[0]
-        if path.rstrip("/") != "/sdk":
-            self._control("POST", path)
-            return
-        result = answer(self.server.lab.farm, body, self.headers, self.client_address[0])  # type: ignore[arg-type]
-        self._reply(result.status, result.body, headers={"Set-Cookie": result.cookie} if result.cookie else {})
+        if path.rstrip("/") != "/sdk" or not self.server.serves_api:
+            self._control("POST", path, body)
+        elif self.server.starting:
+            self._send(Answer(*HTTP_TEXT["503"][:2], kind="text/plain"))
+        else:
+            self._send(answer(self.server.lab.farm, body, self.headers, self.client_address[0]))  # type: ignore[arg-type]
 
-    def _control(self, method: str, path: str) -> None:
-        status, body = self.server.lab.control(method, path, self.headers.get("X-Lab-Token", ""))
+    def _control(self, method: str, path: str, body: bytes) -> None:
+        token, query = self.headers.get("X-Lab-Token", ""), self.path.partition("?")[2]
+        status, body = self.server.lab.control(method, path, token, query=query, body=body)
         self._reply(status, body, "application/json")
+
+    def _meet_faults(self) -> None:
+        """Let a new connection suffer what rules on `connect` say; raise ConnectionAbortedError when it is gone."""
+        fired = self.server.faults.meet(Event("connect"))
+        if fired is None:
+            return
+        self.server.faults.strike(fired)
+        word = fired.rule.do.word
+        if word == "delay":
+            fired.released.wait(fired.rule.do.seconds)
+        elif word in ("drop", "reset", "hang", "restart"):
+            self._fall_silent(fired)
+            raise ConnectionAbortedError
+
+    def _fall_silent(self, fired: Fired) -> None:
+        """End the connection without a (further) word: at once, with RST, or when the client has had enough."""
+        self.close_connection = True
+        if fired.rule.do.word == "hang":
+            sockets.hold(self.request, fired)
+        if fired.rule.do.word == "reset":
+            sockets.reset(self.request)
+        else:
+            sockets.cut(self.request)
+
+    def _send(self, result: Answer) -> None:
+        self.fired = result.fired
+        if self.fired is not None and self.fired.rule.when != "mid-body" and self.fired.rule.do.word in UNANSWERED:
+            self._fall_silent(self.fired)
+            return
+        headers = {"Set-Cookie": result.cookie} if result.cookie else {}
+        self._reply(result.status, result.body, result.kind, headers=headers)
+        self.fired = None
+
+    def _write(self, body: bytes) -> None:
+        """Write a reply's body, broken off in the middle where a fault says so."""
+        if self.fired is None or self.fired.rule.when != "mid-body":
+            self.wfile.write(body)
+            return
+        self.wfile.write(body[: len(body) // 2])
+        self.wfile.flush()
+        if self.fired.rule.do.word == "delay":
+            self.fired.released.wait(self.fired.rule.do.seconds)
+            self.wfile.write(body[len(body) // 2 :])
+        else:
+            self._fall_silent(self.fired)
 
     def _reply(
         self, status: int, body: bytes, kind: str = "text/xml; charset=utf-8", *, headers: dict[str, str] | None = None
     ) -> None:
         self.send_response(status)
+        if self.generation != self.server.generation:
+            self.close_connection = True  # the certificate is another one since
         if len(body) > 1024 and "gzip" in self.headers.get("Accept-Encoding", ""):
             body = gzip.compress(body, 1)
             self.send_header("Content-Encoding", "gzip")
+        if self.fired is not None and self.fired.rule.do.word == "truncate":
+            body = body[: len(body) // 2]
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         if self.close_connection:
@@ -146,7 +229,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self._write(body)
         self.wfile.flush()
 
     def _body(self) -> bytes:
@@ -212,30 +295,15 @@ def _unzip(raw: bytes) -> bytes:
     return body
 
 
-class Server(ThreadingHTTPServer):
-    """The listening HTTPS server of one lab, on 127.0.0.1 only."""
+class Server(Listener):
+    """One HTTPS server of a lab.
 
-    daemon_threads = True
-    request_queue_size = 64
+    One is the vCenter and suffers the lab's faults; another, with `serves_api` false, is for whoever runs the lab.
+    """
 
-    def __init__(self, lab: Lab, directory: Path, port: int = 0) -> None:
-        self.lab = lab
-        super().__init__(("127.0.0.1", port), _Handler)
-        context = server_context(directory)
-        self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
-
-    @property
-    def port(self) -> int:
-        """The TCP port the server listens on."""
-        return int(self.server_address[1])
-
-    def start(self) -> None:
-        """Serve in a thread of its own."""
-        threading.Thread(
-            target=self.serve_forever, daemon=True, name="lab-https", kwargs={"poll_interval": 0.1}
-        ).start()
-
-    def handle_error(self, request: socket.socket | tuple[bytes, socket.socket], client_address: object) -> None:
-        """Keep the log free of clients that hang up or fail the TLS handshake."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
+    def __init__(
+        self, lab: Lab, directory: Path, port: int = 0, *, faults: Faults | None = None, serves_api: bool = True
+    ) -> None:
+        self.lab, self.serves_api = lab, serves_api
+        self.faults = faults or Faults()
+        super().__init__(_Handler, directory, port)

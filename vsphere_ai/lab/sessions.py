@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pyVmomi import vim
 
@@ -27,6 +28,11 @@ class Session:
         self.calls = 0
         self.objects: list[ManagedObject] = []
         self.collector: dict[str, Any] = {}
+
+    @property
+    def label(self) -> str:
+        """Who is logged in, for people: user, start of the key, when."""
+        return f"session {self.key[:8]} of {self.user} ({self.agent or 'no name'}), since {self.login:%H:%M:%S}"
 
     def info(self) -> Any:
         """Return the UserSession a client sees."""
@@ -53,12 +59,15 @@ class Sessions:
         self.live: dict[str, Session] = {}
         self.logins = 0
         self.refused_logins = 0
+        self.watcher: Callable[[Literal["session"], str, bool], None] = lambda _fact, _session, _live: None
+        """Told of every session that starts or ends."""
 
     def start(self, user: str, peer: str, agent: str) -> Session:
         """Log a user in."""
         session = Session(user, peer, agent)
         self.live[session.token] = session
         self.logins += 1
+        self.watcher("session", session.label, True)
         return session
 
     def find(self, token: str | None) -> Session | None:
@@ -76,6 +85,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """Log a session out and forget its views, filters and collectors."""
         self.live.pop(session.token, None)
+        self.watcher("session", session.label, False)
         for mo in session.objects:
             self.store.delete(mo)
         session.objects.clear()

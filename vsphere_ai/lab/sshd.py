@@ -16,6 +16,10 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from paramiko.common import MSG_CHANNEL_REQUEST
 
+from vsphere_ai.lab.faults import sockets
+from vsphere_ai.lab.faults import ssh as faulty
+from vsphere_ai.lab.faults.engine import Faults
+from vsphere_ai.lab.faults.rules import Event
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.shell.run import run_line
 from vsphere_ai.lab.shell.terminal import converse
@@ -33,7 +37,7 @@ class SshServer:
 
     `login_attempts` counts passwords tried, `failures` the wrong ones in a row; after five the account is locked for
     `lock_seconds`. `methods` is what the server offers, `authorized_keys` the base64 text of public keys that may log
-    in; `key_file` keeps the host key over restarts of the lab.
+    in; `key_file` keeps the host key over restarts of the lab. `faults` are what the lab lets go wrong.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class SshServer:
         self.methods = "publickey,password,keyboard-interactive"
         self.authorized_keys: set[str] = set()
         self.lock_seconds = LOCK_SECONDS
+        self.faults = Faults()
         self.login_attempts = 0
         self.failures = 0
         self.locked_until = 0.0
@@ -83,6 +88,10 @@ class SshServer:
         self._follow()
         self._drop_sessions()
         self._reservation.close()
+
+    def new_key(self) -> None:
+        """Show another host key to whoever connects from now on; the one on disk stays."""
+        self.key = _host_key(None)
 
     def known_hosts_line(self) -> str:
         """Return the line OpenSSH's known_hosts needs for this server."""
@@ -144,6 +153,8 @@ class SshServer:
 
     def _serve(self, client: socket.socket) -> None:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self.faults.rules and not self._let_in(client):
+            return
         transport = _Transport(client)
         transport.set_log_channel(LOG.name)
         transport.add_server_key(self.key)
@@ -158,6 +169,23 @@ class SshServer:
             transport.close()
             with self._lock:
                 self._transports.discard(transport)
+
+    def _let_in(self, client: socket.socket) -> bool:
+        """Tell whether a connection survives the faults it meets."""
+        fired = self.faults.meet(Event("ssh-connect", "", (self.host.name,), (self.host.name,)))
+        if fired is None:
+            return True
+        self.faults.strike(fired)
+        word = fired.rule.do.word
+        if word == "delay":
+            fired.released.wait(fired.rule.do.seconds)
+        elif word == "hang":
+            sockets.hold(client, fired)
+        if word == "reset":
+            sockets.reset(client)
+        elif word in ("drop", "hang"):
+            client.close()
+        return word not in ("drop", "hang", "reset") and self.host.ssh_reachable
 
 
 class _Transport(paramiko.Transport):
@@ -252,18 +280,25 @@ class _Session(paramiko.ServerInterface):
 
     def _shell(self, channel: paramiko.Channel) -> None:
         """Run the lines that arrive on standard input, as a shell without a terminal does."""
-        status = 0
+        status: int | None = 0
         with channel.makefile("r") as lines:
             for raw in lines:
                 line = raw.decode(errors="replace") if isinstance(raw, bytes) else raw
                 if line.strip() in ("exit", "logout"):
                     break
                 status = self._carry_out(channel, line.rstrip("\r\n"))
+                if status is None:
+                    break
         self._finish(channel, status)
 
-    def _carry_out(self, channel: paramiko.Channel, line: str) -> int:
+    def _carry_out(self, channel: paramiko.Channel, line: str) -> int | None:
+        """Run a command and send its output; None when a fault has ended the connection."""
+        host, faults = self.server.host, self.server.faults
+        fired = faults.meet(Event("ssh", line, (host.name,), (host.name,))) if faults.rules else None
         try:
-            result = run_line(self.server.host, line)
+            if fired is not None:
+                return faulty.carry_out(fired, channel, lambda: run_line(host, line), faults.strike)
+            result = run_line(host, line)
             channel.sendall(result.stdout.encode())
             channel.sendall_stderr(result.stderr.encode())
         except OSError as error:
@@ -272,7 +307,9 @@ class _Session(paramiko.ServerInterface):
         return result.status
 
     @staticmethod
-    def _finish(channel: paramiko.Channel, status: int) -> None:
+    def _finish(channel: paramiko.Channel, status: int | None) -> None:
+        if status is None:  # a fault has ended the connection
+            return
         try:
             channel.send_exit_status(status)
             channel.shutdown_write()

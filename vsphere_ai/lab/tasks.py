@@ -6,6 +6,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,18 @@ from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, Store
 
 RECENT = timedelta(minutes=10)
+
+
+@dataclass(frozen=True)
+class Doom:
+    """What a fault makes of a task: it ends with `error`, or stands still until `released`.
+
+    `percent` is where it stands; -1 means that it does not even begin.
+    """
+
+    error: Exception | None
+    percent: int
+    released: threading.Event
 
 
 class Task:
@@ -47,6 +60,8 @@ class Tasks:
     def __init__(self, store: Store, seconds: float) -> None:
         self.store, self.seconds = store, seconds
         self.running: dict[str, Task] = {}
+        self.doom: Doom | None = None
+        """Awaits the next task that is started; set and unset under the store's lock."""
 
     def start(
         self, entity: ManagedObject, operation: str, work: Work, *, hold_lock: bool = True, read_only: bool = False
@@ -76,10 +91,11 @@ class Tasks:
         mo = self.store.new(vim.Task, prefix="task", info=info)
         info.key, info.task = mo.moid, mo.ref
         task = Task(self, mo, read_only)
+        doom, self.doom = self.doom, None
         self.running[mo.moid] = task
         self._recent(entity, add=mo.ref)
         self._list()
-        thread = threading.Thread(target=self._run, args=(task, entity, work, hold_lock), daemon=True, name=mo.moid)
+        thread = threading.Thread(target=self._run, args=(task, work, hold_lock, doom), daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
 
@@ -98,10 +114,14 @@ class Tasks:
             recent = [t.ref for t in self.store.of(vim.Task) if now() - t["info"].queueTime < RECENT]
             self.store.set(manager, recentTask=recent)
 
-    def _run(self, task: Task, entity: ManagedObject, work: Work, hold_lock: bool) -> None:
-        task.update(state="running", startTime=now(), progress=0)
+    def _run(self, task: Task, work: Work, hold_lock: bool, doom: Doom | None) -> None:
         try:
+            if doom is not None and doom.percent < 0:
+                _stand_still(task, doom)
+            task.update(state="running", startTime=now(), progress=0)
             time.sleep(self.seconds)
+            if doom is not None:
+                _meet(task, doom)
             if hold_lock:
                 with self.store.lock:
                     self._finish(task, state="success", result=work(task))
@@ -120,3 +140,16 @@ class Tasks:
             if fields.get("result") is None:
                 fields.pop("result", None)
             task.update(completeTime=now(), progress=None, **fields)
+
+
+def _meet(task: Task, doom: Doom) -> None:
+    if doom.error is not None:
+        raise doom.error
+    if doom.percent >= 0:
+        task.update(progress=doom.percent)
+        _stand_still(task, doom)
+
+
+def _stand_still(task: Task, doom: Doom) -> None:
+    while not doom.released.wait(0.1):
+        task.check()

@@ -148,6 +148,7 @@ func main() {
 	j.refusals()
 	j.maintenance()
 	j.options()
+	j.cluster()
 	j.expiry()
 	say("done", nil)
 }

@@ -75,6 +75,9 @@ class Host:
         self._depth = 0
         self._closing = threading.Event()
         self._rebooting = False
+        self.missing_at_boot: set[str] = set()
+        """PCI addresses of GPUs that the next boot does not find; the boot after it finds them again."""
+        self._absent: list[Gpu] = []
         self._next_vgpu = 3251634178
         self._load_driver()
         for gpu in self.gpus:
@@ -226,6 +229,14 @@ class Host:
         threading.Thread(target=self._reboot, name=f"reboot-{self.name}", daemon=True).start()
         return True
 
+    def lose_power(self) -> None:
+        """Go dark at once, whatever runs, and boot after `boot_seconds`."""
+        with self.lock:
+            coming_up, self._rebooting = self._rebooting, True
+        self._go_down()
+        if not coming_up:
+            threading.Thread(target=self._come_up, name=f"power-{self.name}", daemon=True).start()
+
     def power_cycle(self) -> None:
         """Go down and come up again at once, in this thread."""
         self._go_down()
@@ -235,6 +246,7 @@ class Host:
         """Start: load the installed driver, drop every GPU instance, start the services whose policy is ``on``."""
         with self.changing():
             self._load_driver()
+            self._find_gpus()
             for gpu in self.gpus:
                 gpu.boot(self.driver)
             for service in self.services.values():
@@ -253,9 +265,22 @@ class Host:
         if self._closing.wait(self.shutdown_seconds):
             return
         self._go_down()
+        self._come_up()
+
+    def _come_up(self) -> None:
         if self._closing.wait(self.boot_seconds) or self.never_returns:
             return
         self.boot()
+
+    def _find_gpus(self) -> None:
+        if not self.missing_at_boot and not self._absent:
+            return
+        fitted = sorted([*self.gpus, *self._absent], key=lambda g: g.pci)
+        self.gpus = [g for g in fitted if g.pci not in self.missing_at_boot]
+        self._absent = [g for g in fitted if g.pci in self.missing_at_boot]
+        self.missing_at_boot.clear()
+        for index, gpu in enumerate(self.gpus):
+            gpu.index = index
 
     def _go_down(self) -> None:
         with self.changing():

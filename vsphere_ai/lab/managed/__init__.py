@@ -57,6 +57,11 @@ def handles(typ: Any, method: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def methods() -> frozenset[str]:
+    """Return the WSDL names of all methods that are carried out for some type."""
+    return frozenset(method for _, method in _handlers)
+
+
 def handler_for(ref: Any, method: str) -> Handler:
     """Return the implementation for an object, or raise MethodNotFound: never a faked success."""
     for cls in type(ref).__mro__:

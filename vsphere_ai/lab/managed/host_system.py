@@ -108,6 +108,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     runtime.inMaintenanceMode = machine.in_maintenance
     runtime.bootTime = machine.boot_time
     if mo["config"] is not None:
+        _show_gpus(farm, mo)
         mo["config"].lockdownMode = machine.lockdown_mode
         mo["config"].pciPassthruInfo = pci.passthrough(machine, mo.extra["iommu"])
         farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=mo["config"].pciPassthruInfo)
@@ -121,11 +122,22 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     farm.store.touch(mo, "runtime", "config", "summary", "hardware", "capability")
 
 
+def _show_gpus(farm: Farm, mo: ManagedObject) -> None:
+    """Bring the PCI devices up to date when a boot has found other GPUs than the one before."""
+    machine = farm.host(mo)
+    found = {g.pci for g in machine.gpus}
+    if mo.extra.setdefault("gpus", found) != found:
+        mo.extra["gpus"] = found
+        mo["hardware"].pciDevice = [fill(device) for device in pci.devices(machine)]
+
+
 def _went_down(farm: Farm, mo: ManagedObject) -> None:
     """VCenter shows neither configuration nor hardware of a host that does not respond."""
     mo.extra["kept"] = {name: mo[name] for name in ("config", "hardware", "capability")}
     mo.props.update(dict.fromkeys(("config", "hardware", "capability")))
     mo.extra["lost"] = powered_on(farm, mo)
+    for vm in mo.extra["lost"]:
+        farm.history.note("power", f"{vm['name']} ({vm.moid})", False)
     for ref in mo["vm"]:
         vm = farm.store.get(ref)
         vm["runtime"].connectionState = "disconnected"

@@ -1,0 +1,99 @@
+import itertools
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
+
+
+def below(vector):
+    return itertools.product(*(range(n + 1) for n in vector))
+
+
+def fits(groups, counts):
+    """Whether all can be packed, by trying every combination on every GPU."""
+    gpus = [g for g in groups for _ in range(g.count)]
+    reached = {tuple(counts)}
+    for group in gpus:
+        now = set()
+        for left in reached:
+            for full in group.full:
+                for vector in below(full):
+                    options = [
+                        [s for s in below([n] * len(chain)) if sum(s) == n]
+                        for n, chain in zip(vector, group.chains, strict=True)
+                    ]
+                    for split in itertools.product(*options):
+                        rest = list(left)
+                        for taken, chain in zip(split, group.chains, strict=True):
+                            for n, item in zip(taken, chain, strict=True):
+                                rest[item] -= n
+                        if min(rest, default=0) >= 0:
+                            now.add(tuple(rest))
+        reached = now
+    return (0,) * len(counts) in reached
+
+
+@st.composite
+def problems(draw):
+    """Up to three items, item 1 with the hosts of item 0 and more: it comes after it wherever both may go."""
+    kinds = st.sampled_from([((0,),), ((1,),), ((2,),), ((0, 1),), ((1,), (2,)), ((0, 1), (2,))])
+    groups = []
+    for _ in range(draw(st.integers(1, 3))):
+        chains = draw(kinds)
+        vectors = st.tuples(*[st.integers(0, 3)] * len(chains))
+        full = draw(st.lists(vectors, min_size=1, max_size=3, unique=True))
+        groups.append(Group(draw(st.integers(1, 2)), chains, tuple(full)))
+    # item 0 may go nowhere where item 1 may not, that is what makes it the more restricted one
+    groups = [g if g.chains[0] != (0,) else Group(g.count, ((0, 1), *g.chains[1:]), g.full) for g in groups]
+    return groups, draw(st.lists(st.integers(0, 5), min_size=3, max_size=3))
+
+
+@settings(max_examples=400, deadline=None, derandomize=True)
+@given(problems())
+def test_against_trying_everything(problem):
+    groups, counts = problem
+    told = pack(groups, counts, Budget(10_000))
+    assert isinstance(told, Packed) == fits(groups, counts)
+    if isinstance(told, Unpacked):
+        assert told.exact
+        assert any(told.left)
+        if told.proof:
+            assert told.wanted == sum(counts[i] for i in told.proof) > told.room
+        return
+    given_out = [0] * len(counts)
+    for group, parts in zip(groups, told.given, strict=True):
+        assert sum(times for _, times in parts) <= group.count
+        for part, times in parts:
+            used = [sum(dict(part).get(i, 0) for i in chain) for chain in group.chains]
+            assert any(all(u <= n for u, n in zip(used, full, strict=True)) for full in group.full)
+            for item, n in part:
+                given_out[item] += n * times
+    assert given_out == counts
+
+
+# a GPU takes {a, a}, {b, b, b} or {a, b}; the sums say that two GPUs hold one more than they do
+ODD = Group(2, ((0,), (1,)), ((2, 0), (0, 3), (1, 1)))
+
+
+def test_what_sums_do_not_tell_is_searched():
+    assert pack([ODD], [2, 3], Budget(1000)).given == (((((0, 2),), 1), (((1, 3),), 1)),)
+    told = pack([ODD], [3, 2], Budget(1000))
+    assert isinstance(told, Unpacked)
+    assert told.exact
+
+
+def test_without_steps_a_search_is_not_certain():
+    # five kinds, each GPU takes two different ones: pairs have to be found, which prices do not do
+    pairs = tuple(tuple(int(i in pair) for i in range(5)) for pair in [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)])
+    ring = [Group(2, tuple((i,) for i in range(5)), pairs)]
+    told = pack(ring, [1, 1, 1, 1, 1], Budget(0))
+    assert isinstance(told, Unpacked)
+    assert sum(told.left) == 1
+    three = [Group(3, tuple((i,) for i in range(5)), pairs)]
+    assert isinstance(pack(three, [2, 1, 1, 1, 1], Budget(1000)), Packed)
+
+
+def test_nothing_to_pack_and_nowhere_to_put_it():
+    assert pack([], [], Budget(1)) == Packed(())
+    assert pack([], [1], Budget(1)) == Unpacked(True, (1,), (0,), 1, 0)

@@ -1,0 +1,74 @@
+"""What nvidia-smi listed of a host, put together by PCI address; and which devices are GPUs at all."""
+
+import pytest
+from support.estates import A100, ESX1, ON, PCI, estate, gpu_info, guest, host, pci_device, smi, vm
+
+from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.gpu import live
+from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.listings import UnreadableOutput
+from vsphere_ai.gpu.search import Instance
+
+FIRST, SECOND = PCI
+BOTH_ON = dict.fromkeys(PCI, ON)
+CUT = [(0, "3g.20gb", 9, 2, "4:4"), (1, "1g.5gb", 19, 7, "0:1"), (0, "1g.5gb", 19, 8, "1:1")]
+
+
+def test_instances_by_gpu_and_start():
+    seen = live.live(host(ESX1, probes=smi(BOTH_ON, CUT)))
+    assert seen.instances[FIRST] == [Instance("1g.5gb", 1, 8), Instance("3g.20gb", 4, 2)]
+    assert seen.instances[SECOND] == [Instance("1g.5gb", 0, 7)]
+    assert seen.compute == {(FIRST, 2): [0], (SECOND, 7): [0], (FIRST, 8): [0]}
+    assert (seen.driver_major(FIRST), seen.driver_major("0000:01:00.0")) == (535, None)
+
+
+@pytest.mark.parametrize("probe", [live.INSTANCES, live.COMPUTE])
+def test_an_instance_of_a_gpu_nobody_lists_is_no_guess(probe):
+    probes = smi(BOTH_ON, CUT)
+    probes[probe.name] = Output(0, probes[probe.name].stdout.replace("|  1  ", "|  5  "))
+    with pytest.raises(UnreadableOutput, match="instances of GPU 5, which it does not list itself"):
+        live.live(host(ESX1, probes=probes))
+    assert live.readable(host(ESX1, probes=probes)).gpus == ()
+
+
+@pytest.mark.parametrize("probe", live.STATE)
+def test_without_an_answer_nothing_is_known(probe):
+    failed = {**smi(BOTH_ON), probe.name: ProbeFailure("ssh.denied", "no")}
+    assert live.live(host(ESX1, probes=failed)) is None
+    assert live.readable(host(ESX1, probes=failed)).gpus == ()
+    assert live.live(Facts("HostSystem:host-9")) is None
+
+
+def test_the_listings_of_profiles_are_not_needed_for_the_state():
+    failed = {**smi(BOTH_ON), live.PROFILES.name: ProbeFailure("ssh.denied", "no")}
+    assert len(live.live(host(ESX1, probes=failed)).gpus) == 2
+
+
+def test_instances_of_a_gpu_with_running_vms_are_in_use_by_them():
+    info = (gpu_info(FIRST, vms=[vm(2).ref, vm(1).ref, "VirtualMachine:vm-99"]), gpu_info(SECOND))
+    facts = host(ESX1, probes=smi(BOTH_ON, CUT), config__graphicsInfo=info)
+    around = estate(facts, guest(vm(1), ESX1), guest(vm(2), ESX1))
+    assert live.busy(facts) == {FIRST}
+    assert live.users(facts, around) == {FIRST: "VirtualMachine:vm-99, train-01, train-02"}
+    used = {(i.profile_name, i.in_use, i.used_by) for i in live.present(facts, around, FIRST)}
+    assert used == {(n, True, "VirtualMachine:vm-99, train-01, train-02") for n in ("1g.5gb", "3g.20gb")}
+    assert [(i.in_use, i.used_by) for i in live.present(facts, around, SECOND)] == [(False, "")]
+
+
+def test_which_devices_are_gpus():
+    devices = (
+        pci_device(SECOND, A100),
+        pci_device(FIRST, 0x7777),
+        {**pci_device("0000:3b:00.4", A100), "subDeviceId": 0},  # a virtual function
+        {**pci_device("0000:3c:00.0", A100), "classId": 0x0680},  # an NVSwitch
+        {**pci_device("0000:18:00.0", A100), "vendorId": 0x8086},
+        {**pci_device("0000:87:00.0", A100 - 0x10000), "vendorId": 0x10DE - 0x10000, "classId": 0x0300},
+    )
+    table = board_of_device(A100)
+    assert boards_of(Facts("HostSystem:h", {"hardware.pciDevice": devices})) == {
+        FIRST: None,
+        SECOND: table,
+        "0000:87:00.0": table,
+    }
+    assert list(boards_of(Facts("HostSystem:h", {"hardware.pciDevice": devices}))) == [FIRST, SECOND, "0000:87:00.0"]

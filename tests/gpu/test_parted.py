@@ -1,0 +1,201 @@
+"""mig-parted's configuration file: what it means, what is wrong with it and where, and writing it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from vsphere_ai import documents
+from vsphere_ai.errors import InputError
+from vsphere_ai.gpu import parted
+from vsphere_ai.gpu.catalog import boards
+from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.parted import Entry, entry_for, together, write
+
+
+def read(text):
+    """Read a text as the command does: every fault with its place."""
+    faults = documents.Faults()
+    document = documents.parse(text, "parted.yml", faults)
+    configs = parted.read(document.data, lambda *given: document.refuse(faults, *given))
+    faults.raise_any()
+    return configs
+
+
+EXAMPLE = """\
+version: v1
+mig-configs:
+  all-disabled:
+    - devices: all
+      mig-enabled: false
+
+  all-enabled:
+    - devices: all
+      mig-enabled: true
+      mig-devices: {}
+
+  all-balanced:
+    - device-filter: ["0x20B010DE", "0x20F110DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.5gb": 2
+        "2g.10gb": 1
+        "3g.20gb": 1
+    - device-filter: "0x20B210DE"
+      devices: all
+      mig-enabled: true
+      mig-devices:
+        "1g.10gb+me": 1
+
+  custom:
+    - devices: [0, 1]
+      mig-enabled: false
+      mig-devices: {}
+    - devices: [2]
+      mig-enabled: true
+      mig-devices: {"7g.40gb": 1}
+"""
+ONE = "version: v1\nmig-configs:\n  c:\n    - {devices: all, mig-enabled: true, mig-devices: {}}\n"
+
+
+def test_the_example_of_the_project():
+    found = read(EXAMPLE)
+    assert list(found) == ["all-disabled", "all-enabled", "all-balanced", "custom"]
+    assert found["all-disabled"] == (Entry(False),)
+    assert found["all-enabled"] == (Entry(True),)
+    balanced = (Item("1g.5gb"), Item("1g.5gb"), Item("2g.10gb"), Item("3g.20gb"))
+    assert found["all-balanced"][0] == Entry(True, balanced, None, (0x20B0, 0x20F1))
+    assert found["all-balanced"][1] == Entry(True, (Item("1g.10gb+me"),), None, (0x20B2,))
+    assert found["custom"] == (Entry(False, (), (0, 1)), Entry(True, (Item("7g.40gb"),), (2,)))
+
+
+@pytest.mark.parametrize(
+    ("config", "index", "ids", "at"),
+    [
+        ("all-disabled", 5, (0x1234,), 0),
+        ("all-balanced", 0, (0x20F1,), 0),
+        ("all-balanced", 0, (0x20B2,), 1),
+        ("all-balanced", None, (0x20B5, 0x20B2), 1),
+        ("all-balanced", 0, (0x1EB8,), None),
+        ("custom", 1, (0x20F1,), 0),
+        ("custom", 2, (0x20F1,), 1),
+        ("custom", 3, (0x20F1,), None),
+        ("custom", None, (0x20F1,), 1),
+    ],
+)
+def test_which_entry_counts_for_a_gpu(config, index, ids, at):
+    entries = read(EXAMPLE)[config]
+    assert entry_for(entries, index, ids) == (None if at is None else entries[at])
+
+
+def test_the_last_entry_that_speaks_of_a_gpu_counts():
+    entries = (Entry(True), Entry(False, (), (1,)))
+    assert entry_for(entries, 1, ()) is entries[1]
+    assert entry_for(entries, 0, ()) is entries[0]
+
+
+def entry(text):
+    return f"version: v1\nmig-configs:\n  c:\n    - {text}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "said"),
+    [
+        ("[1]\n", (1, 1), "not a mig-parted configuration"),
+        ("version: v2\n" + ONE.partition("\n")[2], (1, 10), "the version must be v1"),
+        (ONE.partition("\n")[2], (1, 1), "the version must be v1"),
+        (ONE + "extra: 1\n", (5, 8), "no field 'extra'"),
+        ("version: v1\n", (1, 1), "at least one configuration"),
+        ("version: v1\nmig-configs: {}\n", (2, 14), "at least one configuration"),
+        ("version: v1\nmig-configs: {c: []}\n", (2, 18), "a list of at least one entry"),
+        ("version: v1\nmig-configs: {c: all}\n", (2, 18), "a list of at least one entry"),
+        ("version: v1\nmig-configs: {c: [1]}\n", (2, 19), "an entry is a mapping"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {}, also: 1}"), (4, 64), "no field 'also'"),
+        (entry("{devices: some, mig-enabled: false}"), (4, 17), "devices must be all or a list"),
+        (entry("{devices: [0, -1], mig-enabled: false}"), (4, 17), "devices must be all or a list"),
+        (entry("{devices: [true], mig-enabled: false}"), (4, 17), "devices must be all or a list"),
+        (entry("{mig-enabled: false}"), (4, 7), "devices must be all or a list"),
+        (entry("{devices: all, mig-enabled: 1}"), (4, 35), "mig-enabled must be true or false"),
+        (entry("{devices: all}"), (4, 7), "mig-enabled must be true or false"),
+        (entry("{devices: all, mig-enabled: true}"), (4, 7), "mig-devices is missing"),
+        (entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 1}}"), (4, 55), "although mig-enabled is"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: [1]}"), (4, 54), "a mapping of profile names to counts"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}"), (4, 63), "a number from 0 to 64"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 65}}"), (4, 63), "a number from 0 to 64"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}"), (4, 63), "a number from 0 to 64"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 3}}"), (4, 67), "into compute instances"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {3G.20GB: 1}}"), (4, 64), "is not a MIG profile"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {'3g.20gb:4': 1}}"), (4, 68), "is not a profile name"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {'9': 1}}"), (4, 60), "is not a profile name"),
+        (entry("{devices: all, device-filter: 0x20B010DE, mig-enabled: false}"), (4, 37), "not a device id"),
+        (entry("{devices: all, device-filter: '20B0', mig-enabled: false}"), (4, 37), "'20B0' is not a device id"),
+        (entry("{devices: all, device-filter: ['0x20B01234'], mig-enabled: false}"), (4, 37), "not a device id"),
+    ],
+)  # fmt: skip
+def test_faults_have_a_place(text, place, said):
+    with pytest.raises(InputError) as error:
+        read(text)
+    (fault,) = error.value.diagnostics
+    assert said in fault.message
+    assert (fault.mark.line, fault.mark.column) == place
+
+
+def test_all_faults_are_told_at_once():
+    text = "version: v1\nmig-configs:\n  a: []\n  b:\n    - {devices: 1, mig-enabled: 2}\n"
+    with pytest.raises(InputError) as error:
+        read(text)
+    assert len(error.value.diagnostics) == 3
+
+
+def test_gpus_that_are_alike_become_one_entry():
+    whole, cut = Entry(True, (Item("7g.40gb"),)), Entry(True, (Item("1g.5gb"), Item("3g.20gb")))
+    assert together({0: whole, 1: whole}) == (whole,)
+    assert together({0: whole, 1: cut, 2: whole}) == (Entry(True, whole.wanted, (0, 2)), Entry(True, cut.wanted, (1,)))
+    assert together({1: whole}) == (Entry(True, whole.wanted, (1,)),), "GPU 0 has no MIG: all would be wrong"
+    turned = Entry(True, tuple(reversed(cut.wanted)))
+    assert together({0: cut, 1: turned}) == (cut,)
+
+
+def test_what_is_written():
+    cut = Entry(True, (Item("3g.20gb"), Item("1g.5gb"), Item("1g.5gb")), (0,))
+    everywhere = Entry(True, (), None, (0x20B0, 0x20F1))
+    text = write({"node-1": (cut, Entry(False, (), (1,))), "all on": (everywhere,)})
+    assert text == (
+        "version: v1\n"
+        "mig-configs:\n"
+        "  node-1:\n"
+        "    - devices: [0]\n"
+        "      mig-enabled: true\n"
+        '      mig-devices: {"3g.20gb": 1, "1g.5gb": 2}\n'
+        "    - devices: [1]\n"
+        "      mig-enabled: false\n"
+        '  "all on":\n'
+        '    - device-filter: ["0x20B010DE", "0x20F110DE"]\n'
+        "      devices: all\n"
+        "      mig-enabled: true\n"
+        "      mig-devices: {}\n"
+    )
+
+
+profiles = st.sampled_from(sorted({p.name for b in boards() for p in b.profiles}))
+entries = st.builds(
+    lambda wanted, devices, ids: Entry(True, tuple(Item(p) for p in sorted(wanted)), devices, ids),
+    st.lists(profiles, max_size=7),
+    st.none() | st.lists(st.integers(0, 15), min_size=1, max_size=3).map(tuple),
+    st.lists(st.integers(0, 0xFFFF), max_size=2).map(tuple),
+)
+names = st.text(st.characters(min_codepoint=32, max_codepoint=0x2FF, exclude_characters="\x7f"), min_size=1, max_size=9)
+
+
+several = st.lists(entries, min_size=1, max_size=3).map(tuple)
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(st.dictionaries(names.filter(str.isprintable), several, min_size=1, max_size=3))
+def test_what_is_written_reads_the_same(configs):
+    assert read(write(configs)) == configs
+
+
+@pytest.mark.parametrize("name", ["yes", "null", "True", "1", "a: b", "#x", "-", '"', "\\"])
+def test_odd_names_are_quoted(name):
+    assert list(read(write({name: (Entry(False),)}))) == [name]

@@ -1,0 +1,162 @@
+"""Where passwords come from: programs, key rings and the terminal, beside the environment and files."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+import types
+
+import pytest
+
+from vsphere_ai import credentials
+from vsphere_ai.credentials import fetch
+from vsphere_ai.errors import Denied
+
+HERE = f"{sys.executable} -c "
+
+
+def program(tmp_path, text):
+    path = tmp_path / "tell"
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o700)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("printf 'pässwort'", "pässwort"),
+        ("printf 'first\\nsecond\\n'", "first"),
+        ("printf 'dos\\r\\n'", "dos"),
+        ("printf ' spaces stay '", " spaces stay "),
+        ("echo noise >&2; echo quiet", "quiet"),
+    ],
+)
+def test_the_first_line_a_program_prints(tmp_path, text, value, capfd):
+    assert fetch(f"cmd:{program(tmp_path, text)}").reveal() == value
+    assert capfd.readouterr() == ("", "")
+
+
+def test_arguments_are_split_as_a_shell_would_and_no_shell_sees_them(tmp_path):
+    tell = program(tmp_path, 'printf "%s|" "$@"')
+    assert fetch(f"cmd:{tell} 'one word' $HOME ;true `id` $(id)").reveal() == "one word|$HOME|;true|`id`|$(id)|"
+
+
+def test_it_runs_where_the_inventory_is(tmp_path):
+    program(tmp_path, "echo found")
+    assert fetch("cmd:./tell", tmp_path).reveal() == "found"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("echo s3cr3t-half; echo s3cr3t-half >&2; exit 3", "ended with 3"),
+        ("true", "empty first line"),
+        ("printf '\\n second'", "empty first line"),
+        ("printf '\\377'", "not UTF-8"),
+        ("head -c 70000 /dev/zero | tr '\\0' x", "more than 64 KiB"),
+        ("cat", "empty first line"),
+    ],
+)
+def test_a_program_that_prints_no_password(tmp_path, text, said):
+    with pytest.raises(Denied, match=said) as caught:
+        fetch(f"cmd:{program(tmp_path, text)}")
+    assert "s3cr3t" not in f"{caught.value.message} {caught.value.remedy}"
+
+
+def test_what_cannot_be_run_says_so(tmp_path):
+    with pytest.raises(Denied, match="No such file"):
+        fetch("cmd:/does/not/exist")
+    with pytest.raises(Denied, match="balance the quotes|cannot be read"):
+        fetch("cmd:tell 'me")
+    with pytest.raises(Denied, match="has no name"):
+        fetch("cmd:''")
+
+
+def test_a_program_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch):
+    monkeypatch.setattr(credentials, "PATIENCE", 0.3)
+    note = tmp_path / "pid"
+    tell = program(tmp_path, f"sleep 60 & echo $! > {note}; wait")
+    begun = time.monotonic()
+    with pytest.raises(Denied, match="did not end within"):
+        fetch(f"cmd:{tell}")
+    assert time.monotonic() - begun < 5
+    child = int(note.read_text())
+    for _ in range(100):
+        state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True).stdout.strip()
+        if not state or state.startswith("Z"):
+            break
+        time.sleep(0.02)
+    else:
+        pytest.fail("the child was left running")
+
+
+@pytest.fixture
+def keyring(monkeypatch):
+    """A key ring library with one password."""
+    library, errors = types.ModuleType("keyring"), types.ModuleType("keyring.errors")
+
+    class KeyringError(Exception):
+        pass
+
+    def get_password(service, user):
+        if service == "locked":
+            raise KeyringError("the password is hunter2")
+        return {("vcenter", "svc@vsphere.local"): "from the ring"}.get((service, user))
+
+    library.get_password, errors.KeyringError, library.errors = get_password, KeyringError, errors
+    monkeypatch.setitem(sys.modules, "keyring", library)
+    monkeypatch.setitem(sys.modules, "keyring.errors", errors)
+
+
+def test_a_key_ring(keyring):
+    assert fetch("keyring:vcenter/svc@vsphere.local").reveal() == "from the ring"
+    with pytest.raises(Denied, match="no password of root for vcenter") as caught:
+        fetch("keyring:vcenter/root")
+    assert caught.value.remedy == "store it: keyring set vcenter root"
+
+
+def test_a_key_ring_that_cannot_be_used(keyring):
+    with pytest.raises(Denied, match="KeyringError") as caught:
+        fetch("keyring:locked/root")
+    assert "hunter2" not in caught.value.message
+
+
+def test_without_the_library_the_message_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    with pytest.raises(Denied, match="not installed") as caught:
+        fetch("keyring:vcenter/root")
+    assert "vsphere-ai[keyring]" in caught.value.remedy
+
+
+def test_without_a_terminal_nobody_is_asked(monkeypatch):
+    monkeypatch.setattr(sys, "stdin", open(os.devnull))
+    with pytest.raises(Denied, match="no terminal to ask for the SSH password of root on"):
+        fetch("prompt:", purpose="SSH password of root")
+
+
+ASK = """
+import sys
+from vsphere_ai.credentials import fetch
+value = fetch("prompt:", purpose="password of root").reveal()
+sys.stdout.write(f"got {len(value)} {sum(map(ord, value))}\\n")
+"""
+
+
+def test_on_a_terminal_it_is_asked_without_an_echo():
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execv(sys.executable, [sys.executable, "-c", ASK])
+    seen = b""
+    while b"Password of root: " not in seen:
+        seen += os.read(terminal, 1024)
+    os.write(terminal, "gehéim\n".encode())
+    while b"got" not in seen:
+        seen += os.read(terminal, 1024)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    assert f"got 6 {sum(map(ord, 'gehéim'))}".encode() in seen
+    assert "gehéim".encode() not in seen

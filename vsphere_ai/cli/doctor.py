@@ -1,0 +1,98 @@
+"""`vsphere-ai doctor`: whether everything a run needs is there, and which privileges a playbook takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+
+if TYPE_CHECKING:
+    from vsphere_ai.doctor import Check
+    from vsphere_ai.permissions import Need
+
+
+@click.command("doctor")
+@estate_options
+@format_option("text", "json")
+@click.option(
+    "--permissions",
+    "playbook",
+    metavar="PLAYBOOK",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
+)
+def command(form: str, playbook: Path | None, **shared: Any) -> int:
+    """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
+
+    Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege.
+    """
+    if playbook is not None:
+        return _permissions(playbook, form, shared)
+    from vsphere_ai.doctor import examine
+    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+
+    with open_bench(shared) as bench:
+        checks = list(examine(bench))
+    hush()
+    if form == "json":
+        click.echo(dumps({"schema_version": SCHEMA_VERSION, "checks": [plain(c) for c in checks]}))
+    else:
+        click.echo(_text(checks))
+    return 1 if any(c.verdict == "fail" for c in checks) else 0
+
+
+def _text(checks: Iterable[Check]) -> str:
+    from vsphere_ai.report.values import safe
+
+    lines: list[str] = []
+    seen = list(checks)
+    for area, own in groupby(seen, key=lambda c: c.area):
+        lines.append(safe(area))
+        for check in own:
+            lines.append(f"  {check.verdict:<5} {safe(check.message)}")
+            lines += [f"        {safe(check.remedy)}"] if check.remedy else []
+    counts = ((v, sum(c.verdict == v for c in seen)) for v in ("fail", "warn", "ok"))
+    lines.append(", ".join(f"{n} {v}" for v, n in counts if n))
+    return "\n".join(lines)
+
+
+def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
+    from vsphere_ai.connect.privileges import privilege_of
+    from vsphere_ai.permissions import lacking, needed
+    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+
+    loaded = read_playbook(path)
+    with open_bench(shared, loaded) as bench:
+        plan, estate = bench.plan(loaded)
+        needs = needed(plan, estate, privilege_of)
+        missing = lacking(needs, bench.vcenter.missing_privileges)
+        account = bench.settings.username
+    hush()
+    if form == "json":
+        found = [{**plain(n), "granted": n not in missing} for n in needs]
+        click.echo(dumps({"schema_version": SCHEMA_VERSION, "account": account, "privileges": found}))
+    else:
+        click.echo(_needs_text(needs, missing, account))
+    if plan.problems:
+        click.echo("The plan has problems, so this list may not be all of it: see vsphere-ai plan", err=True)
+    return 4 if missing else 0
+
+
+def _needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str) -> str:
+    from vsphere_ai.report.values import safe
+
+    lines: list[str] = []
+    for (name, _), own in groupby(needs, key=lambda n: (n.name, n.ref)):
+        lines.append(safe(name))
+        for need in own:
+            lines.append(f"  {'lacks' if need in missing else 'has':<6} {need.privilege}  ({safe(need.reason)})")
+    if not lines:
+        return "The playbook is about nothing that is here."
+    objects = len({n.ref for n in missing})
+    lines.append(f"{safe(account)} lacks {len(missing)} privileges on {objects} objects" if missing else "All granted.")
+    return "\n".join(lines)

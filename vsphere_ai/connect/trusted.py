@@ -1,0 +1,98 @@
+"""Keeps what an operator agreed to trust: host keys in a known_hosts file, a vCenter's certificate in a PEM file."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import secrets
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import paramiko
+
+from vsphere_ai.errors import Denied
+
+
+def name_of(address: str, port: int) -> str:
+    """Return how a known_hosts file names a host's SSH service."""
+    return address if port == paramiko.config.SSH_PORT else f"[{address}]:{port}"
+
+
+def keep_host_key(path: Path, name: str, key: paramiko.PKey) -> None:
+    """Add a host's key to a known_hosts file; it takes the place of its older key of the same type, if any.
+
+    Every other line stays as it is. The file is replaced at once and is its owner's only.
+    """
+    with _alone(path):
+        text = _text(path)
+        lines = [line for old in text.splitlines() if (line := _without(old, name, key.get_name())) is not None]
+        lines.append(f"{name} {key.get_name()} {key.get_base64()}")
+        write_private(path, ("\n".join(lines) + "\n").encode())
+
+
+def keep_certificate(path: Path, der: bytes) -> None:
+    """Write a certificate as PEM, in place of the one that was there; file and folder are their owner's only."""
+    with contextlib.suppress(FileExistsError):
+        path.parent.mkdir(mode=0o700)
+    with _alone(path):
+        write_private(path, ssl.DER_cert_to_PEM_cert(der).encode())
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Put a file that only its owner can read in its place in one move; a symbolic link is refused, not followed."""
+    if path.is_symlink():
+        raise Denied(f"{path} is a symbolic link and is not written to", "name the file itself in the inventory")
+    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other commands from changing a file of this folder meanwhile; the kernel ends that with the process."""
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise Denied(f"{path} cannot be read: {error}", "look at the file; nothing was written") from error
+
+
+def _without(line: str, name: str, kind: str) -> str | None:
+    """Return a line without the host's key of that type: another host's name in it stays."""
+    fields = line.split()
+    if len(fields) < 3 or fields[0].startswith(("#", "@")) or fields[1] != kind:
+        return line
+    names = fields[0].split(",")
+    kept = [one for one in names if not _is(one, name)]
+    if len(kept) == len(names):
+        return line
+    return " ".join([",".join(kept), *fields[1:]]) if kept else None
+
+
+def _is(written: str, name: str) -> bool:
+    if not written.startswith("|1|"):
+        return written == name
+    try:
+        return paramiko.HostKeys.hash_host(name, written) == written
+    except (ValueError, AssertionError, IndexError):
+        return False

@@ -1,0 +1,188 @@
+"""The configuration file of NVIDIA's mig-parted (``version: v1``): read with places for faults, and written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from vsphere_ai.gpu.layout import MAX_ITEMS, Item, LayoutError, parse_item
+
+VERSION = "v1"
+NVIDIA = 0x10DE
+_FILTER = re.compile(r"0x(?P<device>[0-9a-fA-F]{4})(?P<vendor>[0-9a-fA-F]{4})")
+_COMPUTE = re.compile(r"\d+c\.")
+_FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+
+Path = tuple[str | int, ...]
+
+
+class Refuse(Protocol):
+    """Notes a fault of the value at a path of the file (see `documents.Document.refuse`)."""
+
+    def __call__(self, path: Path, message: str, help: str = "") -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What some GPUs shall be like: `devices` None means all of them, `device_ids` empty those of any model."""
+
+    enabled: bool
+    wanted: tuple[Item, ...] = ()
+    devices: tuple[int, ...] | None = None
+    device_ids: tuple[int, ...] = ()
+
+    def is_about(self, index: int | None, device_ids: Iterable[int]) -> bool:
+        """Tell whether it is about GPU number `index` (None: any number) of one of these PCI device ids."""
+        number = self.devices is None or index is None or index in self.devices
+        return number and (not self.device_ids or not set(self.device_ids).isdisjoint(device_ids))
+
+
+Configs = Mapping[str, tuple[Entry, ...]]
+
+
+def read(data: Any, refuse: Refuse) -> Configs:
+    """Return the configurations of a file by name; every fault goes to `refuse`, what is faulty is left out."""
+    if not isinstance(data, Mapping):
+        refuse((), "this is not a mig-parted configuration", "it starts with version: v1 and mig-configs:")
+        return {}
+    if data.get("version") != VERSION:
+        refuse(("version",) if "version" in data else (), f"the version must be {VERSION}", f"write version: {VERSION}")
+    for key in data:
+        if key not in ("version", "mig-configs"):
+            refuse((key,), f"mig-parted knows no field {key!r}", "it knows version and mig-configs")
+    configs = data.get("mig-configs")
+    if not isinstance(configs, Mapping) or not configs:
+        refuse(("mig-configs",), "mig-configs must hold at least one configuration", "NAME: [{devices: all, …}]")
+        return {}
+    return {str(name): tuple(_entries(("mig-configs", name), listed, refuse)) for name, listed in configs.items()}
+
+
+def entry_for(entries: Sequence[Entry], index: int | None, device_ids: Iterable[int]) -> Entry | None:
+    """Return the entry that counts for a GPU: mig-parted applies them in order, so the last one does."""
+    ids = tuple(device_ids)
+    return next((e for e in reversed(entries) if e.is_about(index, ids)), None)
+
+
+def write(configs: Configs) -> str:
+    """Return the text of a file with these configurations."""
+    lines = [f"version: {VERSION}", "mig-configs:"]
+    for name, entries in configs.items():
+        lines.append(f"  {_scalar(name)}:")
+        for entry in entries:
+            lines += _written(entry)
+    return "\n".join(lines) + "\n"
+
+
+def together(gpus: Mapping[int, Entry]) -> tuple[Entry, ...]:
+    """Return entries for GPUs by their number, those alike in one; a single entry for all when all of them are."""
+    groups: dict[tuple[bool, tuple[Item, ...]], list[int]] = {}
+    for index, gpu in gpus.items():
+        groups.setdefault((gpu.enabled, tuple(sorted(gpu.wanted, key=str))), []).append(index)
+    if len(groups) == 1 and set(gpus) == set(range(len(gpus))):
+        ((enabled, wanted),) = groups
+        return (Entry(enabled, wanted),)
+    return tuple(Entry(enabled, wanted, tuple(numbers)) for (enabled, wanted), numbers in groups.items())
+
+
+def _entries(path: Path, listed: Any, refuse: Refuse) -> Iterator[Entry]:
+    if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
+        refuse(path, "a configuration is a list of at least one entry", "- {devices: all, mig-enabled: true, …}")
+        return
+    for at, entry in enumerate(listed):
+        here = (*path, at)
+        if not isinstance(entry, Mapping):
+            refuse(here, "an entry is a mapping", f"its fields are {', '.join(_FIELDS)}")
+            continue
+        for key in entry:
+            if key not in _FIELDS:
+                refuse((*here, key), f"mig-parted knows no field {key!r}", f"the fields are {', '.join(_FIELDS)}")
+        devices, ok = _devices(here, entry, refuse)
+        enabled = entry.get("mig-enabled")
+        if not isinstance(enabled, bool):
+            refuse((*here, "mig-enabled"), "mig-enabled must be true or false")
+            continue
+        wanted = tuple(_wanted(here, entry, refuse))
+        if wanted and not enabled:
+            refuse((*here, "mig-devices"), "mig-devices are given although mig-enabled is false")
+        elif enabled and "mig-devices" not in entry:
+            refuse(here, "mig-devices is missing", "mig-devices: {} is MIG without instances")
+        elif ok:
+            yield Entry(enabled, wanted, devices, tuple(_filter(here, entry, refuse)))
+
+
+def _devices(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
+    devices = entry.get("devices")
+    if devices == "all":
+        return None, True
+    if isinstance(devices, Sequence) and not isinstance(devices, str) and all(map(_is_index, devices)):
+        return tuple(devices), True
+    refuse((*here, "devices"), "devices must be all or a list of GPU numbers", "devices: [0, 1]")
+    return None, False
+
+
+def _filter(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[int]:
+    filters = entry.get("device-filter", ())
+    for text in (filters,) if isinstance(filters, str) else filters if isinstance(filters, Sequence) else (filters,):
+        match = _FILTER.fullmatch(text) if isinstance(text, str) else None
+        if match is None or int(match["vendor"], 16) != NVIDIA:
+            help_ = "PCI device id and NVIDIA's vendor id as one quoted number: '0x20B010DE'"
+            refuse((*here, "device-filter"), f"{text!r} is not a device id", help_)
+        else:
+            yield int(match["device"], 16)
+
+
+def _wanted(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[Item]:
+    devices = entry.get("mig-devices", {})
+    path = (*here, "mig-devices")
+    if not isinstance(devices, Mapping):
+        refuse(path, "mig-devices is a mapping of profile names to counts", 'mig-devices: {"1g.5gb": 7}')
+        return
+    for name, count in devices.items():
+        if not _is_index(count) or count > MAX_ITEMS:
+            refuse((*path, name), f"{name}: the count must be a number from 0 to {MAX_ITEMS}")
+        elif _COMPUTE.match(str(name)):
+            help_ = "name the GPU instance's profile; in a VM one compute instance takes all of it"
+            refuse((*path, name), f"{name} cuts a GPU instance into compute instances", help_)
+        else:
+            try:
+                item = parse_item(str(name))
+            except LayoutError as error:
+                refuse((*path, name), error.message, error.remedy)
+                continue
+            if item.start is not None or item.profile.isdigit():
+                refuse((*path, name), f"{name} is not a profile name", "mig-parted takes names such as 3g.20gb only")
+            else:
+                yield from [item] * count
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _written(entry: Entry) -> Iterator[str]:
+    devices = "all" if entry.devices is None else f"[{', '.join(map(str, entry.devices))}]"
+    if entry.device_ids:
+        filters = ", ".join(f'"0x{number:04X}{NVIDIA:04X}"' for number in entry.device_ids)
+        yield f"    - device-filter: [{filters}]"
+        yield f"      devices: {devices}"
+    else:
+        yield f"    - devices: {devices}"
+    yield f"      mig-enabled: {'true' if entry.enabled else 'false'}"
+    if entry.enabled:
+        counts = Counter(i.profile for i in entry.wanted)
+        yield f"      mig-devices: {{{', '.join(f'{_quoted(name)}: {n}' for name, n in counts.items())}}}"
+
+
+def _scalar(name: str) -> str:
+    return (
+        name if _PLAIN.fullmatch(name) and name.lower() not in ("true", "false", "yes", "no", "null") else _quoted(name)
+    )
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text)  # a JSON string is a YAML string

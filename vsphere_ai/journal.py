@@ -1,0 +1,269 @@
+"""The journal of a run: what was begun and how it ended, and what we owe; durable before each call and after it.
+
+One SQLite database per run in the user's state folder (0600, its folder 0700), WAL with synchronous=FULL. It holds
+debts, not state: maintenance we entered, SSH we started, VMs we switched off, the boot time before a reboot. What the
+world is like is always read from the world.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import secrets
+import socket
+import sqlite3
+import stat
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.debts import Debt
+from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.places import state_dir
+from vsphere_ai.state import Target
+
+FORMAT = 1
+SCHEMA = """
+create table run (key text primary key, value text not null) strict;
+create table step (
+    attempt integer not null, id text not null, target text not null, summary text not null,
+    state text not null, began text not null, ended text, error text, primary key (attempt, id)
+) strict;
+create table debt (
+    kind text not null, target_kind text not null, name text not null, ref text not null, detail text not null,
+    opened text not null, settled text, primary key (kind, ref)
+) strict;
+"""
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step that was begun: ``begun`` means that nobody knows how it ended."""
+
+    attempt: int
+    id: str
+    target: str
+    summary: str
+    state: str
+    began: str
+    ended: str
+    error: str
+
+
+class Journal:
+    """An open journal; usable from several threads. Every write is on the disk when the method returns."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path, self._db, self._lock = path, connection, threading.RLock()
+        self.attempt = 1
+
+    @property
+    def id(self) -> str:
+        """The run's name, which is its file's."""
+        return self.path.stem
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    # -- writing
+
+    def set(self, **values: Any) -> None:
+        """Write values of the run as a whole."""
+        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        with self._writing() as db:
+            db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
+
+    def begin(self, step: str, target: Target, summary: str, debt: Debt | None) -> None:
+        """Note that a step is about to be sent, and the debt it makes. Raises `Storage`: then it must not be sent."""
+        with self._writing() as db:
+            row = (self.attempt, step, target.name, summary, "begun", _now())
+            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null)", row)
+            if debt is not None:
+                owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, _now())
+                db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null)", owed)
+
+    def end(self, step: str, state: str, error: str = "", settles: Debt | None = None) -> None:
+        """Note how a step ended, and the debt it settled."""
+        with self._writing() as db:
+            db.execute(
+                "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
+                (state, _now(), error, self.attempt, step),
+            )
+            if settles is not None:
+                self._settle(db, settles)
+
+    def settle(self, debt: Debt) -> None:
+        """Note that a debt was settled outside of a step."""
+        with self._writing() as db:
+            self._settle(db, debt)
+
+    def _settle(self, db: sqlite3.Connection, debt: Debt) -> None:
+        db.execute("update debt set settled = ? where kind = ? and ref = ?", (_now(), debt.kind, debt.target.ref))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                with self._db:  # one transaction, committed at the end
+                    yield self._db
+            except sqlite3.Error as error:
+                raise Storage(
+                    f"{self.path}: {error}",
+                    f"make room or repair the folder, then continue with: vsphere-ai resume {self.id}",
+                ) from error
+
+    # -- reading
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value of the run as a whole."""
+        found = self._rows("select value from run where key = ?", key)
+        return json.loads(found[0][0]) if found else default
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return every step that was begun, in order."""
+        rows = self._rows(
+            "select attempt, id, target, summary, state, began, ended, error from step order by began, id"
+        )
+        return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
+
+    def debts(self) -> tuple[Debt, ...]:
+        """Return what is still owed."""
+        rows = self._rows("select kind, target_kind, name, ref, detail from debt where settled is null order by opened")
+        return tuple(Debt(kind, Target(of, name, ref), detail) for kind, of, name, ref, detail in rows)
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the run came to a good end and owes nothing."""
+        return self.ended and not self.debts() and not self.get("exit_code", 0)
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the run came to any end; one that was killed did not."""
+        return bool(self.get("ended"))
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return list(self._db.execute(query, values))
+            except sqlite3.Error as error:
+                raise Storage(
+                    f"{self.path} cannot be read: {error}", "it may be damaged; plan again instead"
+                ) from error
+
+
+def runs_dir() -> Path:
+    """Return the folder of journals, made 0700; `Storage` when it is not ours alone."""
+    folder = state_dir() / "runs"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError as error:
+        raise Storage(f"{folder}: {error.strerror}", "give a folder of your own in VSPHERE_AI_STATE_DIR") from error
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise Storage(f"{folder} is not a folder that only you can use", f"chmod 700 {folder}, or remove it")
+    return folder
+
+
+def create(about: Mapping[str, Any]) -> Journal:
+    """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes."""
+    now = datetime.now(UTC)
+    path = runs_dir() / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        journal = Journal(path, _connect(path))
+        journal._db.executescript(SCHEMA)
+    except (OSError, sqlite3.Error) as error:
+        raise Storage(f"{path}: {error}", "nothing was changed") from error
+    journal.set(format=FORMAT, started=_now(), **identity(), **about)
+    return journal
+
+
+def open_run(name: str = "") -> Journal:
+    """Open the journal of a run by its name or its beginning; without one, of the latest unfinished run."""
+    if not name:
+        unfinished = [j for j in every() if not j.finished]
+        if not unfinished:
+            raise UsageError("no run is unfinished", "vsphere-ai runs lists them")
+        return unfinished[-1]
+    found = [path for path in _files() if path.stem.startswith(name)]
+    if len(found) != 1:
+        what = f"several runs begin with {name}" if found else f"there is no run {name}"
+        raise UsageError(what, "vsphere-ai runs lists them")
+    return _open(found[0])
+
+
+def every() -> Iterator[Journal]:
+    """Yield the journals of all runs, the oldest first; what is damaged is left out (`runs` names it)."""
+    for path in _files():
+        try:
+            journal = _open(path)
+        except Storage:
+            continue
+        yield journal
+
+
+def unfinished(instance: str) -> tuple[str, ...]:
+    """Return the names of unfinished runs on a vCenter whose process is gone."""
+    found = []
+    for journal in every():
+        if journal.get("instance") == instance and (not journal.ended or journal.debts()) and not _alive(journal):
+            found.append(journal.id)
+        journal.close()
+    return tuple(found)
+
+
+def identity() -> dict[str, Any]:
+    """Return who runs this: user, machine, process."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    return {"user": user, "machine": socket.gethostname(), "pid": os.getpid()}
+
+
+def _alive(journal: Journal) -> bool:
+    if journal.get("ended") or journal.get("machine") != socket.gethostname():
+        return False
+    try:
+        os.kill(int(journal.get("pid", 0)), 0)
+    except (OSError, ValueError):
+        return False
+    return bool(journal.get("pid"))
+
+
+def _files() -> list[Path]:
+    return sorted(runs_dir().glob("*.db"))
+
+
+def _open(path: Path) -> Journal:
+    try:
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise Storage(f"{path} is a link", "remove it")
+        journal = Journal(path, _connect(path))
+        if journal._db.execute("pragma quick_check").fetchone() != ("ok",):
+            raise Storage(f"{path} is damaged", "plan again instead of resuming")
+    except (OSError, sqlite3.Error) as error:
+        raise Storage(f"{path} cannot be read: {error}", "plan again instead of resuming") from error
+    if journal.get("format") != FORMAT:
+        raise Storage(f"{path} was written by another version", "plan again instead of resuming")
+    latest = journal._rows("select max(attempt) from step")[0][0]
+    journal.attempt = (latest or 0) + 1
+    return journal
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, timeout=5)
+    connection.execute("pragma journal_mode = wal")
+    connection.execute("pragma synchronous = full")
+    return connection
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

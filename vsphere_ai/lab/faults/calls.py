@@ -1,0 +1,67 @@
+"""API calls under faults: what a call is about, and the errors and broken bodies a fault answers with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vim
+
+from vsphere_ai.lab.faults.engine import Fired
+from vsphere_ai.lab.faults.rules import ON_TASKS, Action, Event
+from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.tasks import Doom
+
+if TYPE_CHECKING:
+    from vsphere_ai.lab.farm import Farm
+    from vsphere_ai.lab.wire import Request
+
+HTTP_TEXT = {
+    "503": (503, b"no healthy upstream", "text/plain"),
+    "401": (401, b"<html><body><h1>401 Unauthorized</h1></body></html>", "text/html"),
+}
+"""What the proxy in front of vCenter's service says: HTTP status, body, content type."""
+
+MALFORMED = b'<?xml version="1.0" encoding="UTF-8"?><html><body><hr><p>Bad Gateway & more<br></body></htm'
+"""A reply that is no XML, as proxies on the way send it with status 200."""
+
+UNANSWERED = ("drop", "lost-reply", "reset", "hang", "restart")
+"""Faults whose call gets no reply at all, unless the reply breaks off in the middle."""
+
+
+def event_of(farm: Farm, request: Request) -> Event:
+    """Return what rules are compared with: the method, and the names of the objects and hosts it is about."""
+    with farm.store.lock:
+        refs = [request.this, *(request.args.get("vm") or ())] if request.name == "PowerOnMultiVM_Task" else []
+        found = [farm.store.objects.get(ref._moId) for ref in refs or [request.this]]
+        pairs = [_about(farm, mo) for mo in found if mo is not None]
+    names = tuple(name for name, _ in pairs if name)
+    return Event("soap", request.name, names, tuple(host for _, host in pairs if host))
+
+
+def _about(farm: Farm, mo: ManagedObject) -> tuple[str, str]:
+    """Return the name of an object and of its host."""
+    mo = mo.extra.get("host") or mo  # a manager of a host stands for the host
+    if isinstance(mo.ref, vim.HostSystem):
+        return str(mo["name"]), str(mo["name"])
+    if isinstance(mo.ref, vim.VirtualMachine):
+        return str(mo["name"]), str(farm.host_of(mo)["name"])
+    if isinstance(mo.ref, vim.Task):
+        return str(mo["info"].entityName or ""), ""
+    return (str(mo["name"]), "") if isinstance(mo.ref, vim.ManagedEntity) else ("", "")
+
+
+def error_of(action: Action) -> Exception:
+    """Return the fault of the API a rule names, its required fields filled in."""
+    error: Exception = fill(Vmomi.GetWsdlType("urn:vim25", action.value)())
+    error.msg = f"{action.value}, as a fault of the lab demands."  # type: ignore[attr-defined]
+    return error
+
+
+def doom_of(fired: Fired) -> Doom | None:
+    """Return what the fault makes of the task that the call starts; None when it leaves tasks alone."""
+    action = fired.rule.do
+    if action.word not in ON_TASKS:
+        return None
+    error: Any = error_of(action) if action.word == "task-fails" else None
+    return Doom(error, action.number, fired.released)

@@ -1,0 +1,67 @@
+"""Faults that befall machines and servers: sessions, outages, certificates, host keys, power, GPUs."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Protocol
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.faults.engine import Fired
+from vsphere_ai.lab.faults.rules import WORDS
+from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.sshd import SshServer
+from vsphere_ai.lab.tls import make_certificate
+
+
+class Lab(Protocol):
+    """What of a lab faults befall."""
+
+    farm: Farm
+    ssh: dict[str, SshServer]
+    server: Listener | None
+
+    def expire_sessions(self) -> None:
+        """End every session."""
+
+
+def strike(lab: Lab, fired: Fired) -> None:
+    """Let happen what a fault does beside the call it fires at; nothing for those that only spoil the reply."""
+    action = fired.rule.do
+    if action.word == "expire-session":
+        lab.expire_sessions()
+    elif action.word == "restart":
+        lab.expire_sessions()
+        if lab.server is not None:
+            lab.server.restart(action.seconds, action.starting)
+    elif action.word == "cert-swap" and lab.server is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            make_certificate(Path(folder))
+            lab.server.show_certificate(Path(folder))
+    elif action.word == "key-swap":
+        for host in _hosts(lab, fired):
+            lab.ssh[host.name].new_key()
+    else:
+        for host in _hosts(lab, fired):
+            _befall(host, action.word, action.value)
+
+
+def _befall(host: Host, word: str, value: str) -> None:
+    if word == "power-loss":
+        host.lose_power()
+    elif word == "host-never-returns":
+        host.never_returns = True
+    elif word == "gpu-missing":
+        host.missing_at_boot.add(value)
+
+
+def _hosts(lab: Lab, fired: Fired) -> Iterator[Host]:
+    """Yield the hosts a rule names, else those its event is about."""
+    action = fired.rule.do
+    glob = action.value if WORDS[action.word].value == "host" else ""
+    for host in lab.farm.hosts.values():
+        if fnmatchcase(host.name, glob) if glob else host.name in fired.event.hosts:
+            yield host

@@ -1,0 +1,68 @@
+"""Runs a command of an SSH session under a fault."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+import paramiko
+
+from vsphere_ai.lab.faults import sockets
+from vsphere_ai.lab.faults.engine import Fired
+from vsphere_ai.lab.shell.result import Result
+
+GARBAGE = "\x00\ufffd\x1b[0m<<<\n\x00" * 4
+_CUTTING = ("drop", "lost-reply", "reset", "hang")
+
+
+def carry_out(
+    fired: Fired, channel: paramiko.Channel, run: Callable[[], Result], strike: Callable[[Fired], None]
+) -> int | None:
+    """Return the exit status to send; None when there is nobody left to send it to."""
+    action, when = fired.rule.do, fired.rule.when
+    result: Result | None = None
+    if when == "before":
+        strike(fired)
+        if action.word in _CUTTING:
+            _end(fired, channel)
+            return None
+        if action.word == "delay":
+            fired.released.wait(action.seconds)
+        if action.word in ("exit", "truncate", "malformed"):
+            result = Result()
+    if result is None:
+        result = run()
+    if when != "before":
+        strike(fired)
+    result = _spoilt(action.word, action.number, result)
+    if when == "mid-body":
+        half = len(result.stdout) // 2
+        channel.sendall(result.stdout[:half].encode())
+        result = Result(result.status, result.stdout[half:], result.stderr)
+    if when != "before":
+        if action.word in _CUTTING:
+            _end(fired, channel)
+            return None
+        if action.word == "delay":
+            fired.released.wait(action.seconds)
+    channel.sendall(result.stdout.encode())
+    channel.sendall_stderr(result.stderr.encode())
+    return result.status
+
+
+def _spoilt(word: str, number: int, result: Result) -> Result:
+    if word == "exit":
+        return Result(number, "", "")
+    if word == "truncate":
+        return Result(result.status, result.stdout[: len(result.stdout) // 2], "")
+    return Result(result.status, GARBAGE, "") if word == "malformed" else result
+
+
+def _end(fired: Fired, channel: paramiko.Channel) -> None:
+    transport = channel.get_transport()
+    if fired.rule.do.word == "hang":
+        while transport.is_active() and not fired.released.wait(0.1):
+            pass
+    if isinstance(transport.sock, socket.socket):  # else it is a channel in another connection
+        (sockets.reset if fired.rule.do.word == "reset" else sockets.cut)(transport.sock)
+    transport.close()

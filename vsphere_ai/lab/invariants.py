@@ -1,0 +1,162 @@
+"""Judges a run from outside: what must not happen to a farm, whoever works on it and whatever fails."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vsphere_ai.lab.history import Change, Fact, History, Key
+from vsphere_ai.lab.ledger import Entry
+
+REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One invariant: what it demands, and every finding against it (none: it holds). `seen` is worth knowing."""
+
+    name: str
+    demands: str
+    findings: tuple[str, ...] = ()
+    seen: str = ""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as plain JSON types."""
+        return {
+            "name": self.name,
+            "demands": self.demands,
+            "ok": not self.findings,
+            "findings": list(self.findings),
+            "seen": self.seen,
+        }
+
+
+@dataclass(frozen=True)
+class Run:
+    """What happened since a point of the ledger: the facts at that point, the changes and the entries after it."""
+
+    start: Mapping[Key, bool]
+    changes: Sequence[Change]
+    entries: Sequence[Entry]
+    clusters: Mapping[str, str]
+    max_down: int = 1
+
+    def at_start(self, fact: Fact) -> dict[str, bool]:
+        """Return one fact of every object it was told of, as it was at the start."""
+        return {name: value for (told, name), value in self.start.items() if told == fact}
+
+    def at_end(self, fact: Fact) -> dict[str, bool]:
+        """Return one fact of every object it was told of, as it is now."""
+        return {**self.at_start(fact), **{c.name: c.value for c in self.changes if c.fact == fact}}
+
+
+def judge(entries: Iterable[Entry], history: History, since: int, *, max_down: int = 1) -> list[Verdict]:
+    """Return a verdict per invariant on everything after ledger entry `since`; KeyError when there is no such entry.
+
+    `max_down` is how many hosts of a cluster may be out of service (down or in maintenance) at once.
+    """
+    start, changes = history.since(since)
+    run = Run(start, changes, [e for e in entries if e.number > since], history.clusters, max_down)
+    found = []
+    for name, (demands, check) in INVARIANTS.items():
+        verdict = check(run)
+        found.append(replace(verdict, name=name, demands=demands))
+    return found
+
+
+def _duplicates(run: Run) -> Verdict:
+    """Two calls that each add the same thing to the same VM; one call may add several of a kind."""
+    added: dict[tuple[str, ...], int] = {}
+    findings = []
+    for entry in run.entries:
+        for device in entry.detail.get("devices", ()) if entry.call == "ReconfigVM_Task" else ():
+            what = str(device.get("vgpu") or device.get("portgroup") or "")
+            key = (entry.ref or entry.object, device["type"], what)
+            if device["operation"] == "remove":
+                added.pop(key, None)
+            elif device["operation"] == "add":
+                first = added.setdefault(key, entry.number)
+                if first != entry.number:
+                    shown = f"{device['type']} {what}".strip()
+                    findings.append(f"{entry.object}: {shown} was added again (entries {first} and {entry.number})")
+    return _verdict(dict.fromkeys(findings))
+
+
+def _reboots(run: Run) -> Verdict:
+    numbers: dict[str, list[int]] = defaultdict(list)
+    for entry in run.entries:
+        if entry.call in REBOOTS:
+            numbers[entry.object].append(entry.number)
+    twice = {host: found for host, found in numbers.items() if len(found) > 1}
+    listed = [f"{h} was rebooted {len(n)} times (entries {', '.join(map(str, n))})" for h, n in sorted(twice.items())]
+    return _verdict(listed, f"{sum(map(len, numbers.values()))} reboots")
+
+
+def _hosts_down(run: Run) -> Verdict:
+    up, maintenance = run.at_start("up"), run.at_start("maintenance")
+    found: dict[str, tuple[str, ...]] = {}
+
+    def out(cluster: str) -> tuple[str, ...]:
+        return tuple(
+            h for h in sorted(up) if run.clusters.get(h, "") == cluster and (not up[h] or maintenance.get(h, False))
+        )
+
+    # a host outside of every cluster stands for itself
+    clusters = sorted({c for c in run.clusters.values() if c})
+    before = {c: len(out(c)) for c in clusters}
+    most = {c: out(c) for c in clusters}
+    for change in run.changes:
+        if change.fact not in ("up", "maintenance"):
+            continue
+        (up if change.fact == "up" else maintenance)[change.name] = change.value
+        cluster = run.clusters.get(change.name, "")
+        if cluster and len(out(cluster)) > len(most[cluster]):
+            most[cluster] = out(cluster)
+            if len(most[cluster]) > max(run.max_down, before[cluster]):
+                found[cluster] = most[cluster]
+    findings = [f"{c}: {len(hosts)} hosts out of service at once: {', '.join(hosts)}" for c, hosts in found.items()]
+    return _verdict(findings, ", ".join(f"{c}: at most {len(hosts)} at once" for c, hosts in most.items()))
+
+
+def _maintenance(run: Run) -> Verdict:
+    before, now = run.at_start("maintenance"), run.at_end("maintenance")
+    return _verdict(f"{h} was left in maintenance mode" for h, on in sorted(now.items()) if on and not before.get(h))
+
+
+def _services(run: Run) -> Verdict:
+    before, now = run.at_start("ssh"), run.at_end("ssh")
+    words = {True: "running", False: "stopped"}
+    changed = [h for h in sorted(now) if now[h] != before.get(h, now[h])]
+    return _verdict(f"{h}: TSM-SSH was {words[before[h]]} and is {words[now[h]]}" for h in changed)
+
+
+def _power(run: Run) -> Verdict:
+    before, now = run.at_start("power"), run.at_end("power")
+    return _verdict(f"{vm} was on and is off" for vm, on in sorted(before.items()) if on and not now[vm])
+
+
+def _instances(run: Run) -> Verdict:
+    return _verdict(f"{c.name} went away under a VM" for c in run.changes if c.fact == "torn" and c.value)
+
+
+def _sessions(run: Run) -> Verdict:
+    before, now = run.at_start("session"), run.at_end("session")
+    return _verdict(f"{name} is still open" for name, live in sorted(now.items()) if live and not before.get(name))
+
+
+def _verdict(findings: Iterable[str], seen: str = "") -> Verdict:
+    return Verdict("", "", tuple(findings), seen)
+
+
+INVARIANTS: Mapping[str, tuple[str, Callable[[Run], Verdict]]] = {
+    "duplicates": ("no device is added twice", _duplicates),
+    "reboots": ("no host is rebooted twice", _reboots),
+    "hosts-down": ("not more hosts of a cluster are out of service than allowed", _hosts_down),
+    "maintenance": ("no host is left in maintenance mode", _maintenance),
+    "services": ("SSH runs where it ran, and nowhere else", _services),
+    "power": ("every VM that was on is on", _power),
+    "gpu-instances": ("no GPU instance goes away under a VM", _instances),
+    "sessions": ("no session is left open", _sessions),
+}

@@ -1,0 +1,61 @@
+"""Which values a field of a scenario can have, beyond its type."""
+
+from __future__ import annotations
+
+import math
+import re
+
+# XML 1.0, section 2.2: what no document of the vSphere API can hold
+NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_PCI = (re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[01][0-9a-fA-F]\.[0-7]"), 'a PCI address, such as "0000:3b:00.0"')
+_VERSION = (re.compile(r"\d+\.\d+\.\d+"), "a version, such as 7.0.2")
+_NUMBER = (re.compile(r"\d+"), "a build number")
+_NAMED = (re.compile(r"(?s).+"), "a name")
+SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
+    ("Gpu", "pci"): _PCI,
+    ("Nic", "pci"): _PCI,
+    ("Gpu", "device_id"): (re.compile(r"(0[xX])?[0-9a-fA-F]{1,4}|"), "four hexadecimal digits"),
+    ("Host", "version"): _VERSION,
+    ("VCenter", "version"): _VERSION,
+    ("VCenter", "api"): (re.compile(r"\d+\.\d+\.\d+\.\d+"), "an API version, such as 7.0.2.0"),
+    ("Host", "nvidia_driver"): (re.compile(r"(\d+(\.\d+)+)?"), "a driver version, such as 470.256.02"),
+    ("Host", "build"): _NUMBER,
+    ("VCenter", "build"): _NUMBER,
+    ("Host", "name"): (re.compile(r"[A-Za-z0-9_.-]+(\[\d+:\d+\])?[A-Za-z0-9_.-]*"), "a host name"),
+    ("Vm", "name"): _NAMED,
+    ("Cluster", "name"): _NAMED,
+    ("Switch", "name"): _NAMED,
+    ("PortGroup", "name"): _NAMED,
+    ("Nic", "name"): _NAMED,
+    ("Vmkernel", "name"): _NAMED,
+}
+RANGES: dict[tuple[str, str], tuple[float, float]] = {
+    ("Host", "cpu_cores"): (1, 1024),
+    ("Host", "memory_gb"): (1, 65536),
+    ("Host", "boot_seconds"): (-1, 86400),
+    ("Vm", "hardware"): (4, 22),
+    ("Vm", "cpus"): (1, 768),
+    ("Vm", "memory_gb"): (1, 24576),
+    ("Vm", "disk_gb"): (1, 63488),
+    ("PortGroup", "vlan"): (0, 4094),
+    ("Switch", "mtu"): (1280, 9000),
+    ("Switch", "uplinks"): (1, 32),
+}
+
+
+def fault_in_text(text: str, where: tuple[str, str]) -> str:
+    """Return what is wrong with a text in the field `where`, a class and a field name; empty when nothing is."""
+    if NOT_XML.search(text):
+        return f"{where[1]} holds a character that the vSphere API cannot carry"
+    shape = SHAPES.get(where)
+    return f"{where[1]} must be {shape[1]}, not {text!r}" if shape and not shape[0].fullmatch(text) else ""
+
+
+def fault_in_number(number: float, where: tuple[str, str]) -> str:
+    """Return what is wrong with a number in the field `where`; empty when nothing is."""
+    low, high = RANGES.get(where, (0, math.inf))
+    if math.isfinite(number) and low <= number <= high:
+        return ""
+    allowed = f"{low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
+    return f"{where[1]} must be {allowed}, not {number}"

@@ -1,0 +1,243 @@
+"""Least privilege: what vCenter asks an account for, per step of a plan and per kind of setting."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vsphere_ai.fabric import PORT_GROUP
+from vsphere_ai.facts import Estate
+from vsphere_ai.plan import Plan
+from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Step
+
+PrivilegeOf = Callable[[str], str | None]
+"""WSDL name of a method -> its privilege (see `connect.privileges`)."""
+
+READING = ("System.View", "System.Read")
+"""Every role has them; an account that has no role on an object lacks them there."""
+
+UNSTATED: Mapping[str, str] = {
+    # an OptionManager serves vCenter and hosts alike, so the method itself states none
+    "UpdateOptions": "Host.Config.AdvancedConfig",
+}
+SETTINGS = "VirtualMachine.Config.Settings"
+"""What a field of a ConfigSpec takes that is not named below."""
+FIELDS: Mapping[str, str] = {
+    "cpuAllocation": "VirtualMachine.Config.Resource",
+    "memoryAllocation": "VirtualMachine.Config.Resource",
+    "memoryReservationLockedToMax": "VirtualMachine.Config.Resource",
+    "latencySensitivity": "VirtualMachine.Config.Resource",
+    "numCPUs": "VirtualMachine.Config.CPUCount",
+    "numCoresPerSocket": "VirtualMachine.Config.CPUCount",
+    "memoryMB": "VirtualMachine.Config.Memory",
+    "name": "VirtualMachine.Config.Rename",
+    "annotation": "VirtualMachine.Config.Annotation",
+    "firmware": SETTINGS,
+}
+DEVICES: Mapping[str, str] = {
+    "add": "VirtualMachine.Config.AddRemoveDevice",
+    "remove": "VirtualMachine.Config.AddRemoveDevice",
+    "edit": "VirtualMachine.Config.EditDevice",
+}
+EXTRA_CONFIG = "VirtualMachine.Config.AdvancedConfig"
+NETWORK = "Network.Assign"
+
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "enter-maintenance": ("EnterMaintenanceMode_Task",),
+    "exit-maintenance": ("ExitMaintenanceMode_Task",),
+    "reboot": ("RebootHost_Task",),
+    "start-ssh": ("StartService",),
+    "stop-ssh": ("StopService",),
+    "power-off": ("ShutdownGuest", "PowerOffVM_Task"),
+    "power-on": ("PowerOnVM_Task",),
+}
+"""What carries out each action of a `Lifecycle` step."""
+SOFTWARE = "fetchSoftwarePackages"
+
+
+@dataclass(frozen=True, order=True)
+class Need:
+    """One privilege on one object, and what it is for."""
+
+    name: str
+    ref: str
+    privilege: str
+    reason: str
+
+
+def needed(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+    """Return every privilege carrying out a plan takes, by object; reading what it is about included."""
+    found: dict[tuple[str, str], Need] = {}
+    for need in (*_reading(plan, estate, privilege_of), *_changing(plan, estate, privilege_of)):
+        found.setdefault((need.ref, need.privilege), need)
+    return tuple(sorted(found.values()))
+
+
+def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+    for target in {i.target for i in plan.items}:
+        for privilege in READING:
+            yield Need(target.name, target.ref, privilege, "see it")
+        host = target if target.kind == "host" else estate.host_of(target.ref)
+        software = privilege_of(SOFTWARE)
+        if host and software:
+            yield Need(host.name, host.ref, software, "read the installed VIBs")
+
+
+def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+    for planned in plan.steps:
+        step = planned.step
+        for privilege in of_step(step, privilege_of):
+            yield Need(step.target.name, step.target.ref, privilege, step.summary)
+        if isinstance(step, Reconfigure):
+            for ref in _port_groups(step):
+                group = estate.get(ref)
+                yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+
+
+def lacking(
+    needs: Sequence[Need], ask: Callable[[tuple[str, ...], tuple[str, ...]], Mapping[str, tuple[str, ...]]]
+) -> frozenset[Need]:
+    """Return what an account lacks. `ask` gets references and privileges, and returns those missing by reference."""
+    wanted: dict[str, set[str]] = {}
+    for need in needs:
+        wanted.setdefault(need.ref, set()).add(need.privilege)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for ref, privileges in wanted.items():
+        alike.setdefault(tuple(sorted(privileges)), []).append(ref)
+    missing = {
+        (ref, privilege)
+        for privileges, refs in alike.items()
+        for ref, lacks in ask(tuple(refs), privileges).items()
+        for privilege in lacks
+    }
+    return frozenset(need for need in needs if (need.ref, need.privilege) in missing)
+
+
+def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return what one step takes on its target; a command in a host's shell takes nothing of vCenter."""
+    match step:
+        case Invoke():
+            return of_methods((step.method,), privilege_of)
+        case Lifecycle(action="reboot") if step.options.get("via") == "ssh":
+            return ()
+        case Lifecycle():
+            return of_methods(ACTIONS[step.action], privilege_of)
+        case Reconfigure():
+            return of_spec(step.spec, [str(c.get("operation")) for c in step.device_changes], bool(step.extra_config))
+        case _:
+            return ()
+
+
+def of_methods(methods: Iterable[str], privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return the privileges of methods; ValueError for one whose privilege nobody states."""
+    found: dict[str, None] = {}
+    for method in methods:
+        privilege = privilege_of(method) or UNSTATED.get(method)
+        if privilege is None:
+            raise ValueError(f"the privilege of {method} is not stated")
+        found[privilege] = None
+    return tuple(found)
+
+
+def of_spec(fields: Iterable[str], operations: Iterable[str] = (), extra_config: bool = False) -> tuple[str, ...]:
+    """Return what ReconfigVM_Task takes for what is in a ConfigSpec (VirtualMachineConfigSpec, API reference)."""
+    found = dict.fromkeys(DEVICES.get(o, DEVICES["edit"]) for o in operations)
+    found |= dict.fromkeys(FIELDS.get(f, SETTINGS) for f in sorted(fields))
+    found |= {EXTRA_CONFIG: None} if extra_config else {}
+    return tuple(found)
+
+
+def _port_groups(step: Reconfigure) -> Iterator[str]:
+    for change in step.device_changes:
+        port = (change["device"].get("backing") or {}).get("port") or {}
+        if change.get("operation") != "remove" and port.get("portgroupKey"):
+            yield f"{PORT_GROUP}:{port['portgroupKey']}"
+
+
+# -- the role, for the documentation
+
+
+@dataclass(frozen=True)
+class Duty:
+    """A row of the role: what it is for, where it is needed, and the methods and ConfigSpec fields behind it."""
+
+    purpose: str
+    where: str
+    methods: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    extra_config: bool = False
+    network: bool = False
+    also: tuple[str, ...] = ()
+
+    def privileges(self, privilege_of: PrivilegeOf) -> tuple[str, ...]:
+        """Return the privileges of the row."""
+        spec = of_spec(self.fields, self.operations, self.extra_config)
+        return tuple(dict.fromkeys((*self.also, *of_methods(self.methods, privilege_of), *spec)))
+
+
+ROLE = (
+    Duty(
+        "reading; every role has it",
+        "everything the tool is to see",
+        ("CreateContainerView", "CurrentTime", "QueryConfigTarget", "QueryOptions", "HasPrivilegeOnEntities"),
+        also=READING,
+    ),
+    Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
+    Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
+    Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),
+    Duty("`mig`: starting and stopping SSH", "hosts", (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"])),
+    Duty(
+        "maintenance mode, reboots through vCenter",
+        "hosts",
+        (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
+    ),
+    Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
+    Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),
+    Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
+    Duty("`vgpu`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"), extra_config=True),
+    Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+    Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
+    Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"])),
+)
+
+BEGIN, END = "<!-- role: written by `make docs` -->", "<!-- end of role -->"
+
+
+def role_table(privilege_of: PrivilegeOf) -> str:
+    """Return the role as a Markdown table."""
+    lines = ["| for | on | privileges | because of |", "|---|---|---|---|"]
+    for duty in ROLE:
+        behind = [f"`{m}`" for m in duty.methods] + [f"`{f}`" for f in duty.fields]
+        behind += [f"device {o}" for o in duty.operations] + ["`extraConfig`"] * duty.extra_config
+        behind += ["a device's port group"] * duty.network
+        lines.append(
+            f"| {duty.purpose} | {duty.where} | {', '.join(duty.privileges(privilege_of))} | {', '.join(behind)} |"
+        )
+    return "\n".join(lines)
+
+
+def with_role(page: str, privilege_of: PrivilegeOf) -> str:
+    """Return a page with its block of the role brought up to date; ValueError when it has no such block."""
+    block = f"{BEGIN}\n\n{role_table(privilege_of)}\n\n{END}"
+    changed, count = re.subn(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", lambda _: block, page, flags=re.DOTALL)
+    if count != 1:
+        raise ValueError(f"the page has {count} blocks that begin with {BEGIN}")
+    return changed
+
+
+def main(arguments: list[str]) -> int:
+    """Bring the role in a page up to date: ``python -m vsphere_ai.permissions docs/security.md``."""
+    from vsphere_ai.connect.privileges import privilege_of
+
+    for name in arguments:
+        page = Path(name)
+        page.write_text(with_role(page.read_text("utf-8"), privilege_of), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""What an unfinished run owes, laid over the estate, so that planning again brings it to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from vsphere_ai.debts import Debt
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.plan import Plan
+from vsphere_ai.report.plan_json import plan_document
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Shell, Step
+from vsphere_ai.windows import SSH_SERVICE
+
+
+@dataclass(frozen=True)
+class Owed:
+    """The estate as it was found before the run, and steps that make each target's window come to its end."""
+
+    estate: Estate
+    extra: Mapping[Target, Sequence[Step]]
+    true: tuple[Debt, ...]
+    """Debts that the world confirms; the others were never made, or somebody settled them."""
+
+
+def lay_over(estate: Estate, debts: Iterable[Debt]) -> Owed:
+    """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
+
+    Only what the world confirms counts: a step may have been begun and never sent.
+    """
+    objects = dict(estate.objects)
+    extra: dict[Target, list[Step]] = {}
+    confirmed = []
+    for debt in debts:
+        facts = objects.get(debt.target.ref)
+        if facts is None or not _is_true(debt, facts):
+            continue
+        confirmed.append(debt)
+        objects[debt.target.ref] = replace(facts, properties={**facts.properties, **_as_found(debt, facts)})
+        if debt.kind == "maintenance":
+            step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
+            extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "off":
+            step = Step(target=debt.target, summary="power on again", needs_power_off=True)
+            extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "ssh":
+            extra.setdefault(debt.target, []).append(
+                Shell(target=debt.target, argv=("true",), summary="use SSH once more")
+            )
+    return Owed(Estate(estate.about, objects), extra, tuple(confirmed))
+
+
+def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a plan changes that was not approved; a resumed run may do less, never more."""
+    known = {_change(i, c) for i in approved["items"] for c in i["changes"]}
+    document = plan_document(plan)
+    found = [(i, c) for i in document["items"] for c in i["changes"] if _change(i, c) not in known]
+    cycled = {t["ref"] for t in (*approved["impact"]["power_cycles"], *approved["impact"]["reboots"])}
+    more = [f"{i['target']['name']}: {i['kind']} {c['field']}" for i, c in found]
+    hit = (*plan.impact.power_cycles, *plan.impact.reboots)
+    return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
+
+
+def rebooted_twice(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return hosts that the run has rebooted already and the plan would reboot again. `steps`: (target, summary)."""
+    done = {name for name, summary in steps if summary.startswith("reboot (")}
+    return tuple(t.name for t in plan.impact.reboots if t.name in done)
+
+
+def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return item["target"]["ref"], item["kind"], change["field"], repr(change["after"])
+
+
+def _is_true(debt: Debt, facts: Facts) -> bool:
+    if debt.kind == "maintenance":
+        return bool(facts.get("runtime.inMaintenanceMode"))
+    if debt.kind == "ssh":
+        return any(s["key"] == SSH_SERVICE and s["running"] for s in facts.get("config.service.service", ()))
+    return debt.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
+
+
+def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:
+    if debt.kind == "maintenance":
+        return {"runtime.inMaintenanceMode": False}
+    if debt.kind == "ssh":
+        services = facts.get("config.service.service", ())
+        return {"config.service.service": tuple(
+            {**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)}  # fmt: skip
+    # it was running, and its guest could be shut down: that is how it went off
+    return {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
