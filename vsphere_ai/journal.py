@@ -239,6 +239,8 @@ def _alive(journal: Journal) -> bool:
 
 
 def _files() -> list[Path]:
+    if not (state_dir() / "runs").exists():
+        return []
     return sorted(runs_dir().glob("*.db"))
 
 

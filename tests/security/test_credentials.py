@@ -70,7 +70,7 @@ def test_a_program_that_prints_no_password(tmp_path, text, said):
 def test_what_cannot_be_run_says_so(tmp_path):
     with pytest.raises(Denied, match="No such file"):
         fetch("cmd:/does/not/exist")
-    with pytest.raises(Denied, match="balance the quotes|cannot be read"):
+    with pytest.raises(Denied, match="cannot be read"):
         fetch("cmd:tell 'me")
     with pytest.raises(Denied, match="has no name"):
         fetch("cmd:''")
@@ -133,9 +133,10 @@ def test_without_the_library_the_message_says_how_to_get_it(monkeypatch):
 
 
 def test_without_a_terminal_nobody_is_asked(monkeypatch):
-    monkeypatch.setattr(sys, "stdin", open(os.devnull))
-    with pytest.raises(Denied, match="no terminal to ask for the SSH password of root on"):
-        fetch("prompt:", purpose="SSH password of root")
+    with open(os.devnull) as nothing, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdin", nothing)
+        with pytest.raises(Denied, match="no terminal to ask for the SSH password of root on"):
+            fetch("prompt:", purpose="SSH password of root")
 
 
 ASK = """

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from vsphere_ai.cli import lab_faults
+from vsphere_ai.cli.columns import table
 from vsphere_ai.errors import UsageError
 from vsphere_ai.places import lab_dir
 
 
 @click.group("lab")
-def command() -> None:
+@click.pass_context
+def command(context: click.Context) -> None:
     """Run a simulated vCenter with ESXi hosts and GPUs on this machine."""
+    context.obj = _running
+
+
+for _each in (lab_faults.faults, lab_faults.check, lab_faults.mark):
+    command.add_command(_each)
 
 
 @command.command()
@@ -25,17 +32,24 @@ def command() -> None:
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="HTTPS port of the vCenter; free one by default."
 )
-def up(scenario: Path | None, port: int) -> None:
+@click.option(
+    "--faults", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="What is to go wrong, in YAML."
+)
+@click.option("--seed", type=click.IntRange(0), help="Let faults of some probability strike as they did before.")
+def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) -> None:
     """Start the lab and say how to use it."""
     from vsphere_ai.lab import process
 
     directory = lab_dir()
+    rules = process.check_faults(faults) if faults is not None else ""
     running = process.find(directory)
     if running is not None:
         if running.scenario_digest != process.check_scenario(scenario):
             raise UsageError(
                 f"a lab with another scenario ({running.scenario}) is running", "stop it with: vsphere-ai lab down"
             )
+        if faults is not None:
+            raise UsageError("a lab is running already", f"change its faults with: vsphere-ai lab faults set {faults}")
         click.echo(f"The lab is already running: https://127.0.0.1:{running.port}/sdk (process {running.pid}).")
         return
     if scenario is not None:
@@ -44,6 +58,10 @@ def up(scenario: Path | None, port: int) -> None:
     farm = running.get("/lab/farm")
     click.echo(f"The lab is up: vCenter {farm['vcenter']['version']} at https://127.0.0.1:{running.port}/sdk\n")
     click.echo(overview(farm))
+    if faults is not None:
+        given = {"rules": rules, "file": str(faults), "seed": seed, "from_start": True}
+        now = running.post("/lab/faults", given)
+        click.echo(f"\n{lab_faults.armed(now)}")
     click.echo(f"\nConnection data, certificate and passwords: {directory}")
     click.echo("An inventory with the line `lab: true` uses this farm. Look at it with: vsphere-ai lab status")
 
@@ -124,18 +142,6 @@ def overview(farm: dict[str, Any]) -> str:
         more = [("...", f"{len(vms) - 40} more", "", "", "", "")] if len(vms) > 40 else []
         parts.append(table(("vm", "host", "power", "hardware", "vgpu", "pvrdma"), [*vms[:40], *more]))
     return "\n\n".join(parts)
-
-
-def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Return rows as aligned columns under their heads."""
-    from vsphere_ai.report.values import safe
-
-    lines = [tuple(safe(str(cell)) for cell in row) for row in rows]
-    widths = [max(len(line[i]) for line in [tuple(heads), *lines]) for i in range(len(heads))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in [tuple(h.upper() for h in heads), *lines]
-    )
 
 
 def _change(configured: str, active: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, width
+from vsphere_ai.cli.running import announce
 
 
 @click.command("plan")
@@ -27,6 +28,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
 
     loaded = read_playbook(playbook)
     with open_bench(shared, loaded) as bench:
+        announce(bench)
         plan, estate = bench.plan(loaded)
         plan = with_answers(plan, bench.vcenter, estate)
         scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
@@ -43,8 +45,16 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         _save(output, plan_json.dumps(plan_json.saved_plan(plan, loaded, scope)))
         click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
     elif plan.steps and form == "text":
-        click.echo(f"Apply it with: vsphere-ai apply {playbook}", err=True)
+        click.echo(f"Apply it with: vsphere-ai apply {as_given(shared)}{playbook}", err=True)
     return 2 if detailed_exitcode and plan.steps else 0
+
+
+def as_given(shared: dict[str, Any]) -> str:
+    """Return the shared options as they were typed, to be put before a playbook."""
+    import shlex
+
+    given = (("-i", shared["inventory"]), ("--vcenter", shared["vcenter"]), ("--limit", shared["limit"]))
+    return "".join(f"{option} {shlex.quote(str(value))} " for option, value in given if value)
 
 
 def _save(path: Path, text: str) -> None:

@@ -110,6 +110,27 @@ def room(slots: Iterable[GpuSlot], profiles: Iterable[str]) -> dict[str, int]:
 
 
 def _place(farm: GpuHosts, demands: Sequence[VmDemand]) -> Fit | NoFit:
+    """Place VMs; when no power-on order carries an assignment out on a host, others are tried that relieve it."""
+    answer = _place_once(farm, demands)
+    if isinstance(answer, NoFit) or not answer.stuck:
+        return answer
+    for several in (False, True):
+        moved = (_relieved(d, answer, several=several) for d in demands)
+        other = _place_once(farm, tuple(moved))
+        if isinstance(other, Fit) and not other.stuck:
+            return other
+    return answer
+
+
+def _relieved(demand: VmDemand, fit: Fit, *, several: bool) -> VmDemand:
+    """Send a VM away from a host without an order: those with several vGPUs, or those with one."""
+    at = fit.assignment[demand.name][0]
+    if at in fit.stuck and (len(demand.profiles) > 1) == several:
+        return replace(demand, hosts=demand.hosts - {at})
+    return demand
+
+
+def _place_once(farm: GpuHosts, demands: Sequence[VmDemand]) -> Fit | NoFit:
     division: Division = {}
     misfits: list[tuple[Misfit, tuple[GpuSlot, ...]]] = []
     for classes, slots in _components(farm, demands):

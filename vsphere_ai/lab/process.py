@@ -21,6 +21,10 @@ from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError, VsphereA
 FILES = ("lab.json", "connection.yml", "known_hosts", "password", "ssh_password", "ca.pem", "key.pem")
 
 
+Rules = str | Sequence[Mapping[str, Any]]
+"""Faults as YAML text, or as the mappings it stands for."""
+
+
 class LabFailed(VsphereAiError):
     """The lab's process could not be started or does not answer."""
 
@@ -47,16 +51,14 @@ class Running:
         """Return what ``POST /lab/...`` answers; `body` goes as JSON."""
         return self._request("POST", path, b"" if body is None else json.dumps(body).encode())
 
-    def set_faults(
-        self, rules: str | Sequence[Mapping[str, Any]], *, file: str = "rules", seed: int | None = None
-    ) -> Any:
+    def set_faults(self, rules: Rules, *, file: str = "rules", seed: int | None = None) -> Any:
         """Replace the faults: YAML text or the rules themselves; return seed, rules and fired faults.
 
         Without a `seed` the lab draws one. Wrong rules raise InputError, their places told as in `file`.
         """
         return self.post("/lab/faults", {"rules": rules, "file": file, "seed": seed})
 
-    def add_faults(self, rules: str | Sequence[Mapping[str, Any]], *, file: str = "rules") -> Any:
+    def add_faults(self, rules: Rules, *, file: str = "rules") -> Any:
         """Add faults to those there are."""
         return self.post("/lab/faults/add", {"rules": rules, "file": file})
 

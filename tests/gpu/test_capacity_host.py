@@ -1,0 +1,56 @@
+from support.capacity_judges import pci
+
+from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running, Sharing
+from vsphere_ai.gpu.capacity_host import Given, Host, find_order
+from vsphere_ai.gpu.capacity_pack import Budget
+from vsphere_ai.gpu.catalog import board
+
+A100, A40 = board("a100-40gb"), board("a40-48gb")
+
+
+def host(*modes, policy="performance", **more):
+    return Host([GpuSlot("esx1", pci(n), A100, mode, **more) for n, mode in enumerate(modes)], policy)
+
+
+def gpus(spread):
+    return {vm: [g.gpu for g in given] for vm, given in spread.items()}
+
+
+def test_the_policy_spreads_or_fills():
+    vms = {vm: ("grid_a100-10c",) for vm in "abc"}
+    spread = host("time_sliced", "time_sliced").run("abc", vms)
+    assert gpus(spread) == {"a": [pci(0)], "b": [pci(1)], "c": [pci(0)]}
+    filled = host("time_sliced", "time_sliced", policy="consolidation").run("abc", vms)
+    assert gpus(filled) == {vm: [pci(0)] for vm in "abc"}
+
+
+def test_the_policy_says_nothing_about_mig_and_mixed_sizes():
+    vms = {vm: ("grid_a100-1-5c",) for vm in "ab"}
+    assert host("mig", "mig").run("ab", vms) == {
+        "a": (Given(pci(0), "grid_a100-1-5c", 6),), "b": (Given(pci(0), "grid_a100-1-5c", 4),),
+    }  # fmt: skip
+    mixed = host("time_sliced", "time_sliced", sharing=Sharing(mixed=True))
+    assert gpus(mixed.run("ab", {"a": ("grid_a100-20c",), "b": ("grid_a100-10c",)})) == {"a": [pci(0)], "b": [pci(0)]}
+
+
+def test_all_vgpus_of_a_vm_or_none():
+    pair = {"a": ("grid_a100-40c", "grid_a100-40c"), "b": ("grid_a100-40c",)}
+    assert host("time_sliced", "time_sliced").run("ab", pair) is None
+    # a vGPU takes another GPU when its choice leaves none for the next one
+    one = Host([GpuSlot("esx1", pci(0), A100, "mig", (Running("old", "grid_a100-1-5c", 0),)),
+                GpuSlot("esx1", pci(1), A100, "mig", (Running("old", "grid_a100-1-5c", 4),))], "performance")  # fmt: skip
+    assert gpus(one.run("a", {"a": ("grid_a100-3-20c", "grid_a100-4-20c")})) == {"a": [pci(0), pci(1)]}
+
+
+def test_an_order_is_found_when_the_promising_ones_fail():
+    # 1g first, 3g last and 2g between is what no rule of thumb does; the order is searched for
+    vms = {"a": ("grid_a100-2-10c",), "b": ("grid_a100-2-10c",), "c": ("grid_a100-3-20c",)}
+    found = find_order(host("mig"), vms, [], Budget(100))
+    assert found is not None
+    assert next(iter(found)) == "c"
+    budget = Budget(1000)
+    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, [], budget) is None
+    assert budget.steps > 0
+    out = Budget(1)
+    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, [], out) is None
+    assert out.steps < 0

@@ -1,0 +1,84 @@
+"""T-46: a wrong password is tried once per run, whatever the number of hosts: no account gets locked."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.lab
+HOSTS = 16
+FARM = f"""
+name: many
+timing: {{boot_seconds: 0.2, task_seconds: 0.005}}
+clusters: [{{name: gpu-a}}]
+hosts:
+  - name: esx[01:{HOSTS}].lab.local
+    cluster: gpu-a
+    nvidia_driver: 470.256.02
+    graphics_default: sharedDirect
+    gpus: [{{pci: "0000:3b:00.0", board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect}}]
+    ssh: {{running: true, policy: on}}
+"""
+PLAY = "- hosts: all\n  mig: {mode: enabled}\n  rolling: {evacuate: power_off}\n"
+COMMANDS = [("plan", 1), ("apply", 1), ("check", None), ("show", 0), ("verify", 1)]
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory):
+    import os
+
+    from vsphere_ai.lab import process
+
+    directory = tmp_path_factory.mktemp("many")
+    (directory / "farm.yml").write_text(FARM, encoding="utf-8")
+    yield process.start(directory, directory / "farm.yml", exit_with=os.getpid())
+    process.stop(directory)
+
+
+@pytest.fixture
+def farm(many):
+    many.post("/lab/reset")
+    return many
+
+
+@pytest.fixture
+def arguments(tmp_path):
+    (tmp_path / "play.yml").write_text(PLAY, encoding="utf-8")
+
+    def of(command):
+        more = [] if command == "show" else [tmp_path / "play.yml"]
+        return [command, *more, *(["--yes"] if command == "apply" else [])]
+
+    return of
+
+
+def ssh_attempts(lab):
+    return sum(h["ssh"]["login_attempts"] for h in lab.get("/lab/farm")["hosts"])
+
+
+@pytest.mark.parametrize(("command", "code"), COMMANDS)
+def test_a_wrong_ssh_password_is_tried_on_one_host_once(
+    farm, tool, inventory_of, arguments, monkeypatch, command, code
+):
+    monkeypatch.setenv("WRONG", "not the password")
+    inventory = inventory_of(farm, ssh_password="env:WRONG")
+    result = tool(*arguments(command), "-i", inventory, "--parallel", "16")
+    assert ssh_attempts(farm) == 1
+    assert code is None or result == code, tool.err
+    assert farm.get("/lab/ledger")["entries"] == []
+    if command == "plan":
+        assert tool.out.count("[ssh.denied]") >= 1
+
+
+@pytest.mark.parametrize(("command", "code"), COMMANDS)
+def test_a_wrong_vcenter_password_is_tried_once(farm, tool, inventory_of, arguments, monkeypatch, command, code):
+    monkeypatch.setenv("WRONG", "not the password")
+    assert tool(*arguments(command), "-i", inventory_of(farm, password="env:WRONG")) == 4
+    state = farm.get("/lab/farm")
+    assert (state["refused_logins"], state["logins"], ssh_attempts(farm)) == (1, 0, 0)
+    assert "is not tried again" in tool.err
+
+
+def test_with_the_right_password_every_host_is_logged_in_to(farm, tool, inventory_of, arguments):
+    """The counter counts: without this the tests above could pass because nobody connects."""
+    assert tool(*arguments("plan"), "-i", inventory_of(farm)) == 0, tool.out
+    assert ssh_attempts(farm) == HOSTS
