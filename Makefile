@@ -93,10 +93,11 @@ bench: $(VENV)/.installed  ## measure planning and reading, and print ratios
 lab: $(VENV)/.installed  ## start the simulated farm and leave it running
 	@$(BIN)/vsphere-ai lab up
 
-docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards
+docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role
 	@$(BIN)/python -m vsphere_ai.report.kind_page docs/kinds
 	@$(BIN)/python -m vsphere_ai.compat.page > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
 	@$(BIN)/python -m vsphere_ai.gpu.page > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
+	@$(BIN)/python -m vsphere_ai.permissions docs/security.md
 
 clean:  ## remove what was built here, .venv too
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
-from typing import Literal
+from typing import Literal, get_args
 
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
@@ -18,7 +18,7 @@ from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, Storage, VsphereAiE
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Lifecycle, Wait
+from vsphere_ai.steps import Lifecycle, Step, Wait
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
 STOPPED = "stopped by the operator"
@@ -84,11 +84,12 @@ class Runner:
         self._plan, self._deeds, self._emit, self._parallel = plan, deeds, emit, parallel
         self._book = book or NoBook()
         self._steps = {p.id: p for p in plan.steps}
+        self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
         self._entries = _entries(plan)
         self._unhealthy = ""
         self._outcomes: dict[str, Outcome] = {}
-        self._owed: dict[Kind, set[Target]] = {"maintenance": set(), "ssh": set(), "off": set(), "reboot": set()}
+        self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
         self._owing = threading.Lock()
         self.signalled = 0
         self._last_sign = time.monotonic()
@@ -149,8 +150,8 @@ class Runner:
         self._say(Event("start", planned))
         step = planned.step
         try:
-            debt = opened_by(step, own_ssh=step.target in self._own_ssh, detail=self._deeds.before(step))
-            self._book.begin(planned.id, step.target, step.summary, debt)
+            debts = self._debts_of(step)
+            self._book.begin(planned.id, step.target, step.summary, debts)
             self._deeds.do(step, lambda text: self._progress(planned, text, started))
             paid = settled_by(step)
             self._book.end(planned.id, "done", settles=paid)
@@ -163,11 +164,16 @@ class Runner:
             wrapped.__cause__ = error
             return self._broken(planned, wrapped, started)
         with self._owing:
-            if debt is not None:
+            for debt in debts:
                 self._owed[debt.kind].add(debt.target)
-            if paid is not None:
-                self._owed[paid.kind].discard(paid.target)
+            for debt in paid:
+                self._owed[debt.kind].discard(debt.target)
         return Outcome(planned, "done", time.monotonic() - started)
+
+    def _debts_of(self, step: Step) -> tuple[Debt, ...]:
+        own = step.target in self._own_ssh
+        again = step.target in self._starts_ssh and not own
+        return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._deeds.before(step))
 
     def _broken(self, planned: PlannedStep, error: VsphereAiError, started: float) -> Outcome:
         state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
@@ -197,6 +203,10 @@ class Runner:
             stop = partial(self._deeds.switch_ssh, host, running=False)
             if not self._tried(f"stop SSH on {host.name}", stop, Debt("ssh", host)):
                 left.append(f"SSH is still running on {host.name}; it was stopped before")
+        for host in sorted(self._owed["ssh-on"]):
+            start = partial(self._deeds.switch_ssh, host, running=True)
+            if not self._tried(f"start SSH on {host.name}", start, Debt("ssh-on", host)):
+                left.append(f"SSH is stopped on {host.name}; it was running before")
         for vm in sorted(self._owed["off"]):
             start = partial(self._deeds.power_on, vm, _silent)
             if not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Step, Wait
 
-Kind = Literal["maintenance", "ssh", "off", "reboot"]
+Kind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot"]
 OPENS: dict[str, Kind] = {
     "enter-maintenance": "maintenance",
     "start-ssh": "ssh",
     "power-off": "off",
     "reboot": "reboot",
 }
-SETTLES: dict[str, Kind] = {"exit-maintenance": "maintenance", "stop-ssh": "ssh", "power-on": "off"}
+SETTLES: dict[str, Kind] = {
+    "exit-maintenance": "maintenance",
+    "stop-ssh": "ssh",
+    "start-ssh": "ssh-on",
+    "power-on": "off",
+}
 
 
 @dataclass(frozen=True)
@@ -30,11 +36,11 @@ class Debt:
 class Book(Protocol):
     """Where debts and steps are written down before and after they happen (see `journal.Journal`)."""
 
-    def begin(self, step: str, target: Target, summary: str, debt: Debt | None) -> None:
-        """Note that a step is about to be sent, and the debt it makes."""
+    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
+        """Note that a step is about to be sent, and the debts it makes."""
 
-    def end(self, step: str, state: str, error: str = "", settles: Debt | None = None) -> None:
-        """Note how a step ended, and the debt it settled."""
+    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+        """Note how a step ended, and the debts it settled."""
 
     def settle(self, debt: Debt) -> None:
         """Note that a debt was settled outside of a step."""
@@ -43,27 +49,33 @@ class Book(Protocol):
 class NoBook:
     """Writes nothing down; for runs that nobody could resume."""
 
-    def begin(self, step: str, target: Target, summary: str, debt: Debt | None) -> None:
+    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
         """Note nothing."""
 
-    def end(self, step: str, state: str, error: str = "", settles: Debt | None = None) -> None:
+    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note nothing."""
 
     def settle(self, debt: Debt) -> None:
         """Note nothing."""
 
 
-def opened_by(step: Step, *, own_ssh: bool, detail: str = "") -> Debt | None:
-    """Return the debt a step makes. SSH that was found running is not ours to stop."""
+def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: str = "") -> tuple[Debt, ...]:
+    """Return the debts a step makes.
+
+    SSH that was found running is not ours to stop, but ours to start again after a reboot that stops it.
+    """
     kind = OPENS.get(step.action) if isinstance(step, Lifecycle) else None
     if kind is None or (kind == "ssh" and not own_ssh):
-        return None
-    return Debt(kind, step.target, detail if kind == "reboot" else "")
+        return ()
+    if kind != "reboot":
+        return (Debt(kind, step.target),)
+    again = (Debt("ssh-on", step.target),) if restarts_ssh else ()
+    return (Debt(kind, step.target, detail), *again)
 
 
-def settled_by(step: Step) -> Debt | None:
-    """Return the debt a step settles."""
+def settled_by(step: Step) -> tuple[Debt, ...]:
+    """Return the debts a step settles."""
     if isinstance(step, Wait) and step.until == "host-back":
-        return Debt("reboot", step.target)
+        return (Debt("reboot", step.target),)
     kind = SETTLES.get(step.action) if isinstance(step, Lifecycle) else None
-    return Debt(kind, step.target) if kind else None
+    return (Debt(kind, step.target),) if kind else ()

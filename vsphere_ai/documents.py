@@ -16,8 +16,12 @@ MAX_FAULTS = 100
 WIDTH = 110
 
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-# An operator's slip may have put a password into the file; it must not go on from there to a screen or a log.
-_SECRET = re.compile(r"(?i)((?:passwo?r?d|passphrase|secret|token)\w{0,40}[\"']?\s*:\s*)(?![\"']?(?:env|file):)\S.*")
+# An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
+# key may be misspelt as well (passwrod, pasword, apssword).
+_SECRET = re.compile(
+    r"(?i)((?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}[\"']?\s*:\s*)"
+    r"(?![\"']?(?:env|file|cmd|keyring|prompt):)\S.*"
+)
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),

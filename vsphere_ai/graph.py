@@ -133,7 +133,21 @@ def _goes_off(work: _Arrangement, vm: Target, host: Target, has_steps: bool) -> 
                 "write rolling: {evacuate: power_off}",
             )
         )
+    elif not any(_takes_vms(work.estate, h) for h in work.estate.hosts_for(vm.ref) if h != host):
+        work.problems.append(
+            Problem(
+                vm,
+                "rolling.nowhere",
+                f"{where}; no other host of its cluster is connected and in service, so it has nowhere to move",
+                "write rolling: {evacuate: power_off}",
+            )
+        )
     return False
+
+
+def _takes_vms(estate: Estate, host: Target) -> bool:
+    facts = estate[host.ref]
+    return facts.get("runtime.connectionState") == "connected" and not facts.get("runtime.inMaintenanceMode")
 
 
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:

@@ -15,7 +15,7 @@ import socket
 import sqlite3
 import stat
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +25,7 @@ from typing import Any
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.places import state_dir
+from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
 
 FORMAT = 1
@@ -80,24 +81,24 @@ class Journal:
         with self._writing() as db:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
 
-    def begin(self, step: str, target: Target, summary: str, debt: Debt | None) -> None:
-        """Note that a step is about to be sent, and the debt it makes. Raises `Storage`: then it must not be sent."""
+    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
+        """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             row = (self.attempt, step, target.name, summary, "begun", _now())
             db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null)", row)
-            if debt is not None:
+            for debt in debts:
                 owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, _now())
                 db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null)", owed)
 
-    def end(self, step: str, state: str, error: str = "", settles: Debt | None = None) -> None:
-        """Note how a step ended, and the debt it settled."""
+    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+        """Note how a step ended, and the debts it settled."""
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
-                (state, _now(), error, self.attempt, step),
+                (state, _now(), clean(error), self.attempt, step),
             )
-            if settles is not None:
-                self._settle(db, settles)
+            for debt in settles:
+                self._settle(db, debt)
 
     def settle(self, debt: Debt) -> None:
         """Note that a debt was settled outside of a step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO, cast
 from urllib.parse import quote, quote_plus
@@ -133,14 +133,15 @@ def _base64(raw: bytes) -> Iterator[str]:
 class _Masked:
     """A text stream that masks what is written to it. It has no `buffer`: nothing gets past it."""
 
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, also: Callable[[str], str] | None) -> None:
+        self._stream, self._also = stream, also
 
     def write(self, text: str) -> int:
         """Write a text, masked; return the length of what was given."""
         if not isinstance(text, str):
             raise TypeError(f"write() needs a text, not {type(text).__name__}")
-        self._stream.write(clean(text))
+        written = clean(text)
+        self._stream.write(self._also(written) if self._also else written)
         return len(text)
 
     def writelines(self, lines: Any) -> None:
@@ -157,6 +158,6 @@ class _Masked:
         return iter(self._stream)
 
 
-def masked(stream: TextIO) -> TextIO:
-    """Return a stream that masks every registered secret before it reaches the given one."""
-    return cast(TextIO, _Masked(stream))
+def masked(stream: TextIO, also: Callable[[str], str] | None = None) -> TextIO:
+    """Return a stream that masks every registered secret, and does `also`, before a text reaches the given one."""
+    return cast(TextIO, _Masked(stream, also))

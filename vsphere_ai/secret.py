@@ -21,10 +21,7 @@ REFERENCE = re.compile(
     r"|keyring:(?P<service>[^\0\r\n/]+)/(?P<user>[^\0\r\n]+)"
     r"|(?P<prompt>prompt:)"
 )
-FORMS = (
-    '"env:NAME" (an environment variable), "file:PATH" (a file only its owner can read), "cmd:PROGRAM ARGUMENTS" '
-    '(what a program prints), "keyring:SERVICE/USER" (the desktop\'s key ring) or "prompt:" (asked on the terminal)'
-)
+FORMS = '"env:NAME", "file:PATH", "cmd:PROGRAM ARGUMENTS", "keyring:SERVICE/USER" or "prompt:"'
 
 
 class Secret:

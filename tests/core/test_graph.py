@@ -113,10 +113,17 @@ def test_vsphere_cluster_services_vms_are_left_to_vsphere():
 )
 def test_evacuation(evacuate, pinned, rule, cycled):
     devices = (vgpu_device(13000, "grid_a100-40c"),) if pinned else ()
-    seen = estate(host(ESX1), guest(vm(1), ESX1, config__hardware__device=devices))
+    seen = estate(host(ESX1), host(ESX2), guest(vm(1), ESX1, config__hardware__device=devices))
     plan = made(seen, {ESX1: wants(DIRECT, rolling=Rolling(evacuate=evacuate))})
     assert {(n, r) for n, r in rules(plan) if r.startswith("rolling.")} == ({(vm(1).name, rule)} if rule else set())
     assert plan.impact.power_cycles == ((vm(1),) if cycled else ())
+
+
+@pytest.mark.parametrize("others", [(), (DOWN,), (GONE,)])
+def test_a_vm_that_has_no_host_to_move_to_is_refused(others):
+    seen = estate(host(ESX1), *(host(ESX2, **more) for more in others), guest(vm(1), ESX1))
+    plan = made(seen, {ESX1: wants(DIRECT, rolling=Rolling(evacuate="vmotion"))})
+    assert ("train-01", "rolling.nowhere") in rules(plan)
 
 
 def test_refuse_names_every_vm_in_the_way_but_not_those_that_are_off():

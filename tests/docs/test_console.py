@@ -21,6 +21,7 @@ import pytest
 from vsphere_ai.documents import Faults, load
 from vsphere_ai.inventory import load_inventory
 from vsphere_ai.lab import process, scenario_file
+from vsphere_ai.lab.faults import rule_file
 from vsphere_ai.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
@@ -202,6 +203,7 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "playbook": lambda path: load_playbook(path, kinds()),
         "inventory": load_inventory,
         "scenario": scenario_file.load,
+        "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),
     }
     for block in blocks(page):

@@ -5,7 +5,7 @@ from vsphere_ai.gpu.capacity_host import Given, Host, find_order
 from vsphere_ai.gpu.capacity_pack import Budget
 from vsphere_ai.gpu.catalog import board
 
-A100, A40 = board("a100-40gb"), board("a40-48gb")
+A100 = board("a100-40gb")
 
 
 def host(*modes, policy="performance", **more):
@@ -37,8 +37,9 @@ def test_all_vgpus_of_a_vm_or_none():
     pair = {"a": ("grid_a100-40c", "grid_a100-40c"), "b": ("grid_a100-40c",)}
     assert host("time_sliced", "time_sliced").run("ab", pair) is None
     # a vGPU takes another GPU when its choice leaves none for the next one
-    one = Host([GpuSlot("esx1", pci(0), A100, "mig", (Running("old", "grid_a100-1-5c", 0),)),
-                GpuSlot("esx1", pci(1), A100, "mig", (Running("old", "grid_a100-1-5c", 4),))], "performance")  # fmt: skip
+    starts = enumerate((0, 4))
+    blocked = [GpuSlot("esx1", pci(n), A100, "mig", (Running("old", "grid_a100-1-5c", s),)) for n, s in starts]
+    one = Host(blocked, "performance")
     assert gpus(one.run("a", {"a": ("grid_a100-3-20c", "grid_a100-4-20c")})) == {"a": [pci(0), pci(1)]}
 
 

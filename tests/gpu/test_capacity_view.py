@@ -1,12 +1,12 @@
 import pytest
-
 from support import estates as make
+
+from vsphere_ai.facts import View
 from vsphere_ai.gpu import capacity_view
 from vsphere_ai.gpu.capacity import Fit, NoFit, solve
 from vsphere_ai.gpu.capacity_view import problems_of, question_of, slots_of
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.plan import observe_all
-from vsphere_ai.facts import View
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
@@ -101,7 +101,7 @@ def test_a_planned_layout_is_what_there_will_be():
         layout=None,
         gpus={make.PCI[0]: GpuMig.model_construct(mode="enabled", layout=("3g.20gb:4", "19:0", "9"))},
     )
-    first, second = slots_of(one.with_planned(make.ESX1.ref, planned), make.ESX1, ())
+    first = slots_of(one.with_planned(make.ESX1.ref, planned), make.ESX1, ())[0]
     assert first.instances == (Instance("3g.20gb", 4), Instance("1g.5gb", 0))
     assert first.offered is None  # the list of today says nothing about tomorrow
     assert first.spellings == ("a100",)
@@ -256,3 +256,21 @@ def test_the_answer_is_the_same_for_a_view_that_was_read_twice():
     assert isinstance(answers[0], Fit)
     assert answers[0] == answers[1]
     assert capacity_view.room_words({"a": 0, "b": 2}) == "room for no more a; room for 2 more b"
+
+
+def test_a_running_vm_that_was_not_read_makes_its_gpu_unsure():
+    facts = host(vms=(["VirtualMachine:vm-99"], ()))
+    first, second = slots_of(view(facts), make.ESX1, ())
+    assert (first.guessed, second.guessed) == (True, False)
+    # after a reboot nobody is there
+    rebooted = View(make.estate(facts), observe_all(make.estate(facts), kinds()), frozenset({make.ESX1.ref}))
+    assert not slots_of(rebooted, make.ESX1, ())[0].guessed
+
+
+def test_a_vm_whose_own_order_of_vgpus_blocks_it():
+    both = guest(1, "grid_a100-2-10c", "grid_a100-3-20c", state="poweredOff")
+    more = [guest(2, "grid_a100-2-10c", state="poweredOff"), guest(3, "grid_a100-7-40c", state="poweredOff")]
+    (found,) = problems_of(view(host(), both, *more), refs(1, 2, 3))
+    assert (found.rule, found.target) == ("capacity.no-room", make.ESX1)
+    assert "but in no power-on order" in found.message
+    assert "explicit starts" in found.help

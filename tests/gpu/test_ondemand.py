@@ -159,6 +159,8 @@ def test_the_warning_says_what_to_do():
     assert unreachable(A100, (), ["3g.20gb", "4g.20gb"], driver_major=470) is None
     # made beforehand, the double stands where the driver would not have put it
     assert unreachable(A100, [Instance("1g.10gb", 6)], ["4g.20gb", "1g.10gb", "1g.5gb", "1g.5gb"]) is None
+    # an idle instance that serves one of them is not wanted a second time
+    assert unreachable(A100, [Instance("4g.20gb", 0)], ["4g.20gb", "1g.10gb", "1g.5gb", "1g.5gb"]) is not None
 
 
 @pytest.mark.parametrize("each", [b for b in DIVISIBLE if b.memory_slices <= 8], ids=lambda b: b.key)

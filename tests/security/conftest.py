@@ -57,8 +57,10 @@ def inventory_of(tmp_path):
         ssh["password"] = ssh_password or f"file:{lab.directory / 'ssh_password'}"
         ssh["known_hosts"] = known_hosts or str(lab.directory / "known_hosts")
         ssh["start_service"] = start
+        # the lab makes groups of its folders, whatever they are called
+        document["vms"] = {"training": {"names": ["train-*"]}}
         path = tmp_path / name
-        path.write_text(json.dumps(document, ensure_ascii=False), encoding="utf-8")
+        path.write_text(json.dumps(document), encoding="utf-8")
         path.chmod(0o600)
         return path
 

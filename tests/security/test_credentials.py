@@ -161,3 +161,42 @@ def test_on_a_terminal_it_is_asked_without_an_echo():
     os.waitpid(pid, 0)
     assert f"got 6 {sum(map(ord, 'gehéim'))}".encode() in seen
     assert "gehéim".encode() not in seen
+
+
+def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
+    from vsphere_ai.errors import InputError
+    from vsphere_ai.inventory import load_inventory
+
+    path = tmp_path / "inventory.yml"
+    head = 'vcenters: {p: {address: vc.example.com, username: u, password: "prompt:"}}\n'
+    ssh = "ssh: {known_hosts: k, %s}\n"
+    path.write_text(head + ssh % 'key_file: id, key_passphrase: "file:phrase"')
+    settings = load_inventory(path).ssh
+    assert settings.key_passphrase == f"file:{tmp_path / 'phrase'}"
+    for wrong, said in (
+        ('key_file: id, key_passphrase: "hunter2-literal"', "must not be in the file"),
+        ('password: "env:P", key_passphrase: "env:Q"', "'key_passphrase' is for a 'key_file'"),
+    ):
+        path.write_text(head + ssh % wrong)
+        with pytest.raises(InputError) as caught:
+            load_inventory(path)
+        text = "\n".join(f"{d.message} {d.excerpt} {d.help}" for d in caught.value.diagnostics)
+        assert said in text
+        assert "hunter2" not in text
+
+
+def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
+    """What the inventory says reaches the connection: nobody logs in here."""
+    from vsphere_ai.inventory import load_inventory
+    from vsphere_ai.state import Target
+    from vsphere_ai.workbench import Options, Workbench
+
+    monkeypatch.setenv("PHRASE", "öffne dich")
+    path = tmp_path / "inventory.yml"
+    path.write_text(
+        'vcenters: {p: {address: vc.example.com, username: u, password: "env:NOT_NEEDED"}}\n'
+        'ssh: {known_hosts: k, key_file: id, key_passphrase: "env:PHRASE"}\n'
+    )
+    shell = Workbench(load_inventory(path), None, Options()).shell(Target("host", "esx01", "HostSystem:h1"))
+    assert shell.endpoint.passphrase == "öffne dich"
+    assert "öffne" not in repr(shell.endpoint)

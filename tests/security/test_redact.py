@@ -16,6 +16,8 @@ import click
 import pytest
 
 from vsphere_ai import redact
+from vsphere_ai.cli import main
+from vsphere_ai.report import values
 from vsphere_ai.secret import Secret
 
 ENCODINGS = {
@@ -137,3 +139,43 @@ class TestStream:
         monkeypatch.setattr(sys, "stdout", redact.masked(io.TextIOWrapper(below, "ascii", write_through=True)))
         click.echo("echo s3cr3t/x")
         assert below.getvalue() == b"echo ***\n"
+
+
+@pytest.mark.parametrize("key", ["password", "passwrod", "pasword", "apssword", "Password", "pwd", "passwd", "pass"])
+def test_a_password_typed_into_an_inventory_is_not_shown_again(tool, tmp_path, key):
+    path = tmp_path / "inventory.yml"
+    path.write_text(f"vcenters:\n  p: {{address: a.example.com, username: u, {key}: hunter2-literal}}\n")
+    assert tool("show", "-i", path) == 65
+    assert key in tool.err
+    assert "hunter2" not in tool.out + tool.err
+
+
+class TestTame:
+    """The last net below every output: what only a foreign name can hold."""
+
+    @pytest.mark.parametrize(
+        "text",
+        ["\x9b2J", "\x9d8;;x\x9c", "\x1b]8;;https://evil\x07", "\x1bP", "\x1b", "\u202e", "\u2066", "\ufeff", "\u2028"],
+    )
+    def test_what_commands_a_terminal_or_reorders_is_taken(self, text):
+        assert not set(values.tame(f"a{text}b")) & set("\x1b\x9b\x9d\x9c\u202e\u2066\ufeff\u2028")
+
+    @pytest.mark.parametrize(
+        "text", ["plain ünï中😀👩‍🔬\n\ttab\r", "\x1b[31mred\x1b[0m", "\r\x1b[2K", "\x1b[?25l\x1b[1A\x1b[2K"]
+    )
+    def test_our_own_colours_and_moves_stay(self, text):
+        assert values.tame(text) == text
+
+    def test_the_command_line_has_the_net(self, tool, monkeypatch):
+        """A command that forgets to make a name harmless."""
+
+        @click.command("careless")
+        def careless():
+            click.echo("name \x9b2J\u202e \x1b]0;title\x07")
+            click.echo("name \x9b2J", err=True)
+
+        monkeypatch.setattr(main, "COMMANDS", {"careless": ("", "")})
+        monkeypatch.setattr(main.Commands, "get_command", lambda *_: careless)
+        assert tool("careless") == 0
+        assert "name" in tool.out
+        assert not set(tool.out + tool.err) & set("\x9b\u202e\x1b")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, width
+from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook, width
 from vsphere_ai.cli.running import Way, announce, carry_out
-from vsphere_ai.errors import Conflict, Refused, UsageError
+from vsphere_ai.errors import Conflict, Denied, Refused, UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.plan import Plan
@@ -84,7 +84,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool) -> bool:
     if form == "text" or plan.problems:
         click.echo(colour(plan_text(plan, digest, width())), err=form == "json")
     if plan.problems:
-        raise Refused("nothing was changed")
+        raise (Denied if code_of(plan.problems) == 4 else Refused)("nothing was changed")
     if not plan.steps:
         if form == "json":
             from vsphere_ai.report.run_json import header_line

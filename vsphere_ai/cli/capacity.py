@@ -57,7 +57,9 @@ def command(playbook: Path | None, spare_hosts: int, form: str, **shared: Any) -
         document = {"schema_version": 1, "vcenter": plain(about), "hosts": hosts}
         click.echo(dumps({**document, "verdict": verdict.document()} if verdict else document))
     else:
-        click.echo("\n".join(_text(hosts, verdict)))
+        from vsphere_ai.report.values import safe
+
+        click.echo("\n".join(safe(line) for line in _text(hosts, verdict)))
     return 0 if verdict is None or verdict.fits else 1
 
 

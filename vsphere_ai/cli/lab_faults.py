@@ -55,7 +55,7 @@ def list_(find: Find, format_: str) -> None:
         click.echo(table(("no", "rule", "met", "fired"), rows))
     if found["fired"]:
         fired = [
-            (f["number"], f["time"][11:23], f["rule"], f["do"], f["when"], f["event"], f["object"] or "-", f["ledger"])
+            (f["number"], f["time"][11:19], f["rule"], f["do"], f["when"], f["event"], f["object"] or "-", f["ledger"])
             for f in found["fired"]
         ]
         click.echo()

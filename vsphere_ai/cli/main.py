@@ -17,6 +17,7 @@ import click
 
 from vsphere_ai import __version__, redact
 from vsphere_ai.errors import InputError, VsphereAiError
+from vsphere_ai.report.values import tame
 
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
 COMMANDS = {
@@ -93,11 +94,11 @@ def main(arguments: list[str]) -> int:
 
 @contextmanager
 def _guarded() -> Iterator[None]:
-    """What is written passes the redactor, files are the owner's only, and a crash leaves no memory image."""
+    """Output holds no secret and nothing foreign, files are the owner's only, and a crash leaves no memory image."""
     out, err, mask = sys.stdout, sys.stderr, os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     with redact.fresh():
-        sys.stdout, sys.stderr = redact.masked(out), redact.masked(err)
+        sys.stdout, sys.stderr = redact.masked(out, tame), redact.masked(err, tame)
         try:
             yield
         finally:

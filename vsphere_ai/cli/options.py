@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from vsphere_ai.state import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,6 +41,11 @@ def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
 
     options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk)
     return Workbench(find_inventory(shared["inventory"]), playbook, options)
+
+
+def code_of(problems: Iterable[Problem]) -> int:
+    """Return the exit code of a plan with problems: 4 when a host did not accept who we are, else 1."""
+    return 4 if any(p.rule == "ssh.denied" for p in problems) else 1
 
 
 def read_playbook(path: Path) -> Any:

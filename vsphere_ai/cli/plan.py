@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, width
+from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook, width
 from vsphere_ai.cli.running import announce
 
 
@@ -20,7 +20,7 @@ from vsphere_ai.cli.running import announce
 def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: bool, **shared: Any) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 
-    Exits 0, or 1 when the plan has problems.
+    Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
     """
     from vsphere_ai.checks import with_answers
     from vsphere_ai.report import plan_json
@@ -40,7 +40,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     if plan.problems:
         if output:
             click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)
-        return 1
+        return code_of(plan.problems)
     if output:
         _save(output, plan_json.dumps(plan_json.saved_plan(plan, loaded, scope)))
         click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)

@@ -11,6 +11,7 @@ from vsphere_ai.cli.apply import approve
 from vsphere_ai.cli.options import format_option, hush, open_bench
 from vsphere_ai.cli.running import Way, carry_out
 from vsphere_ai.errors import Conflict
+from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.journal import Journal
@@ -40,6 +41,7 @@ def command(run: str, form: str, yes: bool) -> int:
     shared = _shared(book)
     with open_bench(shared, loaded) as bench, _held(bench, book):
         _await_reboots(bench, book)
+        _start_ssh_again(bench, book)
         plan, estate, owed = bench.plan_again(loaded, book.debts())
         hush()
         for debt in (d for d in book.debts() if d not in owed.true):
@@ -106,8 +108,18 @@ def _await_reboots(bench: Workbench, book: Journal) -> None:
         deeds.remember_boot(debt.target, debt.detail)
         options = {"timeout": 1800, "unless_never_down": NEVER_DOWN}
         wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
-        click.echo(f"{debt.target.name}: waiting for the reboot of run {book.id}", err=True)
+        click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
         deeds.do(wait, lambda text: None)
+        book.settle(debt)
+
+
+def _start_ssh_again(bench: Workbench, book: Journal) -> None:
+    """SSH that was running before a reboot of this run runs again, whatever else there is to do."""
+    from vsphere_ai.deeds import Deeds, Means
+
+    deeds = Deeds(Means(bench.vcenter, bench.shell, lambda _: (), {}, {}))
+    for debt in (d for d in book.debts() if d.kind == "ssh-on"):
+        deeds.switch_ssh(debt.target, running=True)
         book.settle(debt)
 
 
@@ -116,7 +128,7 @@ def _more(plan: Plan, book: Journal) -> bool:
 
     found = beyond(plan, book.get("approved"))
     for line in found:
-        click.echo(f"not approved then: {line}", err=True)
+        click.echo(f"not approved then: {safe(line)}", err=True)
     return bool(found)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 OWES = {
     "maintenance": "is in maintenance mode because of this run",
     "ssh": "has SSH running because of this run",
+    "ssh-on": "had SSH running before this run rebooted it",
     "off": "was switched off by this run",
     "reboot": "was told to reboot and not seen back",
 }
@@ -35,8 +36,11 @@ def command(run: str, form: str) -> int:
     elif run:
         click.echo("\n".join(_lines(documents[0])))
     else:
+        from vsphere_ai.report.values import safe
+
         for each in documents:
-            click.echo(f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']})")
+            line = f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']})"
+            click.echo(safe(line))
         if not documents:
             click.echo("nothing was run here yet")
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook
 
 
 @click.command("verify")
@@ -43,6 +43,6 @@ def command(playbook: Path, form: str, **shared: Any) -> int:
         click.echo(
             f"{same} of {len(plan.items)} settings as wanted, {len(drifted)} drifted, {len(plan.problems)} problems"
         )
-    if drifted:
+    if drifted and code_of(plan.problems) == 1:
         return 2
-    return 1 if plan.problems else 0
+    return code_of(plan.problems) if plan.problems else 0

@@ -299,7 +299,9 @@ def _homeless(demands: Iterable[VmDemand], lost: frozenset[str], first: Fit | No
 
 def _after_loss(answer: NoFit, lost: Iterable[str], *, exact: bool) -> NoFit:
     names = tuple(sorted(lost))
-    words = f"after the loss of {', '.join(names)}: {answer.explanation}"
+    loss = f"the loss of {', '.join(names)}"
+    found = f"no assignment was found that survives {loss}; with the first one"
+    words = f"after {loss}: {answer.explanation}" if exact else f"{found} {answer.explanation}"
     return replace(answer, explanation=words, lost=names, exact=exact)
 
 

@@ -80,11 +80,13 @@ def _cheapest(
         return sum(i.in_use for i in moved), len(moved), sum(places[i].profile.memory_slices for i in moved)
 
     choices = [moved for size in range(1, len(present) + 1) for moved in combinations(present, size)]
-    for moved in sorted(choices, key=cost):
+
+    def fits(moved: Sequence[Instance]) -> bool:
         fixed = [places[i] for i in present if i not in moved]
-        if _fits(board, fixed, [*(places[i].profile for i in moved), *wanted], driver):
-            return moved
-    return ()  # not reached while `after` is more than `now`: moving all of them is a choice as well
+        return _fits(board, fixed, [*(places[i].profile for i in moved), *wanted], driver)
+
+    # moving all of them is among the choices, and is known to do
+    return next(moved for moved in sorted(choices, key=cost) if fits(moved))
 
 
 def _largest_first(board: Board) -> list[Profile]:

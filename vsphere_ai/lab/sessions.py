@@ -32,7 +32,8 @@ class Session:
     @property
     def label(self) -> str:
         """Who is logged in, for people: user, start of the key, when."""
-        return f"session {self.key[:8]} of {self.user} ({self.agent or 'no name'}), since {self.login:%H:%M:%S}"
+        program = self.agent.partition(" ")[0] or "unnamed program"
+        return f"session {self.key[:8]} of {self.user} ({program}), since {self.login:%H:%M:%S}"
 
     def info(self) -> Any:
         """Return the UserSession a client sees."""

@@ -20,13 +20,14 @@ RECENT = timedelta(minutes=10)
 
 @dataclass(frozen=True)
 class Doom:
-    """What a fault makes of a task: it ends with `error`, or stands still until `released`.
+    """What a fault makes of a task: it ends with `error`, stands still until `released`, or is not found any more.
 
-    `percent` is where it stands; -1 means that it does not even begin.
+    `percent` is where it stands; -1 means that it does not even begin. A task that is `gone` still takes effect.
     """
 
     error: Exception | None
-    percent: int
+    percent: int | None
+    gone: bool
     released: threading.Event
 
 
@@ -116,8 +117,8 @@ class Tasks:
 
     def _run(self, task: Task, work: Work, hold_lock: bool, doom: Doom | None) -> None:
         try:
-            if doom is not None and doom.percent < 0:
-                _stand_still(task, doom)
+            if doom is not None:
+                self._befall(task, doom)
             task.update(state="running", startTime=now(), progress=0)
             time.sleep(self.seconds)
             if doom is not None:
@@ -133,6 +134,12 @@ class Tasks:
             traceback.print_exc()
             self._finish(task, state="error", error=vmodl.fault.SystemError(reason=repr(error), msg=repr(error)))
 
+    def _befall(self, task: Task, doom: Doom) -> None:
+        if doom.gone:
+            self.store.delete(task.mo)
+        if doom.percent == -1:
+            _stand_still(task, doom)
+
     def _finish(self, task: Task, **fields: Any) -> None:
         with self.store.lock:
             self.running.pop(task.mo.moid, None)
@@ -145,7 +152,7 @@ class Tasks:
 def _meet(task: Task, doom: Doom) -> None:
     if doom.error is not None:
         raise doom.error
-    if doom.percent >= 0:
+    if doom.percent is not None and doom.percent >= 0:
         task.update(progress=doom.percent)
         _stand_still(task, doom)
 

@@ -20,17 +20,22 @@ PLAY_KEY = {"host": "hosts", "vm": "vms"}
 
 
 def playbook_text(estate: Estate, states: Mapping[Target, Sequence[Resource]], remarks: Mapping[Target, str]) -> str:
-    """Return a play per target. A VM whose name is not unique is named by its reference."""
+    """Return a play per target. A VM whose name is not unique, or means something else, is named by its reference."""
     lines = [f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
     names = [(t.kind, t.name) for t in (*estate.hosts, *estate.vms)]
     for target, own in states.items():
         parts = [part for state in own for part in _state(state)]
-        unique = names.count((target.kind, target.name)) == 1 and not PATTERN_SIGNS & set(target.name)
+        unique = names.count((target.kind, target.name)) == 1 and not _means_more(target.name)
         lines += [f"# {safe(target.name)}: {safe(remarks[target])}"] if target in remarks else []
         if parts:
             pattern = target.name if unique else target.ref
             lines += ["", f"- {PLAY_KEY[target.kind]}: {_scalar(pattern)}", *parts]
     return "\n".join(lines) + "\n"
+
+
+def _means_more(name: str) -> bool:
+    """Tell whether a pattern of this name would mean every object, an inventory path or several names."""
+    return name == "all" or name.startswith("/") or bool(PATTERN_SIGNS & set(name))
 
 
 def _state(state: Resource) -> Iterator[str]:

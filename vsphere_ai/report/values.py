@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections import Counter
 from typing import Any
@@ -23,6 +24,18 @@ def shown(value: Any) -> str:
 def safe(text: str) -> str:
     """Replace control, bidirectional and other invisible characters: names come from elsewhere."""
     return "".join("\N{REPLACEMENT CHARACTER}" if _invisible(c) else c for c in text)
+
+
+# what no text of ours holds: C1 controls, escape sequences other than CSI, and signs that reorder or hide what follows
+_NEVER_OURS = re.compile("[\x80-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\x1b(?!\\[)")
+
+
+def tame(text: str) -> str:
+    """Take from a whole output, its own colours and cursor moves included, what only a name from outside can hold.
+
+    The last net below `safe`, which is for each value: what got here unseen must still not command a terminal.
+    """
+    return _NEVER_OURS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def escaped(text: str, *, yaml: bool = False) -> str:

@@ -64,4 +64,5 @@ def doom_of(fired: Fired) -> Doom | None:
     if action.word not in ON_TASKS:
         return None
     error: Any = error_of(action) if action.word == "task-fails" else None
-    return Doom(error, action.number, fired.released)
+    percent = action.number if action.word == "task-stuck" else None
+    return Doom(error, percent, action.word == "task-gone", fired.released)

@@ -13,7 +13,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vmodl
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.lab.faults.rules import NOT_METHODS, WORDS, Action, EventKind, Rule, When
+from vsphere_ai.lab.faults.rules import NOT_METHODS, ON_TASKS, WORDS, Action, EventKind, Rule, When
 
 FIELDS = ("on", "target", "nth", "every", "probability", "seed", "times", "when", "do")
 MAX_TEXT, MAX_DEPTH, MAX_RULES = 256 << 10, 8, 1000
@@ -134,7 +134,7 @@ class _Reader:
         kinds = _kinds(rule.on)
         if kinds and not set(kinds) & set(events):
             self.say(nodes["do"], f"'{word}' cannot happen on '{rule.on}'", f"it can on: {', '.join(events)}")
-        elif word in ("task-fails", "task-stuck") and rule.on not in NOT_METHODS and not rule.on.endswith("_Task"):
+        elif word in ON_TASKS and rule.on not in NOT_METHODS and not rule.on.endswith("_Task"):
             self.say(nodes["on"], f"{rule.on} starts no task", f"'{word}' needs a method that ends in _Task")
         elif rule.on in ("connect", "ssh-connect") and rule.when != "before":
             self.say(nodes["when"], f"on '{rule.on}' there is only 'before'")

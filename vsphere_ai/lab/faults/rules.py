@@ -54,6 +54,7 @@ WORDS: Mapping[str, Word] = {
     "exit": Word(("ssh",), _EITHER_SIDE, "status"),
     "task-fails": Word(("soap",), (), "fault"),
     "task-stuck": Word(("soap",), (), "percent"),
+    "task-gone": Word(("soap",)),
     "expire-session": Word(_EVERYWHERE, _EITHER_SIDE),
     "restart": Word(_EVERYWHERE, _EITHER_SIDE, "seconds"),
     "cert-swap": Word(_EVERYWHERE, _EITHER_SIDE),
@@ -64,7 +65,7 @@ WORDS: Mapping[str, Word] = {
 }
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing")
-ON_TASKS = ("task-fails", "task-stuck")
+ON_TASKS = ("task-fails", "task-stuck", "task-gone")
 
 
 @dataclass(frozen=True)

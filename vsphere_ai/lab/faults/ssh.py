@@ -23,6 +23,8 @@ def carry_out(
     result: Result | None = None
     if when == "before":
         strike(fired)
+        if not channel.get_transport().is_active():  # the host has just lost its power
+            return None
         if action.word in _CUTTING:
             _end(fired, channel)
             return None

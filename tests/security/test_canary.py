@@ -1,0 +1,237 @@
+"""T-52: passwords that are easy to find, and a search for them in everything a run leaves behind.
+
+The search has its own encoders; a leak that is planted on purpose has to be found by it.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import threading
+import time
+import urllib.parse
+from pathlib import Path
+from xml.sax import saxutils
+
+import pytest
+from support.places import PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+HERE = Path(__file__).parent
+LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789"
+NASTY = "<&\"'%/\\`+ü"
+ENCODERS = {
+    "raw": lambda s: s,
+    "base64": lambda s: base64.b64encode(s.encode()).decode().rstrip("="),
+    "base64url": lambda s: base64.urlsafe_b64encode(s.encode()).decode().rstrip("="),
+    "url": lambda s: urllib.parse.quote(s, safe=""),
+    "xml": saxutils.escape,
+    "json": lambda s: json.dumps(s)[1:-1],
+    "repr": lambda s: repr(s)[1:-1],
+    "hex": lambda s: s.encode().hex(),
+}
+
+
+def canary():
+    """24 random characters, every one that some encoding changes among them."""
+    chosen = [*NASTY, *(secrets.choice(LETTERS) for _ in range(24 - len(NASTY)))]
+    secrets.SystemRandom().shuffle(chosen)
+    return "".join(chosen)
+
+
+def hits(canaries, texts):
+    """Where (name of the text) which encoding of which canary is found."""
+    return [
+        (where, encoding, number)
+        for where, content in texts.items()
+        for number, value in enumerate(canaries)
+        for encoding, encode in ENCODERS.items()
+        if encode(value).encode() in content
+    ]
+
+
+class Case:
+    """A lab with the canaries as passwords, a folder of its own, and everything that was ever printed."""
+
+    def __init__(self, lab, folder, canaries):
+        self.lab, self.folder, self.canaries = lab, folder, canaries
+        self.state = folder / "state"
+        self.texts = {}
+        self.cmdlines = set()
+        self.inventory()
+
+    def inventory(self, name="inventory.yml", vcenter="env:VC", ssh="file:secrets/ssh"):
+        (self.folder / "secrets").mkdir(mode=0o700, exist_ok=True)
+        with open(self.folder / "secrets" / "ssh", "w", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write(self.canaries[1])
+        document = json.loads(json.dumps(_connection(self.lab)))
+        document["vcenters"]["lab"] |= {"password": vcenter, "tls": {"ca_file": str(self.lab.directory / "ca.pem")}}
+        document["ssh"] |= {"password": ssh, "known_hosts": str(self.lab.directory / "known_hosts")}
+        (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
+        return self.folder / name
+
+    def run(self, what, *arguments, inventory="inventory.yml", code=None, env=None):
+        command = ["-c", code] if code else ["-m", "vsphere_ai"]
+        argv = [sys.executable, *command, *map(str, arguments), "-i", inventory]
+        environment = {
+            **os.environ,
+            "VC": self.canaries[0],
+            "WRONG": self.canaries[2],
+            "VSPHERE_AI_STATE_DIR": str(self.state),
+            "VSPHERE_AI_TRACEBACK": "1",
+            "PYTHONIOENCODING": "utf-8",
+            **(env or {}),
+        }
+        with self.watching_processes():
+            done = subprocess.run(
+                argv, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=100
+            )
+        self.texts[f"stdout of {what}"], self.texts[f"stderr of {what}"] = done.stdout, done.stderr
+        return done
+
+    @contextlib.contextmanager
+    def watching_processes(self):
+        over = threading.Event()
+
+        def watch():
+            while not over.wait(0.05):
+                for path in Path("/proc").glob("[0-9]*/cmdline"):
+                    with contextlib.suppress(OSError):
+                        self.cmdlines.add(path.read_bytes().replace(b"\0", b" "))
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def everything(self):
+        """All that was printed, every file below the folder but the secrets' own, and every command line seen."""
+        files = {
+            str(p.relative_to(self.folder)): p.read_bytes()
+            for p in self.folder.rglob("*")
+            if p.is_file() and "secrets" not in p.relative_to(self.folder).parts
+        }
+        return {**self.texts, **files, "/proc/*/cmdline": b"\n".join(sorted(self.cmdlines))}
+
+
+def _connection(lab):
+    import yaml
+
+    return yaml.safe_load((lab.directory / "connection.yml").read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def canary_lab(tmp_path_factory, quick_scenario):
+    from vsphere_ai.lab import process
+
+    folder = tmp_path_factory.mktemp("canary-lab")
+    canaries = [canary() for _ in range(3)]
+    (folder / "canaries").write_text("\n".join(canaries[:2]), encoding="utf-8")
+    argv = [sys.executable, str(HERE / "canary_lab.py"), str(folder), "--scenario", str(quick_scenario)]
+    running = subprocess.Popen([*argv, "--exit-with", str(os.getpid())], stdin=subprocess.DEVNULL)
+    end = time.monotonic() + 30
+    while not (folder / "lab.json").exists():
+        assert running.poll() is None, "the lab did not start"
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    yield process.find(folder), canaries
+    running.terminate()
+    running.wait(10)
+
+
+@pytest.fixture
+def case(canary_lab, tmp_path):
+    lab, canaries = canary_lab
+    lab.post("/lab/reset")
+    return Case(lab, tmp_path, canaries)
+
+
+def test_a_run_leaves_no_password_anywhere(case):
+    playbook = PLAYBOOKS / "ai-ready-cluster.yml"
+    assert case.run("plan", "plan", playbook, "-o", "plan.json").returncode == 0, case.texts
+    for command in (["plan", playbook], ["check"], ["verify", playbook], ["capacity"], ["doctor"]):
+        case.run(f"{command[0]} json", *command, "--format", "json")
+        case.run(f"{command[0]} text", *command)
+    case.run("show", "show")
+    case.run("permissions", "doctor", "--permissions", playbook)
+    done = case.run("apply", "apply", "plan.json")
+    assert done.returncode == 0, done.stderr.decode()
+    case.run("trust", "trust", "host", "gpu_hosts")
+    assert (case.folder / "plan.json").is_file()
+    assert any(b"vsphere_ai apply" in c for c in case.cmdlines), "nobody watched"
+    assert hits(case.canaries, case.everything()) == []
+
+
+def test_failures_leave_no_password_anywhere(case):
+    playbook = PLAYBOOKS / "mig-precreate.yml"
+    case.inventory("wrong-vcenter.yml", vcenter="env:WRONG")
+    case.inventory("wrong-ssh.yml", ssh="env:WRONG")
+    case.inventory("cmd.yml", vcenter='cmd:sh -c \'printf %s "$WRONG"; printf %s "$WRONG" >&2; exit 1\'')
+    case.inventory("literal.yml", vcenter=case.canaries[2])
+    for inventory, code in (
+        ("wrong-vcenter.yml", 4),
+        ("wrong-ssh.yml", 4),
+        ("cmd.yml", 4),
+        ("literal.yml", 65),
+    ):
+        done = case.run(inventory, "plan", playbook, inventory=inventory)
+        assert done.returncode == code, done.stdout.decode() + done.stderr.decode()
+    (case.folder / "literal.yml").unlink()  # it holds one because it was put there
+    assert hits(case.canaries, case.everything()) == []
+
+
+CRASH = """
+import sys, json, base64, urllib.parse
+from xml.sax import saxutils
+from vsphere_ai.connect import session
+
+def login(self):
+    password = self.endpoint.password
+    spellings = [password, base64.b64encode(password.encode()).decode(), base64.urlsafe_b64encode(password.encode()),
+                 urllib.parse.quote(password, safe=""), saxutils.escape(password), json.dumps(password), repr(password),
+                 password.encode().hex()]
+    raise RuntimeError("could not send " + " | ".join(map(str, spellings)))
+
+session.Session._login = login
+{sabotage}
+from vsphere_ai.cli.main import run
+run()
+"""
+
+
+def test_a_crash_with_the_password_in_its_traceback_shows_none(case):
+    done = case.run("crash", "show", code=CRASH.replace("{sabotage}", ""))
+    assert done.returncode == 70
+    assert done.stderr.count(b"could not send ***") == 2, "the message and the traceback"
+    assert b"Traceback" in done.stderr
+    assert hits(case.canaries, case.everything()) == []
+
+
+def test_without_the_redactor_that_crash_would_be_found(case):
+    """The search finds what it looks for: the same run with the redactor taken out leaks in every encoding."""
+    case.run("crash", "show", code=CRASH.replace("{sabotage}", "from vsphere_ai import redact; redact.clean = str"))
+    found = hits(case.canaries, case.everything())
+    assert {encoding for _, encoding, number in found if number == 0} == set(ENCODERS)
+
+
+@pytest.mark.parametrize("encoding", ENCODERS)
+def test_a_planted_leak_is_found(case, encoding):
+    for number, value in enumerate(case.canaries):
+        leak = case.folder / "deep" / "file.log"
+        leak.parent.mkdir(exist_ok=True)
+        leak.write_text(f"login with {ENCODERS[encoding](value)} failed", encoding="utf-8")
+        assert ("deep/file.log", encoding, number) in hits(case.canaries, case.everything())
+
+
+def test_a_password_on_a_command_line_is_found(case):
+    with case.watching_processes():
+        subprocess.run([sys.executable, "-c", "import time; time.sleep(0.5)", case.canaries[0]], check=True)
+    assert [h[0] for h in hits(case.canaries, case.everything())] == ["/proc/*/cmdline"]

@@ -1,0 +1,132 @@
+"""`doctor`: each check against what makes it fail."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from importlib import metadata, resources
+
+import pytest
+
+from vsphere_ai import doctor
+from vsphere_ai.facts import About, Estate, Facts
+
+
+def by_verdict(checks):
+    return {(c.verdict, c.message) for c in checks}
+
+
+def test_libraries_are_compared_with_what_this_release_needs(monkeypatch):
+    assert {c.verdict for c in doctor.libraries()} == {"ok"}
+    names = {c.message.partition(" ")[0] for c in doctor.libraries()}
+    assert {"pyvmomi", "paramiko", "pydantic", "PyYAML"} <= names
+    assert "pytest" not in names, "extras are nobody's need"
+
+    real = metadata.version
+
+    def version(name):
+        if name == "rich":
+            raise metadata.PackageNotFoundError(name)
+        return {"paramiko": "3.4.1", "click": "8.1"}.get(name) or real(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    found = {c.message: c for c in doctor.libraries() if c.verdict == "fail"}
+    assert set(found) == {"paramiko 3.4.1 is older than 3.5", "rich is not installed"}
+    assert found["rich is not installed"].remedy.startswith("pip install 'rich")
+
+
+@pytest.mark.parametrize(
+    ("ahead", "verdict"),
+    [(0, "ok"), (4, "ok"), (-4, "ok"), (20, "warn"), (-20, "warn"), (600, "fail"), (-600, "fail")],
+)
+def test_clocks(ahead, verdict):
+    check = doctor.clock(lambda: datetime.now(UTC) + timedelta(seconds=ahead))
+    assert check.verdict == verdict
+    assert bool(check.remedy) is (verdict != "ok")
+    if ahead:
+        assert ("ahead of" if ahead > 0 else "behind") in check.message
+
+
+@pytest.mark.parametrize(
+    ("api", "drs", "verdict", "said"),
+    [
+        ("7.0.2.0", {"enabled": False}, "ok", "DRS is off"),
+        ("7.0.2.0", {"enabled": True}, "ok", "does not migrate"),
+        ("7.0.2.0", {"enabled": True, "option": [{"key": doctor.EVACUATION, "value": "-1"}]}, "warn", "no effect"),
+        ("8.0.2.0", {"enabled": True, "option": [{"key": doctor.EVACUATION, "value": "-1"}]}, "ok", "may migrate"),
+    ],
+)
+def test_what_drs_does_with_vgpu_vms(api, drs, verdict, said):
+    cluster = Facts("ClusterComputeResource:c1", {"name": "gpu-a", "configurationEx": {"drsConfig": drs}})
+    (check,) = doctor.clusters(Estate(About("vc", "7", "1", api, "i"), {cluster.ref: cluster}))
+    assert (check.verdict, check.area) == (verdict, "gpu-a")
+    assert said in check.message
+
+
+@pytest.mark.parametrize(("one", "two"), [("3.5", "3.5.0"), ("10", "9.9"), ("8.1.7", "8.1"), ("9.1.1.0", "8.0.3")])
+def test_versions_are_compared_by_number(one, two):
+    assert doctor._numbers(one) >= doctor._numbers(two)
+
+
+@pytest.mark.lab
+class TestOnTheLab:
+    def test_all_is_well_but_the_odd_host(self, lab, tool, inventory_of):
+        assert tool("doctor", "-i", inventory_of(lab)) == 1
+        assert tool.out.count("  fail ") == 1
+        assert "the NVIDIA vGPU manager is not installed" in tool.out
+        farm = lab.get("/lab/farm")
+        assert (farm["logins"], farm["sessions"]) == (1, 0), "one login, and a logout"
+        assert sum(h["ssh"]["login_attempts"] for h in farm["hosts"]) == 0
+        assert lab.get("/lab/ledger")["entries"] == []
+
+    def test_limited_to_good_hosts_it_exits_0(self, lab, tool, inventory_of):
+        assert tool("doctor", "-i", inventory_of(lab), "--limit", "gpu_hosts", "--format", "json") == 0
+        document = json.loads(tool.out)
+        assert document["schema_version"] == 1
+        areas = {c["area"] for c in document["checks"]}
+        assert {"software", "files", "address", "certificate", "login", "clock", "esx01.lab.local"} <= areas
+        assert "esx-odd.lab.local" not in areas
+        drivers = [c["message"] for c in document["checks"] if "NVIDIA" in c["message"]]
+        assert drivers == ["2 GPUs; NVIDIA AI Enterprise driver 470.256.02"] * 2
+
+    def test_an_untrusted_certificate_ends_it_before_a_login(self, lab, tool, inventory_of):
+        assert tool("doctor", "-i", inventory_of(lab, tls={})) == 1
+        assert "vsphere-ai trust vcenter lab" in tool.out
+        assert "the rest was not looked at" in tool.out
+        farm = lab.get("/lab/farm")
+        assert farm["logins"] + farm["refused_logins"] == 0
+
+    def test_a_wrong_password_is_tried_once(self, lab, tool, inventory_of, monkeypatch):
+        monkeypatch.setenv("WRONG", "not the password")
+        assert tool("doctor", "-i", inventory_of(lab, password="env:WRONG")) == 1
+        assert "login\n  fail  " in tool.out
+        assert lab.get("/lab/farm")["refused_logins"] == 1
+
+    def test_files_that_others_may_change(self, lab, tool, inventory_of, tmp_path):
+        inventory = inventory_of(lab, known_hosts="keys")
+        (tmp_path / "keys").write_text("")
+        (tmp_path / "keys").chmod(0o666)
+        inventory.chmod(0o664)
+        assert tool("doctor", "-i", inventory, "--limit", "gpu_hosts") == 1
+        assert f"inventory {inventory} can be changed by others (mode 664)" in tool.out
+        assert f"chmod go-w {tmp_path / 'keys'}" in tool.out
+        assert "vsphere-ai trust host esx01.lab.local" in tool.out
+
+    def test_a_missing_password_and_an_unknown_name(self, lab, tool, inventory_of, monkeypatch):
+        monkeypatch.delenv("NOT_SET", raising=False)
+        inventory = inventory_of(lab, ssh_password="env:NOT_SET")
+        text = inventory.read_text().replace('"address": "127.0.0.1"', '"address": "no.such.host.invalid"')
+        inventory.write_text(text)
+        assert tool("doctor", "-i", inventory) == 1
+        assert "the environment variable NOT_SET is not set" in tool.out
+        assert "fail  no.such.host.invalid: " in tool.out
+
+    def test_lockdown_and_stopped_services(self, make_lab, tool, inventory_of):
+        default = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+        lab = make_lab(
+            default.replace("  - name: esx03.lab.local\n", "  - name: esx03.lab.local\n    lockdown: normal\n")
+        )
+        tool("doctor", "-i", inventory_of(lab), "--limit", "esx03.lab.local")
+        assert "warn  lockdown mode is on (lockdownNormal)" in tool.out
+        tool("doctor", "-i", inventory_of(lab, start="never"), "--limit", "esx-odd.lab.local")
+        assert "SSH is stopped, and the inventory forbids to start it" in tool.out
