@@ -10,7 +10,7 @@ from importlib import resources
 
 import pytest
 
-QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
+QUICK = "timing: {boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
 
 @pytest.fixture(scope="session")

@@ -205,7 +205,10 @@ class Runner:
                 left.append(f"SSH is still running on {host.name}; it was stopped before")
         for host in sorted(self._owed["ssh-on"]):
             start = partial(self._deeds.switch_ssh, host, running=True)
-            if not self._tried(f"start SSH on {host.name}", start, Debt("ssh-on", host)):
+            # a host that did not come back cannot be asked
+            if host in self._owed["reboot"] or not self._tried(
+                f"start SSH on {host.name}", start, Debt("ssh-on", host)
+            ):
                 left.append(f"SSH is stopped on {host.name}; it was running before")
         for vm in sorted(self._owed["off"]):
             start = partial(self._deeds.power_on, vm, _silent)

@@ -288,7 +288,7 @@ class Deeds:
     def _host_back(self, step: Wait, say: Callable[[str], None]) -> None:
         before, seen_down = self._booted[step.target.ref], False
         limit = float(step.options["timeout"])
-        for waited in _polling(limit, fastest=0.5):
+        for waited in _polling(limit, fastest=0.1):
             facts = self._read(step.target, "runtime.connectionState", "runtime.bootTime")
             state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")
             seen_down = seen_down or state != "connected"

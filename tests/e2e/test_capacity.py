@@ -6,7 +6,10 @@ import pytest
 from support.places import PLAYBOOKS
 
 pytestmark = pytest.mark.lab
-SLICED = "- hosts: gpu_hosts\n  graphics: {default_type: shared_direct}\n  mig: {mode: enabled}\n  rolling: {evacuate: power_off}\n"
+SLICED = (
+    "- hosts: gpu_hosts\n  graphics: {default_type: shared_direct}\n  mig: {mode: enabled}\n"
+    "  rolling: {evacuate: power_off}\n"
+)
 
 
 def test_a_profile_that_finds_no_gpu_left_is_refused(cli, ledger):

@@ -1,4 +1,4 @@
-"""What somebody else left half-way is finished, not sent again: configured graphics, pending MIG, instances made by hand."""
+"""What somebody else left half-way is finished, not sent again: graphics, pending MIG, instances made by hand."""
 
 from __future__ import annotations
 

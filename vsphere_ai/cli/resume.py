@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 NEVER_DOWN = 120.0
-"""Seconds after which a host that stayed up was never told to reboot: esxcli's delay and a slow shutdown are shorter."""
+"""Seconds after which a host that stayed up was never told to reboot; esxcli's delay is much shorter."""
 
 
 @click.command("resume")
