@@ -334,7 +334,7 @@ def test_an_object_that_is_gone_fails_the_read_unless_the_client_says_otherwise(
 
 
 def test_an_estate_with_a_host_that_does_not_answer_can_be_read(make_lab, quick_scenario):
-    lab = make_lab(quick_scenario.read_text(encoding="utf-8").replace("boot_seconds: 0.4", "boot_seconds: 60"))
+    lab = make_lab(quick_scenario.read_text(encoding="utf-8").replace("boot_seconds: 0.6", "boot_seconds: 60"))
     si = connect(lab)
     host = named(si, vim.HostSystem, "esx01.lab.local")
     compute, hardware = host.parent, host.hardware.systemInfo.uuid
