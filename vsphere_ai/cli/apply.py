@@ -87,9 +87,11 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool) -> bool:
         raise (Denied if code_of(plan.problems) == 4 else Refused)("nothing was changed")
     if not plan.steps:
         if form == "json":
-            from vsphere_ai.report.run_json import header_line
+            from vsphere_ai.apply import Run
+            from vsphere_ai.report.run_json import header_line, summary_line
 
             click.echo(header_line(digest, 0))
+            click.echo(summary_line(Run(plan, (), 0.0)))
         return False
     if yes:
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from vsphere_ai.workbench import Workbench
 
 
+HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
 """Seconds after which a host that stayed up was never told to reboot; esxcli's delay is much shorter."""
 
@@ -109,8 +112,21 @@ def _await_reboots(bench: Workbench, book: Journal) -> None:
         options = {"timeout": 1800, "unless_never_down": NEVER_DOWN}
         wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
         click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
-        deeds.do(wait, lambda text: None)
+        deeds.do(wait, _sign_of_life(debt.target.name))
         book.settle(debt)
+
+
+def _sign_of_life(name: str) -> Callable[[str], None]:
+    """Return a function that passes on what is said about a host, but not more often than every few seconds."""
+    said = time.monotonic()
+
+    def say(text: str) -> None:
+        nonlocal said
+        if time.monotonic() - said > HEARTBEAT:
+            said = time.monotonic()
+            click.echo(f"{name}: {text}", err=True)
+
+    return say
 
 
 def _start_ssh_again(bench: Workbench, book: Journal) -> None:
