@@ -1,4 +1,4 @@
-"""Lost replies, lost sessions and a lost host: the lab's own judge says that nothing happened twice or was forgotten."""
+"""Lost replies, sessions and hosts: the lab's own judge says that nothing happened twice or was forgotten."""
 
 from __future__ import annotations
 
