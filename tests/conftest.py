@@ -13,6 +13,12 @@ import pytest
 QUICK = "timing: {boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
 
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path_factory, monkeypatch):
+    """No test writes into, or is locked by, the journals and locks of the user or of another test."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture(scope="session")
 def quick_scenario(tmp_path_factory):
     """The default scenario with short waits, as a file."""
