@@ -115,6 +115,32 @@ def load(path: Path, faults: Faults | None = None) -> Document:
     return parse(decode(content, name), name, faults)
 
 
+def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
+    """Read the YAML file that a document names at a path; None, with the fault noted, when it cannot be read.
+
+    The name is relative to the document's file. What is not below that file's folder, by ``..`` or by a symbolic link,
+    is not read.
+    """
+    folder, name = Path(document.name).parent, str(document.node(path).plain())
+    help = "name a file beside the playbook or in a folder below, such as parted.yaml"
+    try:
+        outside = Path(name).is_absolute() or not (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a circle of links, a NUL: nothing that could be opened
+        outside = True
+    if outside:
+        document.refuse(faults, path, f"{name!r} is not a file below the folder of {document.name}", help)
+        return None
+    try:
+        return load(folder / name, faults)
+    except InputError as error:
+        for each in error.diagnostics:
+            if each.mark.line:
+                faults.include(InputError([each]))
+            else:
+                document.refuse(faults, path, f"{each.mark}: {each.message}", each.help)
+        return None
+
+
 def decode(content: bytes, name: str) -> str:
     """Return the text of a file's bytes: UTF-8, with or without a byte order mark, at most `MAX_BYTES`."""
     if len(content) > MAX_BYTES:

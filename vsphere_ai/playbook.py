@@ -6,10 +6,11 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from vsphere_ai.documents import Document, DocumentPath, Faults, excerpt, load
+from vsphere_ai.documents import Document, DocumentPath, Faults, excerpt, load, load_beside
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.facts import Estate
 from vsphere_ai.inventory import Inventory
@@ -26,7 +27,7 @@ from vsphere_ai.plays import (
     from_document,
     to_document,
 )
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import File, Resource, Spot
 from vsphere_ai.selection import select
 from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.validation import Place, describe, settable, suggest, validate
@@ -294,7 +295,10 @@ class _Reader:
         bare = bool(kind.shorthand) and not isinstance(value, Mapping)
         given = {kind.shorthand: value} if bare else value
         made = validate(kind, given, Place(self.document, at, self.faults, kind.shorthand if bare else ""))
-        return Stated(made, self.document.mark_of_key(at)) if made is not None else None
+        if made is None:
+            return None
+        made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
+        return Stated(made, self.document.mark_of_key(at))
 
     def is_item(self, kind: type[Resource], value: Mapping[str, Any]) -> bool:
         """Tell whether a mapping is one item of the list a kind is written as."""
@@ -309,3 +313,17 @@ class _Reader:
 
     def refuse_key(self, path: DocumentPath, message: str, help: str = "") -> None:
         self.document.refuse_key(self.faults, path, message, help)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """The files beside a playbook, for the state at a place in it."""
+
+    place: Place
+
+    def load(self, spot: Spot) -> File | None:
+        found = load_beside(self.place.document, self.place.at(spot), self.place.faults)
+        return File(found.data, partial(found.refuse, self.place.faults)) if found is not None else None
+
+    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
+        self.place.document.refuse(self.place.faults, self.place.at(spot), message, help)

@@ -266,6 +266,14 @@ def test_faults_of_a_file_are_shown_with_their_place(parted):
     assert "mig-enabled must be true or false" in str(result.exception)
 
 
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_plan_for_a_board_without_mig_says_so(form):
+    result = run("plan", "9", "--gpu", "t4-16gb", "--format", form)
+    assert result.exit_code == 1
+    assert "NVIDIA T4 16GB has no MIG" in result.output
+    assert "Now" not in result.output
+
+
 @pytest.mark.parametrize("board", boards(), ids=lambda b: b.key)
 def test_output_is_plain_and_fits_in_80_columns(board):
     for result in (

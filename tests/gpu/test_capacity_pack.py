@@ -94,6 +94,31 @@ def test_without_steps_a_search_is_not_certain():
     assert isinstance(pack(three, [2, 1, 1, 1, 1], Budget(1000)), Packed)
 
 
+def test_a_search_cut_short_does_not_call_its_answer_proved():
+    # two GPUs for item 1 and one for item 0 hold five of item 0; every sum allows six
+    three = Group(3, ((0,), (1,)), ((1, 4), (3, 0)))
+    for steps in (0, 1000):
+        told = pack([three], [6, 6], Budget(steps))
+        assert isinstance(told, Unpacked)
+        assert not told.proof
+        assert told.exact == bool(steps)
+
+
+def test_a_first_gpu_that_leaves_too_much_for_the_second_ends_the_search_there():
+    two = Group(2, ((0,), (1,)), ((4, 0), (1, 3)))
+    assert pack([two], [6, 1], Budget(1000)) == Unpacked(True, (1, 0))
+    assert isinstance(pack([two], [5, 1], Budget(1000)), Packed)
+
+
+def test_what_several_groups_take_is_searched_on_each_of_them():
+    chains = ((0,), (1,))
+    found = pack([Group(1, chains, ((3, 1), (1, 3))), Group(1, chains, ((4, 0), (2, 0)))], [5, 2], Budget(1000))
+    assert found == Packed((((((0, 1), (1, 2)), 1),), ((((0, 4),), 1),)))
+    # the first GPU decides which of the two items is one short
+    told = pack([Group(1, chains, ((1, 2), (4, 0))), Group(1, chains, ((2, 1),))], [4, 2], Budget(1000))
+    assert told == Unpacked(True, (1, 0))
+
+
 def test_nothing_to_pack_and_nowhere_to_put_it():
     assert pack([], [], Budget(1)) == Packed(())
     assert pack([], [1], Budget(1)) == Unpacked(True, (1,), (0,), 1, 0)

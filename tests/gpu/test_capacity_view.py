@@ -88,6 +88,26 @@ def test_gpus_that_give_no_vgpus_are_left_out():
     assert slots_of(view(host(probes={}, hardware__pciDevice=unknown)), make.ESX1, ()) == ()
 
 
+def test_a_board_without_mig_is_time_sliced_whatever_else_is_shown():
+    t4 = tuple(make.pci_device(p, 0x1EB8) for p in make.PCI)
+    slots = slots_of(view(host(hardware__pciDevice=t4)), make.ESX1, ())
+    assert [(s.board.key, s.mode) for s in slots] == [("t4-16gb", "time_sliced")] * 2
+
+
+def test_a_listed_type_that_is_no_vgpu_name_says_nothing_about_the_mode():
+    for more in (LISTED_MIG, LISTED_SLICED):
+        read = slots_of(view(host(probes={}, listed=more)), make.ESX1, ())
+        slots = slots_of(view(host(probes={}, listed=("Some passthru GPU", *more))), make.ESX1, ())
+        assert [s.mode for s in slots] == [s.mode for s in read]
+        assert [s.spellings for s in slots] == [("a100",)] * 2
+
+
+def test_a_running_vgpu_that_no_gpu_of_the_host_gives_stands_nowhere():
+    facts = host(vms=([make.vm(1).ref], ()))  # MIG mode
+    slots = slots_of(view(facts, guest(1, "grid_a100-40c", "grid_a100-3-20c")), make.ESX1, refs(1))
+    assert [[r.profile for r in s.running] for s in slots] == [["grid_a100-3-20c"], []]
+
+
 def test_a_vm_on_two_gpus_has_one_vgpu_on_each():
     facts = host(vms=([make.vm(1).ref], [make.vm(1).ref]), probes={}, listed=LISTED_SLICED)
     slots = slots_of(view(facts, guest(1, "grid_a100-40c", "grid_a100-40c")), make.ESX1, refs(1))

@@ -182,7 +182,8 @@ def case_lines(case: Case) -> list[str]:
     notes = ["", "Take note", *notes] if notes else []
     if isinstance(answer, Impossible):
         why = refusal_lines(board, case.items, answer, pooled=())[2:]
-        return [case.title or board.title, "Not possible.", "", *now, "", *why, *notes]
+        seen = [*now, ""] if board.memory_slices else []  # without MIG there is nothing to draw
+        return [case.title or board.title, "Not possible.", "", *seen, *why, *notes]
     counts = f"{len(answer.destroy)} destroyed, {len(answer.create)} created, {len(answer.keep)} kept."
     lines = [case.title or board.title, counts, "", *now]
     if answer.is_noop:

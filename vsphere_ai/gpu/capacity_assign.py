@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import cast
 
 from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, Running, State, full_combinations
 from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
@@ -232,10 +233,8 @@ def _committed(several: Sequence[VmClass], singles: Sequence[Item], slots: Seque
             pinned[hosts[at]].append((vm, each.profiles))
     division: Division = {}
     for host, vms in pinned.items():
-        told = _packed(_pinned_items(host, vms), by_host[host], Budget(1000))
-        if isinstance(told, Misfit):
-            return replace(told, told=replace(told.told, exact=False, proof=()))
-        division.update(told)
+        # the very packing `_takes` found before the last of these VMs was pinned, so it is no misfit
+        division.update(cast("Division", _packed(_pinned_items(host, vms), by_host[host], Budget(1000))))
     told = _packed(singles, [_with(s, division.get((s.host, s.pci), ())) for s in slots], Budget(0))
     if isinstance(told, Misfit):
         return replace(told, told=replace(told.told, exact=False, proof=()))

@@ -12,6 +12,7 @@ from vsphere_ai.gpu.capacity_gpu import GpuSlot, most
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.vgpu import VgpuProfile
 from vsphere_ai.state import Target
 
 
@@ -64,13 +65,14 @@ def _profiles(slot: GpuSlot) -> list[str]:
         sizes = [p.vgpu_suffix for p in board.profiles if p.vgpu_suffix] + [f"{t.fb_gb}C" for t in board.time_sliced]
         names = (f"{stem}-{size.lower()}" for size in sizes)
 
-    def size(name: str) -> tuple[int, ...]:
-        takes = slot.kind.takes(name)
+    taken = {n: takes for n in names if (takes := slot.kind.takes(n)) is not None}
+
+    def size(takes: Profile | VgpuProfile) -> tuple[int, ...]:
         if isinstance(takes, Profile):
             return -takes.memory_slices, -takes.compute_slices
-        return (-takes.fb_gb,) if takes else ()
+        return (-takes.fb_gb,)
 
-    return sorted((n for n in names if slot.kind.takes(n)), key=lambda n: (size(n), n))
+    return sorted(taken, key=lambda n: (size(taken[n]), n))
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,12 @@ WIDTH = 64
 
 
 def draw(board: Board, instances: Iterable[Instance]) -> tuple[str, ...]:
-    """Return the lines of a picture of the memory slices; slices nobody holds stay empty.
+    """Return the lines of a picture of the memory slices; slices nobody holds stay empty. None without MIG.
 
     A name too long for its slices loses the memory: ``1g.5gb+me`` becomes ``1g+me``.
     """
+    if not board.memory_slices:
+        return ()
     width = WIDTH // board.memory_slices
     ruler = "".join(str(n).ljust(width) for n in range(board.memory_slices)).rstrip()
     border, names = "", ""

@@ -111,6 +111,8 @@ def _entries(path: Path, listed: Any, refuse: Refuse) -> Iterator[Entry]:
             refuse((*here, "mig-devices"), "mig-devices are given although mig-enabled is false")
         elif enabled and "mig-devices" not in entry:
             refuse(here, "mig-devices is missing", "mig-devices: {} is MIG without instances")
+        elif len(wanted) > MAX_ITEMS:
+            refuse((*here, "mig-devices"), f"{len(wanted)} instances on a GPU, at most {MAX_ITEMS} make sense")
         elif ok:
             yield Entry(enabled, wanted, devices, tuple(_filter(here, entry, refuse)))
 

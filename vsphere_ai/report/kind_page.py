@@ -70,7 +70,8 @@ def _value(given: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if "anyOf" in given:
         return " or ".join(_value(each, models) for each in given["anyOf"] if each.get("type") != "null")
     if "$ref" in given:
-        return "mapping with " + ", ".join(f"`{name}`" for name in _model(given, models)["properties"])
+        fields = _model(given, models)["properties"].items()
+        return "mapping with " + ", ".join(f"`{name}`" for name, field in fields if not field.get("observed"))
     if "enum" in given or "const" in given:
         return " or ".join(f"`{choice}`" for choice in given.get("enum", (given.get("const"),)))
     if given["type"] == "array":

@@ -4,11 +4,37 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.state import Change, Problem, State, Target, TargetKind
 from vsphere_ai.steps import Probe, Step
+
+Spot = tuple[str | int, ...]
+"""Keys and indices that lead to a value."""
+
+
+class Refuse(Protocol):
+    """Notes a fault of the value at a path of a file."""
+
+    def __call__(self, path: Spot, message: str, help: str = "") -> None: ...  # noqa: D102
+
+
+class File(NamedTuple):
+    """A YAML file that a playbook names: its plain values, and where faults in it go."""
+
+    data: Any
+    refuse: Refuse
+
+
+class Files(Protocol):
+    """The files beside a playbook, for a state in it; a spot leads to a value of the state as it is written there."""
+
+    def load(self, spot: Spot) -> File | None:
+        """Return the file that is named at a spot; None, with the fault noted, when it cannot be read."""
+
+    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
+        """Note a fault of what the playbook says at a spot."""
 
 
 class Resource(State, ABC):
@@ -25,6 +51,10 @@ class Resource(State, ABC):
     @abstractmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Build the present state from what was read; None when it cannot be known or does not exist."""
+
+    def with_files(self, files: Files) -> Self:
+        """Return this state, just read from a playbook, with what stands in the files it names."""
+        return self
 
     def settle(self, target: Target, view: View) -> Self:
         """Return the wanted state in full: what a playbook left out is taken from what is there."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
@@ -15,8 +16,10 @@ from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
+from vsphere_ai.gpu.parted import Entry
+from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.gpu.placement import Impossible, Transition, transition
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Files, Resource
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Probe, Shell, Step
 
@@ -76,8 +79,28 @@ class Mig(Resource):
     gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(_gpu)]] | None = Field(
         default=None, description="PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
     )
+    parted: Parted | None = Field(
+        default=None, description="A configuration in a file of NVIDIA's mig-parted beside the playbook, instead."
+    )
     _ids: Mapping[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """PCI address -> profile ids of the layout as written; settling turns them into names."""
+    _config: str = PrivateAttr("")
+    """The configuration of mig-parted that this was settled from."""
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        both = [name for name in ("mode", "layout", "gpus") if self.parted and getattr(self, name) is not None]
+        if both:
+            raise ValueError(f"'parted' says it all, but there is '{both[0]}' as well\nkeep one of them")
+        return self
+
+    def with_files(self, files: Files) -> Self:
+        """Read the configuration that is named."""
+        file = files.load(("parted", "file")) if self.parted else None
+        if self.parted is None or file is None:
+            return self
+        unknown = partial(files.refuse, ("parted", "config"))
+        return self.model_copy(update={"parted": self.parted.read_from(file.data, file.refuse, unknown)})
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -101,6 +124,8 @@ class Mig(Resource):
         facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
         named = {_pci(k): v for k, v in (self.gpus or {}).items()}
         boards = _boards(facts)
+        if self.parted:
+            named = {p: _of_entry(e) for p, e in self.parted.by_gpu(facts, boards).items()}
         everywhere = [pci for pci, board in boards.items() if board and board.mig_capable]
         chosen = everywhere if self.mode or self.layout is not None else []
         gpus, ids = {}, {}
@@ -112,8 +137,10 @@ class Mig(Resource):
             placed = _placed(view, _Slot(target, pci, boards.get(pci)), layout, have)
             gpus[pci] = GpuMig.model_construct(mode=mode, layout=placed)
             ids[pci] = _ids_in(layout)
-        settled = self.model_copy(update={"mode": None, "layout": None, "gpus": gpus})
-        settled._ids = ids if any(ids.values()) else self._ids  # a settled state may be settled again
+        settled = self.model_copy(update={"mode": None, "layout": None, "parted": None, "gpus": gpus})
+        # a settled state may be settled again
+        settled._ids = ids if any(ids.values()) else self._ids
+        settled._config = self.parted.config if self.parted else self._config
         return settled
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -126,8 +153,10 @@ class Mig(Resource):
             yield Problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
         else:
             yield from _listing_problems(target, facts)
-        if not self.gpus:
-            yield Problem(target, "mig.no-gpu", "this host has no GPU with MIG", "leave it out of the play")
+        # what a configuration is about is known only where nvidia-smi was read
+        if not self.gpus and (not self._config or live.readable(facts).gpus):
+            what = f"has no GPU that {self._config} is about" if self._config else "has no GPU with MIG"
+            yield Problem(target, "mig.no-gpu", f"this host {what}", "leave it out of the play")
         boards = _boards(facts)
         yield from self._id_problems(target, facts)
         for pci, wanted in (self.gpus or {}).items():
@@ -290,6 +319,11 @@ def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
 
 def _boards(facts: Facts) -> dict[str, Board | None]:
     return {pci: listed.board for pci, listed in boards_as_listed(facts).items()}
+
+
+def _of_entry(entry: Entry) -> GpuMig:
+    layout = tuple(str(i) for i in entry.wanted) if entry.enabled else None
+    return GpuMig.model_construct(mode="enabled" if entry.enabled else "disabled", layout=layout)
 
 
 def _ids_in(layout: Sequence[str] | None) -> tuple[str, ...]:

@@ -1,0 +1,61 @@
+"""A configuration of NVIDIA's mig-parted that a playbook names: read with it, and said per GPU of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vsphere_ai.facts import Facts
+from vsphere_ai.gpu import live, parted
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.parted import Entry, Path, Refuse
+from vsphere_ai.state import observed
+
+
+class Parted(BaseModel):
+    """A configuration in a file beside the playbook. `entries` is what it holds, so a saved plan needs no file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    file: str = Field(min_length=1)
+    config: str = Field(min_length=1)
+    entries: tuple[Entry, ...] | None = observed("The configuration as it was read.")
+
+    def read_from(self, data: Any, refuse: Refuse, unknown: Callable[[str, str], None]) -> Self:
+        """Return it with its entries, given what the file holds.
+
+        Every fault of the file, other configurations in it aside, goes to `refuse`; `unknown` gets a message and a help
+        when it has no such configuration.
+        """
+        faulty = False
+
+        def refuse_own(path: Path, message: str, help: str = "") -> None:
+            # another configuration may be meant for boards or uses that are no business of this playbook
+            if len(path) < 2 or str(path[1]) == self.config:
+                nonlocal faulty
+                faulty = True
+                refuse(path, message, help)
+
+        configs = parted.read(data, refuse_own)
+        if self.config not in configs and not faulty:
+            near = get_close_matches(self.config, configs, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(configs)}"
+            unknown(f"{self.file} has no configuration {self.config!r}", hint)
+        return self.model_copy(update={"entries": configs.get(self.config, ())})
+
+    def by_gpu(self, facts: Facts, boards: dict[str, Board | None]) -> dict[str, Entry]:
+        """Return PCI address -> the entry that counts, for the GPUs of a host that it speaks of.
+
+        A GPU without MIG is as an entry wants it that disables MIG. GPUs are numbered as nvidia-smi numbers them.
+        """
+        ids = {d["id"]: d["deviceId"] & 0xFFFF for d in facts.get("hardware.pciDevice", ())}
+        found = {}
+        for gpu in live.readable(facts).gpus:
+            known = (ids[gpu.pci],) if gpu.pci in ids else ()
+            entry, board = parted.entry_for(self.entries or (), gpu.index, known), boards.get(gpu.pci)
+            if entry is not None and (entry.enabled or (board is not None and board.mig_capable)):
+                found[gpu.pci] = entry
+        return found
