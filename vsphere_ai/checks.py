@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from vsphere_ai.deeds import config_spec
+from vsphere_ai.deeds.changes import config_spec
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.facts import Estate
 from vsphere_ai.plan import Answer, Plan

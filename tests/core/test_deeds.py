@@ -6,8 +6,8 @@ import pytest
 from support.acting import VM, Server, Shells, do, lifecycle
 from support.estates import ESX1, pvrdma_device, vgpu_device
 
-from vsphere_ai import deeds as module
-from vsphere_ai.deeds import config_spec
+from vsphere_ai.deeds import means as module
+from vsphere_ai.deeds.changes import config_spec
 from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.facts import Output
 from vsphere_ai.steps import Invoke, Reconfigure, Shell

@@ -6,8 +6,8 @@ import pytest
 from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
 from support.estates import ESX1, ON, PCI, smi, vm
 
-from vsphere_ai import deeds as module
-from vsphere_ai.deeds import describe_left
+from vsphere_ai.deeds import means, waits
+from vsphere_ai.deeds.waits import describe_left
 from vsphere_ai.errors import Conflict, Denied, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.facts import Output
 from vsphere_ai.gpu.live import GPUS
@@ -23,7 +23,7 @@ LISTED = smi(dict.fromkeys(PCI, ON))[GPUS.name]
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(means, "time", clock)
     return clock
 
 
@@ -223,7 +223,7 @@ def test_nothing_left_is_as_planned(clock):
     assert len(as_planned([(ITEM,), (ITEM,), ()])) == 2
 
 
-@pytest.mark.parametrize(("target", "limit"), [(VM, module.READ_BACK_VM), (ESX1, module.READ_BACK_HOST)])
+@pytest.mark.parametrize(("target", "limit"), [(VM, waits.READ_BACK_VM), (ESX1, waits.READ_BACK_HOST)])
 def test_what_is_left_after_the_deadline_is_not_verified(clock, target, limit):
     with pytest.raises(NotVerified, match="vgpu profiles is a, wanted b ×2; vgpu uvm is no, wanted yes"):
         as_planned([(ITEM,)], target)

@@ -152,7 +152,7 @@ def test_a_list_that_stops_half_way_is_told_and_the_next_plan_goes_on_from_there
 
 
 def test_an_exit_status_of_0_proves_nothing(shell, workshop, farm, monkeypatch):
-    monkeypatch.setattr(deeds, "READ_BACK_HOST", 1)
+    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 1)
     play = f"- hosts: {ESX}\n  mig: {{gpus: {{'{H100}': [3g.40gb]}}}}\n"
     steps, hands = workshop(play)
     assert shell("nvidia-smi -i 1 -mig 0")[0] == 0  # R550 then creates nothing and calls it a success

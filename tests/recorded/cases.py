@@ -14,7 +14,9 @@ from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.session import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.deeds import Deeds, Means, config_spec
+from vsphere_ai.deeds import Deeds
+from vsphere_ai.deeds.changes import config_spec
+from vsphere_ai.deeds.means import Means
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.facts import Estate
 from vsphere_ai.plan import Plan, make_plan, remaining

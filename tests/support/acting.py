@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from support.estates import ESX1, vm
-from vsphere_ai.deeds import Deeds, Means
+from vsphere_ai.deeds import Deeds
+from vsphere_ai.deeds.means import Means
 from vsphere_ai.facts import Facts
 from vsphere_ai.steps import Lifecycle
 

@@ -103,7 +103,8 @@ def _held(bench: Workbench, book: Journal) -> Any:
 
 def _await_reboots(bench: Workbench, book: Journal) -> None:
     """A host that was told to reboot is waited for before anything is read of it."""
-    from vsphere_ai.deeds import Deeds, Means
+    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.deeds.means import Means
     from vsphere_ai.steps import Wait
 
     for debt in (d for d in book.debts() if d.kind == "reboot"):
@@ -131,7 +132,8 @@ def _sign_of_life(name: str) -> Callable[[str], None]:
 
 def _start_ssh_again(bench: Workbench, book: Journal) -> None:
     """SSH that was running before a reboot of this run runs again, whatever else there is to do."""
-    from vsphere_ai.deeds import Deeds, Means
+    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.deeds.means import Means
 
     deeds = Deeds(Means(bench.vcenter, bench.shell, lambda _: (), {}, {}))
     for debt in (d for d in book.debts() if d.kind == "ssh-on"):

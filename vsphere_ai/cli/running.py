@@ -44,7 +44,8 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
     """Run an approved plan to its end, write its journal, and return the exit code."""
     from vsphere_ai.apply import Event, Runner
     from vsphere_ai.cli.progress import lose_output, make_progress
-    from vsphere_ai.deeds import Deeds, Means
+    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.deeds.means import Means
     from vsphere_ai.report.plan_json import digest
     from vsphere_ai.resources.host_graphics import nvidia_gpus
 
