@@ -12,10 +12,10 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
-.PHONY: help demo test check lint types architecture coverage record bench lab docs clean
+.PHONY: help demo test test-reliability check lint types architecture coverage record bench lab docs clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-14s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-18s%s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -65,6 +65,14 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
+# its tests mostly wait for farms to boot: twice as many workers as cores
+test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; half an hour
+	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
+	echo "To repeat this: $$again"; \
+	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $$((2 * $(JOBS))) tests/reliability \
+		tests/language/test_fuzz.py tests/language/test_fuzz_cli.py tests/e2e/test_hosts_ssh.py \
+		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
+
 check: lint types coverage  ## what has to pass before a change goes in
 
 lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
@@ -98,6 +106,7 @@ docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, com
 	@$(BIN)/python -m vsphere_ai.compat.page > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
 	@$(BIN)/python -m vsphere_ai.gpu.page > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
 	@$(BIN)/python -m vsphere_ai.permissions docs/security.md
+	@$(BIN)/python -m vsphere_ai.report.run_schema > docs/schemas/run.schema.json
 
 clean:  ## remove what was built here, .venv too
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

@@ -1,7 +1,7 @@
 """Time and memory of the largest capacity question: 10,000 VMs on 1,000 hosts with 8 GPUs each.
 
 Run it with ``python bench/capacity.py``; every question is asked in a process of its own. Exits 1 when one takes more
-than 2 seconds or 200 MiB.
+than 2 seconds or 200 MiB; with a spare host there is no limit, the figures are shown.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def _demands(kind: str, rng: random.Random) -> list:
     return found
 
 
-def _ask(kind: str, answers: multiprocessing.Queue) -> None:
+def _ask(kind: str, spare: int, answers: multiprocessing.Queue) -> None:
     from vsphere_ai.gpu.capacity import GpuHosts, solve
 
     rng = random.Random(7)
     farm, demands = GpuHosts(_slots(kind, rng)), _demands(kind, rng)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.perf_counter()
-    answer = solve(farm, demands)
+    answer = solve(farm, demands, spare_hosts=spare)
     seconds = time.perf_counter() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     answers.put((type(answer).__name__, answer.exact, seconds, peak / 1024, (peak - before) / 1024))
@@ -74,14 +74,16 @@ def main() -> int:
     print(f"{VMS:,} VMs, {HOSTS:,} hosts with {GPUS} GPUs each")
     slow = False
     context = multiprocessing.get_context("spawn")
-    for kind in ("mig", "both modes", "partly used", "several boards", "several vGPUs a VM", "too much"):
+    kinds = ("mig", "both modes", "partly used", "several boards", "several vGPUs a VM", "too much")
+    for kind, spare in [*((k, 0) for k in kinds), ("mig", 1), ("both modes", 1), ("several vGPUs a VM", 1)]:
         answers = context.Queue()
-        process = context.Process(target=_ask, args=(kind, answers))
+        process = context.Process(target=_ask, args=(kind, spare, answers))
         process.start()
         verdict, exact, seconds, peak, grown = answers.get(timeout=120)
         process.join()
-        slow |= seconds > MOST_SECONDS or peak > MOST_MIB
-        print(f"  {kind:<20} {verdict:<6} exact={exact!s:<6} {seconds:5.2f} s  peak {peak:4.0f} MiB (+{grown:.0f})")
+        slow |= not spare and (seconds > MOST_SECONDS or peak > MOST_MIB)
+        told = f"{verdict:<6} exact={exact!s:<6} {seconds:5.2f} s  peak {peak:4.0f} MiB (+{grown:.0f})"
+        print(f"  {kind:<20} spare={spare} {told}")
     return int(slow)
 
 

@@ -20,14 +20,26 @@ PACKAGE = ROOT / "vsphere_ai"
 
 # a module may import modules of its own layer and of those before it; a name stands for itself and all below it
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("vsphere_ai", "errors", "state", "steps", "facts"),
+    ("vsphere_ai", "errors", "state", "steps", "facts", "late"),
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
-    ("windows", "graph", "plan", "resume", "debts", "report"),
+    ("windows", "health", "rolling", "evacuation", "graph", "plan", "turns", "resume", "debts", "report"),
     ("connect",),
-    ("credentials", "journal", "locks"),
-    ("permissions", "doctor", "collect", "deeds", "checks", "apply", "workbench", "report.run_text", "report.run_json"),
+    ("credentials", "journal", "keeper", "locks", "seals", "started_ssh"),
+    (
+        "permissions",
+        "doctor",
+        "collect",
+        "deeds",
+        "checks",
+        "apply",
+        "asking",
+        "workbench",
+        "report.run_text",
+        "report.run_json",
+        "report.run_schema",
+    ),
     ("lab",),
     ("cli", "__main__"),
 )
@@ -37,7 +49,9 @@ ROOMS_WITH_IO = (
     "connect",
     "credentials",
     "journal",
+    "keeper",
     "locks",
+    "started_ssh",
     "collect",
     "deeds",
     "apply",
@@ -47,7 +61,19 @@ ROOMS_WITH_IO = (
     "__main__",
 )
 IO_MODULES = ("socket", "ssl", "paramiko", "pyVmomi", "pyVim", "subprocess", "http.client", "urllib.request", "asyncio")
-HEAVY = ("pyVmomi", "paramiko", "pydantic", "rich", "jinja2", "cryptography", "yaml", "tenacity", "sqlite3")
+HEAVY = (
+    "pyVmomi",
+    "paramiko",
+    "pydantic",
+    "rich",
+    "jinja2",
+    "cryptography",
+    "yaml",
+    "tenacity",
+    "sqlite3",
+    "highspy",
+    "numpy",
+)
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5
 # parameters of a method of the vSphere API are VMware's choice: every one is handed over by name
 API_METHODS = "lab.managed"

@@ -14,14 +14,18 @@ from typing import Literal, get_args
 
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
+from vsphere_ai.deeds.withdrawal import Withdrawn
 from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, Storage, VsphereAiError, most_serious
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
+from vsphere_ai.report.values import safe
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Step, Wait
+from vsphere_ai.turns import Turns
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
 STOPPED = "stopped by the operator"
+LONGEST = 300  # characters of the text of an error nobody thought of
 State = Literal["done", "failed", "unknown", "skipped"]
 
 
@@ -86,8 +90,7 @@ class Runner:
         self._steps = {p.id: p for p in plan.steps}
         self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
-        self._entries = _entries(plan)
-        self._unhealthy = ""
+        self._turns = Turns(plan)
         self._outcomes: dict[str, Outcome] = {}
         self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
         self._owing = threading.Lock()
@@ -105,19 +108,37 @@ class Runner:
         sorter.prepare()
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
             running: dict[Future[Outcome], str] = {}
+            held: list[str] = []  # hosts whose turn it is, but as many are out of service as may be
             while sorter.is_active():
-                for name in sorted(sorter.get_ready()):
+                ready = sorted([*held, *sorter.get_ready()])
+                held = []
+                for name in ready:
                     blocker = self._blocker(name)
                     if blocker:
-                        self._end(Outcome(self._steps[name], "skipped", reason=blocker))
-                        sorter.done(name)
+                        self._skip(name, blocker, sorter)
+                    elif self._turns.full(name, self._down()):
+                        held.append(name)
                     else:
+                        self._turns.begins(name)
                         running[pool.submit(self._do, self._steps[name])] = name
                 if running:
                     self._collect(running, sorter)
+                elif held == ready:  # nothing in flight will make room
+                    name = held.pop(0)
+                    self._skip(name, self._turns.full(name, self._down()), sorter)
         opened = self._settle()
         outcomes = tuple(self._outcomes[p.id] for p in self._plan.steps)
         return Run(self._plan, outcomes, time.monotonic() - started, self.signalled, opened)
+
+    def _skip(self, name: str, reason: str, sorter: TopologicalSorter[str]) -> None:
+        self._end(Outcome(self._steps[name], "skipped", reason=reason))
+        sorter.done(name)
+
+    def _down(self) -> set[Target]:
+        """Return the hosts that are out of service for this run, or may be: the answer to a step was lost."""
+        with self._owing:
+            down = self._owed["maintenance"] | self._owed["reboot"]
+        return down | {o.planned.step.target for o in self._outcomes.values() if o.state == "unknown"}
 
     def _collect(self, running: dict[Future[Outcome], str], sorter: TopologicalSorter[str]) -> None:
         ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
@@ -130,18 +151,17 @@ class Runner:
             self._say(Event("waiting", text=f"still working on {names}"))
 
     def _blocker(self, name: str) -> str:
-        for earlier in self._steps[name].after:
+        planned = self._steps[name]
+        for earlier in planned.after:
             outcome = self._outcomes[earlier]
-            if outcome.state != "done":
+            if outcome.state != "done" and earlier not in planned.behind:
                 return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
-        if self._unhealthy and name in self._entries:
-            return f"{self._unhealthy} is not healthy, so no further host is started"
-        return STOPPED if self.signalled and not self._finishes(name) else ""
+        return self._turns.refusal(name) or (STOPPED if self.signalled and not self._finishes(name) else "")
 
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
         target = self._steps[name].step.target
-        return target in self._owed["maintenance"] or target in self._owed["off"]
+        return any(target in self._owed[kind] for kind in ("maintenance", "off", "gate"))
 
     def _do(self, planned: PlannedStep) -> Outcome:
         started = time.monotonic()
@@ -152,15 +172,17 @@ class Runner:
         try:
             debts = self._debts_of(step)
             self._book.begin(planned.id, step.target, step.summary, debts)
-            self._deeds.do(step, lambda text: self._progress(planned, text, started))
+            self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
             paid = settled_by(step)
             self._book.end(planned.id, "done", settles=paid)
+        except Withdrawn:
+            with suppress(Storage):
+                self._book.end(planned.id, "skipped", STOPPED, settles=debts)
+            return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED)
         except VsphereAiError as error:
             return self._broken(planned, error, started)
         except Exception as error:  # a bug must not leave a host half-way without a word
-            wrapped = VsphereAiError(
-                f"{type(error).__name__}: {error}", "this is a bug in vsphere-ai, please report it"
-            )
+            wrapped = VsphereAiError(_first_line(error), "this is a bug in vsphere-ai, please report it")
             wrapped.__cause__ = error
             return self._broken(planned, wrapped, started)
         with self._owing:
@@ -186,8 +208,8 @@ class Runner:
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.planned.id] = outcome
-        if isinstance(outcome.error, HostUnhealthy):
-            self._unhealthy = outcome.planned.step.target.name
+        ill = isinstance(outcome.error, HostUnhealthy)
+        self._turns.ended(outcome.planned, well=outcome.state == "done", started=outcome.state != "skipped", ill=ill)
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
 
@@ -214,6 +236,10 @@ class Runner:
             start = partial(self._deeds.power_on, vm, _silent)
             if not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):
                 left.append(f"{vm.name} is powered off; it was running before")
+        left += [
+            f"{host.name}: what was changed there counts from its next restart on"
+            for host in sorted(self._owed["restart"])
+        ]
         left += [
             f"{host.name} is still in maintenance mode; leave it in the vSphere Client once it is healthy, "
             f"or with govc host.maintenance.exit {host.name}"
@@ -246,15 +272,10 @@ def _silent(_: str) -> None:
     return
 
 
-def _entries(plan: Plan) -> frozenset[str]:
-    """Return the steps with which hosts are taken out of service: their first ones, and the power-offs before them."""
-    taken = {p.step.target for p in plan.steps if _is(p, "enter-maintenance") or _is(p, "reboot")}
-    firsts: dict[Target, PlannedStep] = {}
-    for planned in plan.steps:
-        if planned.step.target in taken:
-            firsts.setdefault(planned.step.target, planned)
-    off = {p.id for p in plan.steps if _is(p, "power-off")}
-    return frozenset({f.id for f in firsts.values()} | {a for f in firsts.values() for a in f.after if a in off})
+def _first_line(error: Exception) -> str:
+    """Say what an error is: some libraries put a whole object, over many lines, into its text."""
+    line = next(iter(str(error).strip().splitlines()), "")
+    return safe(f"{type(error).__name__}: {line[:LONGEST]}".removesuffix(": "))
 
 
 def _is(planned: PlannedStep, action: str) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from vsphere_ai.deeds.changes import config_spec
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.facts import Estate
+from vsphere_ai.late import is_late
 from vsphere_ai.plan import Answer, Plan
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Reconfigure
@@ -41,7 +42,9 @@ def with_answers(plan: Plan, vcenter: Checker, estate: Estate) -> Plan:
         host = estate.host_of(target.ref) if target.kind == "vm" else None
         if host is None:
             continue
-        if isinstance(step, Reconfigure):
+        if isinstance(step, Reconfigure) and is_late((step.spec, step.device_changes)):
+            answers.append(Answer(target, "CheckVmConfig", note="not asked: it needs what this plan makes first"))
+        elif isinstance(step, Reconfigure):
             args = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
             answers.append(_ask(vcenter, checker, target, "CheckVmConfig_Task", args))
         elif isinstance(step, Lifecycle) and step.action == "power-on" and host.ref not in touched:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from vsphere_ai import started_ssh
 from vsphere_ai.connect import service
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.errors import Denied, StepFailed, VimFault
 from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.steps import Probe
+from vsphere_ai.steps import Probe, Query
 
 _NAMED = ("name", "parent")
 LIGHT: Mapping[str, tuple[str, ...]] = {
@@ -45,6 +45,8 @@ OPTION = "option:"
 """``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
 SOFTWARE = "software"
 """Among a host's paths: the installed packages (VIBs)."""
+QUERY = "query:"
+"""``query:NAME`` among a host's facts is the answer to the `Query` of that name."""
 _OPTION_MANAGER = "configManager.advancedOption"
 _IMAGE_MANAGER = "configManager.imageConfigManager"
 _CHOSEN = ("HostSystem", "VirtualMachine")
@@ -64,13 +66,16 @@ class Request:
     """What somebody wants to know.
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
-    read as far as `choose` says after the light reading, every other type wholly. `start_ssh` allows to start a
-    stopped SSH service for the time of the probes. `progress` is told what is going on.
+    read as far as `choose` says after the light reading, every other type wholly. `queries` are asked of each host that
+    is read deeply, what `ask` returns of the objects it names, after everything else was read. `start_ssh` allows to
+    start a stopped SSH service for the time of the probes. `progress` is told what is going on.
     """
 
     paths: Mapping[str, tuple[str, ...]]
     choose: Callable[[Estate], Depth]
     probes: tuple[Probe, ...] = ()
+    queries: tuple[Query, ...] = ()
+    ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
     start_ssh: bool = False
     parallel: int = 8
     deadline_s: float = 60.0
@@ -85,6 +90,8 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     tell = request.progress or (lambda _line: None)
     tell(f"{vcenter.name}: reading the inventory")
     objects = vcenter.read(_everywhere(request))
+    if request.start_ssh and shells is not None:
+        objects |= _stop_left(vcenter, objects)
     depth = request.choose(Estate(vcenter.about, objects))
     deep = _deep(vcenter, depth, request)
     objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in objects.items()}
@@ -92,14 +99,29 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     tell(f"{vcenter.name}: reading {len(hosts)} hosts and {len(depth.vms)} virtual machines")
     for facts in _extras(vcenter, hosts, request):
         objects[facts.ref] = facts
+    objects |= _alarms(vcenter, hosts)
+    objects |= _answers(vcenter, Estate(vcenter.about, objects), request)
     if shells is not None:
         probed = [objects[ref] for ref in sorted(depth.probe) if ref in objects]
         if probed and request.probes:
             tell(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
-        prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s)
+        note = partial(started_ssh.noted, vcenter.about.instance)
+        prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
         for ref, answers in prober.probe_all(probed, request.probes, request.parallel).items():
             objects[ref] = replace(objects[ref], probes=answers)
     return Estate(vcenter.about, objects)
+
+
+def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Facts]:
+    """Stop the SSH that a command which was killed had started for its probes; return those hosts' facts."""
+    found: dict[str, Facts] = {}
+    for ref in started_ssh.left(vcenter.about.instance):
+        host = service.stopped(vcenter, objects[ref]) if ref in objects else None
+        if host is not None:
+            found[ref] = host
+        if host is not None or ref not in objects:
+            started_ssh.forget(vcenter.about.instance, ref)
+    return found
 
 
 def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
@@ -108,8 +130,17 @@ def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
     return {**LIGHT, **paths}
 
 
+def _alarms(vcenter: VCenter, hosts: Iterable[Facts]) -> dict[str, Facts]:
+    """Read what the alarms are called that are red on these hosts; they are no part of the inventory tree."""
+    states = (s for h in hosts for s in h.get("triggeredAlarmState", ()))
+    refs = sorted({s["alarm"] for s in states if s.get("overallStatus") == "red"})
+    found = vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
+    return {ref: Facts(ref, {"name": facts.get("info.name", ref)}) for ref, facts in found.items()}
+
+
 def _deep(vcenter: VCenter, depth: Depth, request: Request) -> dict[str, Facts]:
     paths = {kind: _real(kind, request.paths.get(kind, ())) for kind in _CHOSEN}
+    paths["HostSystem"] = tuple(dict.fromkeys((*paths["HostSystem"], *(q.path for q in request.queries))))
     wanted = {kind: real for kind, real in paths.items() if real}
     return vcenter.read_objects(sorted(depth.hosts | depth.vms), wanted) if wanted else {}
 
@@ -139,7 +170,7 @@ def _merged(light: Facts, deep: Facts | None) -> Facts:
 def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Facts]:
     wanted = request.paths.get("HostSystem", ())
     keys = tuple(path for path in wanted if path.startswith(OPTION))
-    if not hosts or not (keys or SOFTWARE in wanted):
+    if not hosts or not (keys or request.queries or SOFTWARE in wanted):
         return []
 
     def ask(host: Facts) -> Facts:
@@ -149,6 +180,8 @@ def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Fact
             _ask(key, partial(_option, vcenter, host, key), found, unreadable)
         if SOFTWARE in wanted:
             _ask(SOFTWARE, partial(_software, vcenter, host), found, unreadable)
+        for query in request.queries:
+            _ask(f"{QUERY}{query.name}", partial(_query, vcenter, host, query), found, unreadable)
         return _merged(host, Facts(host.ref, found, unreadable))
 
     with ThreadPoolExecutor(max_workers=max(1, min(request.parallel, len(hosts)))) as pool:
@@ -177,6 +210,37 @@ def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
             return None
         raise
     return next((v.get("value", "") for v in values or ()), None)
+
+
+def _answers(vcenter: VCenter, estate: Estate, request: Request) -> dict[str, Facts]:
+    """Ask what depends on what was read; return the objects that were asked, with the answers."""
+    queries = [q for q in request.ask(estate) if q.on in estate.objects]
+    paths: dict[str, tuple[str, ...]] = {}
+    for query in queries:
+        managed = query.on.partition(":")[0]
+        paths[managed] = tuple(dict.fromkeys((*paths.get(managed, ()), query.path)))
+    if not queries:
+        return {}
+    read = vcenter.read_objects(sorted({q.on for q in queries}), paths)
+    asked = {ref: _merged(estate[ref], facts) for ref, facts in read.items()}
+
+    def answer(query: Query) -> Facts:
+        found: dict[str, Any] = {}
+        unreadable: dict[str, str] = {}
+        _ask(f"{QUERY}{query.name}", partial(_query, vcenter, asked[query.on], query), found, unreadable)
+        return Facts(query.on, found, unreadable)
+
+    with ThreadPoolExecutor(max_workers=max(1, min(request.parallel, len(queries)))) as pool:
+        for facts in pool.map(answer, [q for q in queries if q.on in asked]):
+            asked[facts.ref] = _merged(asked[facts.ref], facts)
+    return asked
+
+
+def _query(vcenter: VCenter, holder: Facts, query: Query) -> Any:
+    manager = holder.get(query.path)
+    if manager is None:
+        raise StepFailed(f"{holder.name} has no {query.path}; it may be disconnected")
+    return query.keep(vcenter.call(manager, query.method, query.args))
 
 
 def _software(vcenter: VCenter, host: Facts) -> Any:

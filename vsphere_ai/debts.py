@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Lifecycle, Step, Wait
+from vsphere_ai.steps import Invoke, Lifecycle, Step, Wait
 
-Kind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot"]
+Kind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot", "restart", "gate", "lock"]
 OPENS: dict[str, Kind] = {
     "enter-maintenance": "maintenance",
     "start-ssh": "ssh",
@@ -22,11 +22,17 @@ SETTLES: dict[str, Kind] = {
     "start-ssh": "ssh-on",
     "power-on": "off",
 }
+WAITED: dict[str, tuple[Kind, ...]] = {"host-back": ("reboot", "restart"), "healthy": ("gate",)}
 
 
 @dataclass(frozen=True)
 class Debt:
-    """One thing owed to a target. `detail` of a reboot is the boot time before it."""
+    """One thing owed to a target. `detail` of a reboot, and of a restart, is the boot time before it.
+
+    A `restart` is owed from a change on that counts only after one: nothing in vCenter may tell that it waits for that.
+
+    A `gate` is owed from entering maintenance mode on: nobody has seen yet that the host is healthy again.
+    """
 
     kind: Kind
     target: Target
@@ -64,9 +70,13 @@ def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: 
 
     SSH that was found running is not ours to stop, but ours to start again after a reboot that stops it.
     """
+    if isinstance(step, Invoke) and step.needs_reboot:
+        return (Debt("restart", step.target, detail),)
     kind = OPENS.get(step.action) if isinstance(step, Lifecycle) else None
     if kind is None or (kind == "ssh" and not own_ssh):
         return ()
+    if kind == "maintenance":
+        return (Debt(kind, step.target), Debt("gate", step.target))
     if kind != "reboot":
         return (Debt(kind, step.target),)
     again = (Debt("ssh-on", step.target),) if restarts_ssh else ()
@@ -75,7 +85,7 @@ def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: 
 
 def settled_by(step: Step) -> tuple[Debt, ...]:
     """Return the debts a step settles."""
-    if isinstance(step, Wait) and step.until == "host-back":
-        return (Debt("reboot", step.target),)
+    if isinstance(step, Wait):
+        return tuple(Debt(kind, step.target) for kind in WAITED.get(step.until, ()))
     kind = SETTLES.get(step.action) if isinstance(step, Lifecycle) else None
     return (Debt(kind, step.target),) if kind else ()

@@ -286,7 +286,8 @@ def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
     target = next(t for t in estate.hosts if t.ref == host.ref)
     for finding in rule.check(target, View(estate)):
         verdict: Verdict = "ok" if finding.verdict == "pass" else "fail" if finding.verdict == "fail" else "warn"
-        yield Check(host.name, verdict, f"{len(gpus)} GPUs; {finding.message}", finding.help)
+        count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
+        yield Check(host.name, verdict, f"{count}; {finding.message}", finding.help)
 
 
 def clusters(estate: Estate) -> Iterator[Check]:

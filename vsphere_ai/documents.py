@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.yaml12 import Broken, Fault, Node, read
 
 MAX_BYTES = 4 * 1024 * 1024
@@ -96,6 +96,12 @@ class Document:
         """Note a fault of the last key of a path."""
         mark = self.mark_of_key(path)
         faults.add(mark, message, help, excerpt=self.excerpt(mark, len(str(path[-1]))))
+
+
+def require(path: Path, what: str) -> None:
+    """`UsageError` when a file that was named on the command line is not there."""
+    if not path.exists():
+        raise UsageError(f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}")
 
 
 def load(path: Path, faults: Faults | None = None) -> Document:

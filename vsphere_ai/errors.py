@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -72,6 +73,10 @@ class Conflict(VsphereAiError):
     title = "conflict"
 
 
+class ChangedMeanwhile(Conflict):
+    """VCenter did not take a change, because the object is not in the version the change was made for."""
+
+
 class Denied(VsphereAiError):
     """Credentials, permissions, TLS certificates or SSH host keys were not accepted."""
 
@@ -100,11 +105,34 @@ class StepFailed(VsphereAiError):
     title = "step failed"
 
 
+class VimFault(StepFailed):
+    """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
+
+    def __init__(self, message: str, remedy: str, detail: Mapping[str, Any]) -> None:
+        super().__init__(message, remedy)
+        self.detail = detail
+        self.fault = str(detail.get("_typeName", ""))
+
+
 class OutcomeUnknown(VsphereAiError):
-    """A change was sent and its result could not be read; nobody may call it done."""
+    """A change was sent and its result could not be read; nobody may call it done.
+
+    `task` is the reference of the task it became, where that is known.
+    """
 
     exit_code = 9
     title = "outcome unknown"
+
+    def __init__(self, message: str, remedy: str = "", *, task: str = "") -> None:
+        super().__init__(message, remedy)
+        self.task = task
+
+
+class OutOfSight(OutcomeUnknown):
+    """A change was sent, and vCenter could not be reached since then to see its result."""
+
+    exit_code = 5
+    title = "unreachable"
 
 
 class Locked(VsphereAiError):

@@ -6,12 +6,12 @@ A reference to a managed object is the string ``Type:moid``, e.g. ``HostSystem:h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from vsphere_ai.state import State, Target
+from vsphere_ai.state import State, Target, TargetKind
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,22 @@ class Estate:
             Target("vm", f.name, f.ref) for f in self.of_type("VirtualMachine") if not f.get("config.template")
         )
 
+    @cached_property
+    def datacenters(self) -> tuple[Target, ...]:
+        """Every datacenter, by name."""
+        return tuple(Target("datacenter", f.name, f.ref) for f in self.of_type("Datacenter"))
+
+    def targets(self, kind: TargetKind) -> tuple[Target, ...]:
+        """Return every target of a kind, by name."""
+        return {"datacenter": self.datacenters, "host": self.hosts, "vm": self.vms}[kind]
+
+    def datacenter_of(self, ref: str) -> Target | None:
+        """Return the datacenter an object is in; a datacenter is in itself."""
+        at = self.get(ref)
+        while at is not None and not at.ref.startswith("Datacenter:"):
+            at = self.get(at.get("parent"))
+        return Target("datacenter", at.name, at.ref) if at else None
+
     def path_of(self, ref: str) -> str:
         """Return the inventory path, e.g. ``/DC0/vm/ai/train-01``."""
         parts: list[str] = []
@@ -140,14 +156,14 @@ class View:
 
     `states` holds, per (reference, kind), the observed state or, once planned, the wanted one.
     `rebooting` names the hosts this plan reboots; `planned` says which states are planned and not yet true;
-    `stated` says which states the playbook speaks of, planned yet or not.
+    `stated` holds, by the same keys, what the playbook itself says, planned yet or not: None = it leaves that open.
     """
 
     estate: Estate
     states: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     rebooting: frozenset[str] = frozenset()
     planned: frozenset[tuple[str, str]] = frozenset()
-    stated: frozenset[tuple[str, str]] = frozenset()
+    stated: Mapping[tuple[str, str], Any] = field(default_factory=dict)
 
     def state(self, ref: str, kind: str) -> Any:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
@@ -165,6 +181,11 @@ class View:
         """Return the view with one more planned state laid over it."""
         key = (ref, state.kind)
         return replace(self, states={**self.states, key: state}, planned=self.planned | {key})
+
+    def with_facts(self, facts: Iterable[Facts]) -> View:
+        """Return the view with objects as they will be read once what is planned so far is done."""
+        changed = {f.ref: f for f in facts}
+        return replace(self, estate=Estate(self.estate.about, {**self.estate.objects, **changed})) if changed else self
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""

@@ -1,7 +1,8 @@
 """Orders the steps of all targets; every rule is an edge.
 
-VMs go off before their host enters maintenance and come back after it left; `max_unavailable` hosts of a cluster are
-worked on at a time, hosts that are down already counted; clusters and unrelated VMs go side by side.
+What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back
+after it left; then the host's health gate ends its turn. The hosts of a cluster take turns (see `rolling`); clusters
+and unrelated VMs go side by side.
 """
 
 from __future__ import annotations
@@ -10,35 +11,55 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from math import floor
+from itertools import pairwise
+from typing import Any
 
+from vsphere_ai.evacuation import is_pinned, obstacles, why_not_moved
 from vsphere_ai.facts import Estate
-from vsphere_ai.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.health import Found, found
+from vsphere_ai.playbook import Power, TargetPlan
+from vsphere_ai.rolling import Roll, make_rolls, rolling_of
 from vsphere_ai.state import Problem, Target
-from vsphere_ai.steps import Step
-from vsphere_ai.windows import host_now, host_window, needs_maintenance, vm_window
-
-PINNING = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
+from vsphere_ai.steps import Step, Wait
+from vsphere_ai.windows import (
+    health_gate,
+    host_now,
+    host_window,
+    needs_maintenance,
+    shared_window,
+    vm_window,
+)
 
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """A step with its place: it starts when all steps named in `after` have ended well."""
+    """A step with its place: it starts when all steps named in `after` have ended well.
+
+    Those also named in `behind` end a turn of another host: they need to have ended, well or not, and then the
+    number of failed hosts decides.
+    """
 
     id: str
     step: Step
     after: tuple[str, ...]
+    behind: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Impact:
-    """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook."""
+    """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook.
+
+    `moves` are VMs that DRS takes to other hosts, `found` is what the hosts' health is measured by afterwards.
+    """
 
     reboots: tuple[Target, ...] = ()
     maintenance: tuple[Target, ...] = ()
     power_cycles: tuple[Target, ...] = ()
     outside: tuple[Target, ...] = ()
     at_a_time: int = 1
+    moves: tuple[Target, ...] = ()
+    rolls: tuple[Roll, ...] = ()
+    found: tuple[Found, ...] = ()
 
 
 @dataclass
@@ -46,13 +67,20 @@ class _Arrangement:
     estate: Estate
     desired: Mapping[Target, TargetPlan]
     steps: Mapping[Target, Sequence[Step]]
-    probing: frozenset[Target]
+    windows: frozenset[Target]
+    gated: frozenset[Target]
+    """Hosts whose turn an earlier attempt has begun, and whose health nobody has seen since."""
     chains: dict[Target, list[Step]] = field(default_factory=dict)
     edges: list[tuple[Step, Step]] = field(default_factory=list)
+    turns: list[tuple[Step, Step]] = field(default_factory=list)
+    """Edges from the end of one host's turn to the beginning of another's."""
     problems: list[Problem] = field(default_factory=list)
-    cycled: list[Target] = field(default_factory=list)
-    ends: dict[Target, list[Step]] = field(default_factory=dict)
-    slots: int = 1
+    cycled: dict[Target, Target | None] = field(default_factory=dict)
+    """VM -> its host."""
+    moves: list[Target] = field(default_factory=list)
+    firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    """Host -> the steps its turn begins with."""
+    ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
 
 
 def arrange(
@@ -60,94 +88,106 @@ def arrange(
     desired: Mapping[Target, TargetPlan],
     steps: Mapping[Target, Sequence[Step]],
     probing: frozenset[Target],
+    *,
+    power_on_orders: Sequence[Sequence[Target]] = (),
 ) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
-    """Order `steps` (per target). `probing` names hosts whose reading back needs SSH."""
-    work = _Arrangement(estate, desired, {t: s for t, s in steps.items() if s}, probing)
-    windows = [t for t, s in work.steps.items() if t.kind == "host" and needs_maintenance(s)]
-    for host in sorted(t for t in work.steps if t.kind == "host"):
-        now, rolling = host_now(estate, host), _rolling(desired, host)
-        work.chains[host] = host_window(now, work.steps[host], rolling, probes=host in probing)
-    for vm in _affected_vms(work, windows):
-        _add_vm(work, vm, windows)
-    _roll(work, windows)
+    """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
+
+    VMs in one of `power_on_orders` that are powered on again are so in that order.
+    """
+    given = {t: [s for s in own if not _is_gate(s)] for t, own in steps.items()}
+    windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
+    gated = frozenset(t for t, own in steps.items() if any(_is_gate(s) for s in own))
+    work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
+    for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
+        own = work.steps.get(host, ())
+        now, rolling = host_now(estate, host), rolling_of(desired, host)
+        window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
+        work.chains[host] = window
+        work.firsts[host] += work.chains[host][:1]
+    for vm in _affected_vms(work):
+        _add_vm(work, vm)
+    for order in power_on_orders:
+        ons = [work.chains[vm][-1] for vm in order if vm in work.cycled]
+        work.edges += pairwise(ons)
+    turns = sorted(windows | gated)
+    for host in turns:
+        _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host])
+    rolls = _roll(work)
+    _share(work)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     cycled = tuple(sorted(work.cycled))
-    impact = Impact(reboots, tuple(sorted(windows)), cycled, tuple(v for v in cycled if v not in desired), work.slots)
+    impact = Impact(
+        reboots=reboots,
+        maintenance=tuple(sorted(windows)),
+        power_cycles=cycled,
+        outside=tuple(v for v in cycled if v not in desired),
+        at_a_time=max((min(r.at_a_time, max(map(len, r.batches))) for r in rolls), default=1),
+        moves=tuple(sorted(work.moves)),
+        rolls=rolls,
+        found=tuple(found(estate, h) for h in turns),
+    )
     return _number(work), tuple(work.problems), impact
 
 
-def _rolling(desired: Mapping[Target, TargetPlan], host: Target) -> Rolling:
-    return desired[host].rolling if host in desired else Rolling()
+def _is_gate(step: Step) -> bool:
+    return isinstance(step, Wait) and step.until == "healthy"
 
 
-def _affected_vms(work: _Arrangement, windows: Sequence[Target]) -> list[Target]:
-    on_windows = {v for h in windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
+def _affected_vms(work: _Arrangement) -> list[Target]:
+    on_windows = {v for h in work.windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
     return sorted({t for t in work.steps if t.kind == "vm"} | {v for v in on_windows if not v.name.startswith("vCLS")})
 
 
-def _add_vm(work: _Arrangement, vm: Target, windows: Sequence[Target]) -> None:
+def _add_vm(work: _Arrangement, vm: Target) -> None:
     """Give a VM its window, tied to its host's when that host is worked on."""
     host = work.estate.host_of(vm.ref)
     on = _powered_on(work.estate, vm)
     steps = work.steps.get(vm, ())
-    evacuated = host in windows and on and host is not None and _goes_off(work, vm, host, bool(steps))
+    evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host, bool(steps))
     power = _power(work, vm, host)
     cycle = on and (evacuated or any(s.needs_power_off for s in steps))
     if cycle:
         work.problems += _shutdown_problems(work.estate, vm, power)
-        work.cycled.append(vm)
+        work.cycled[vm] = host
     stop, follow = vm_window(vm, steps, power, cycle=cycle)
     if not stop and not follow:
         return
     work.chains[vm] = stop + follow
     if host in work.chains and host is not None:
-        if host in windows and stop:
+        if host in work.windows and stop:
             work.edges.append((stop[-1], work.chains[host][0]))
-        work.edges.append((work.chains[host][-1], follow[0]))
-        work.ends.setdefault(host, []).append(follow[-1])
+            work.firsts[host].append(stop[-1])
+        if work.chains[host]:
+            work.edges.append((work.chains[host][-1], follow[0]))
+        work.ends[host].append(follow[-1])
 
 
 def _goes_off(work: _Arrangement, vm: Target, host: Target, has_steps: bool) -> bool:
     """Decide what happens to a running VM of a host that enters maintenance; say so when it cannot be done."""
-    evacuate = _rolling(work.desired, host).evacuate
-    if evacuate == "power_off":
+    rolling = rolling_of(work.desired, host)
+    # one that is switched off for its own changes anyway need not move first
+    if rolling.evacuate == "power_off" or (rolling.evacuate == "vmotion" and has_steps):
         return True
-    where = f"{vm.name} runs on {host.name}, which has to enter maintenance mode"
-    if evacuate == "refuse":
-        work.problems.append(
-            Problem(
-                vm,
-                "rolling.evacuate",
-                where,
-                "write rolling: {evacuate: power_off} (or vmotion), or power it off first",
-            )
-        )
-    elif has_steps:
-        return True  # it is switched off for its own changes anyway, so it need not move first
-    elif _pinned(work.estate, vm):
-        work.problems.append(
-            Problem(
-                vm,
-                "rolling.pinned",
-                f"{where}; it has a vGPU or passthrough device, which vSphere 7.0 U2 does not evacuate",
-                "write rolling: {evacuate: power_off}",
-            )
-        )
-    elif not any(_takes_vms(work.estate, h) for h in work.estate.hosts_for(vm.ref) if h != host):
-        work.problems.append(
-            Problem(
-                vm,
-                "rolling.nowhere",
-                f"{where}; no other host of its cluster is connected and in service, so it has nowhere to move",
-                "write rolling: {evacuate: power_off}",
-            )
-        )
+    found_ = tuple(obstacles(work.estate, vm, host, rolling))
+    work.problems += found_
+    if not found_:
+        work.moves.append(vm)
     return False
 
 
-def _takes_vms(estate: Estate, host: Target) -> bool:
-    facts = estate[host.ref]
-    return facts.get("runtime.connectionState") == "connected" and not facts.get("runtime.inMaintenanceMode")
+def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target]) -> None:
+    """End a host's turn with its health gate: after its window, and after the VMs that had to wait for it."""
+    now = host_now(work.estate, host)
+    gate = health_gate(now, rolling_of(work.desired, host), [_as_was(work.estate, v, host) for v in vms])
+    work.chains[host].append(gate)
+    work.edges += [(end, gate) for end in work.ends[host]]
+
+
+def _as_was(estate: Estate, vm: Target, host: Target) -> dict[str, Any]:
+    # where DRS moves VMs by itself, a VM on another host is no sign of trouble
+    stays = is_pinned(estate, vm) or bool(why_not_moved(estate, vm, host))
+    return {"ref": vm.ref, "name": vm.name, "stays": stays}
 
 
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
@@ -170,61 +210,34 @@ def _shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Pro
         )
 
 
-def _roll(work: _Arrangement, windows: Sequence[Target]) -> None:
-    """Chain the windows of each cluster so that at most `max_unavailable` of its hosts are down at once."""
-    clusters: dict[str, list[Target]] = defaultdict(list)
-    for host in windows:
-        clusters[str(work.estate[host.ref].get("parent"))].append(host)
-    for members in clusters.values():
-        # a host found in maintenance is down already and stays in it: its own window costs nothing
-        order = sorted(h for h in members if not host_now(work.estate, h).in_maintenance)
-        if not order:
-            continue
-        slots = _slots(work, order)
-        work.slots = max(work.slots, slots)
-        for host, earlier in zip(order[slots:], order, strict=False):
-            for first in _firsts(work, host):
-                work.edges += [(end, first) for end in [work.chains[earlier][-1], *work.ends.get(earlier, ())]]
+def _roll(work: _Arrangement) -> tuple[Roll, ...]:
+    """Let the hosts of each cluster take turns; a gate that an earlier attempt still owes comes before all of them."""
+    # a host found in maintenance is down already and stays in it: its own window costs nothing
+    hosts = [h for h in work.windows if not host_now(work.estate, h).in_maintenance]
+    rolls, problems = make_rolls(work.estate, work.desired, hosts, begun=work.gated)
+    work.problems += problems
+    for host, earlier in ((h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_owing(work, h))):
+        work.turns += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
+    return rolls
 
 
-def _firsts(work: _Arrangement, host: Target) -> list[Step]:
-    entry = work.chains[host][0]
-    return [entry] + [before for before, after in work.edges if after is entry and before.target.kind == "vm"]
+def _share(work: _Arrangement) -> None:
+    """Let what is changed for a whole datacenter end before anything of its hosts and VMs begins."""
+    shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
+    inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
+    for datacenter in shared:
+        work.chains[datacenter] = shared_window(datacenter, work.steps[datacenter])
+        last = work.chains[datacenter][-1]
+        work.edges += [(last, work.chains[t][0]) for t, where in inside.items() if where == datacenter]
 
 
-def _slots(work: _Arrangement, order: Sequence[Target]) -> int:
-    cluster = work.estate[order[0].ref].get("parent")
-    hosts = [h for h in work.estate.hosts if work.estate[h.ref].get("parent") == cluster]
-    wanted = min(_absolute(_rolling(work.desired, h).max_unavailable, len(hosts)) for h in order)
-    down = [h for h in hosts if h not in order and _is_down(work.estate, h)]
-    if wanted - len(down) < 1:
-        work.problems.append(
-            Problem(
-                order[0],
-                "rolling.budget",
-                f"{len(down)} host(s) of the cluster are down already "
-                f"({', '.join(h.name for h in down)}), max_unavailable is {wanted}",
-                "bring them back, or raise rolling: {max_unavailable: N}",
-            )
-        )
-    return max(1, min(wanted - len(down), len(order)))
-
-
-def _absolute(value: int | str, hosts: int) -> int:
-    return value if isinstance(value, int) else max(1, floor(hosts * int(value.rstrip("%")) / 100))
-
-
-def _is_down(estate: Estate, host: Target) -> bool:
-    facts = estate[host.ref]
-    return bool(facts.get("runtime.inMaintenanceMode")) or facts.get("runtime.connectionState") != "connected"
+def _owing(work: _Arrangement, host: Target) -> list[Target]:
+    cluster = work.estate[host.ref].get("parent")
+    return [h for h in sorted(work.gated - work.windows) if work.estate[h.ref].get("parent") == cluster]
 
 
 def _powered_on(estate: Estate, vm: Target) -> bool:
     return bool(estate[vm.ref].get("runtime.powerState") == "poweredOn")
-
-
-def _pinned(estate: Estate, vm: Target) -> bool:
-    return any(d["_typeName"] in PINNING for d in estate[vm.ref].get("config.hardware.device", ()))
 
 
 def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
@@ -237,12 +250,19 @@ def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
             after.setdefault(id(later), [])
             if earlier is not None:
                 after[id(later)].append(earlier)
-    for earlier, later in work.edges:
+    behind: dict[int, list[Step]] = defaultdict(list)
+    for earlier, later in work.turns:
+        behind[id(later)].append(earlier)
+    for earlier, later in (*work.edges, *work.turns):
         after[id(later)].append(earlier)
     sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
     order = [known[key] for key in _stable(sorter, known)]
     names = {id(step): f"s{i:03d}" for i, step in enumerate(order, 1)}
-    return tuple(PlannedStep(names[id(s)], s, tuple(sorted({names[id(e)] for e in after[id(s)]}))) for s in order)
+
+    def named(steps: Sequence[Step]) -> tuple[str, ...]:
+        return tuple(sorted({names[id(s)] for s in steps}))
+
+    return tuple(PlannedStep(names[id(s)], s, named(after[id(s)]), named(behind[id(s)])) for s in order)
 
 
 def _stable(sorter: TopologicalSorter[int], known: Mapping[int, Step]) -> Iterator[int]:

@@ -122,6 +122,8 @@ class VCenterSettings(Section):
     username: Annotated[str, Field(min_length=1)]
     password: Password
     tls: Tls = Tls()
+    lock: Literal["none", "local", "vcenter"] = "local"
+    """What keeps other runs away, unless ``--lock`` says something else."""
 
 
 class SshSettings(Section):
@@ -194,8 +196,8 @@ class Inventory:
     lab: bool = False
 
     def groups(self, kind: TargetKind) -> Mapping[str, Group]:
-        """Return the groups of hosts or of VMs."""
-        return self.hosts if kind == "host" else self.vms
+        """Return the groups of hosts or of VMs; there are none of datacenters."""
+        return {"host": self.hosts, "vm": self.vms}.get(kind, {})
 
 
 class _File(Section):

@@ -10,36 +10,49 @@ from __future__ import annotations
 import getpass
 import json
 import os
+import re
 import secrets
 import socket
 import sqlite3
 import stat
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from vsphere_ai import __version__, seals
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.places import state_dir
 from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
 
-FORMAT = 1
+FORMAT = 2
+NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
 SCHEMA = """
 create table run (key text primary key, value text not null) strict;
 create table step (
     attempt integer not null, id text not null, target text not null, summary text not null,
-    state text not null, began text not null, ended text, error text, primary key (attempt, id)
+    state text not null, began text not null, ended text, error text, task text, primary key (attempt, id)
 ) strict;
 create table debt (
     kind text not null, target_kind text not null, name text not null, ref text not null, detail text not null,
-    opened text not null, settled text, primary key (kind, ref)
+    opened text not null, settled text, sent text, primary key (kind, ref)
 ) strict;
 """
+# what makes a journal of an older format one of the next; a reboot of format 1 may have been sent
+OLDER = {
+    1: (
+        "alter table step add column task text",
+        "alter table debt add column sent text",
+        "update debt set sent = opened where kind = 'reboot'",
+        seals.TABLE,
+    )
+}
 
 
 @dataclass(frozen=True)
@@ -54,6 +67,18 @@ class Step:
     began: str
     ended: str
     error: str
+    task: str
+    """The last task vCenter made of it, such as ``Task:task-42``."""
+
+
+@dataclass(frozen=True)
+class Owed:
+    """A debt as it was written down. `sent` is when the command that makes it left; empty: it never did."""
+
+    debt: Debt
+    opened: str
+    sent: str
+    settled: str
 
 
 class Journal:
@@ -80,15 +105,15 @@ class Journal:
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
         with self._writing() as db:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
+            seals.seal_values(db, rows)
 
     def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             row = (self.attempt, step, target.name, summary, "begun", _now())
-            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null)", row)
+            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null)", row)
             for debt in debts:
-                owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, _now())
-                db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null)", owed)
+                self._owe(db, debt)
 
     def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
@@ -99,6 +124,26 @@ class Journal:
             )
             for debt in settles:
                 self._settle(db, debt)
+
+    def owe(self, debt: Debt) -> None:
+        """Note a debt that was made outside of a step."""
+        with self._writing() as db:
+            self._owe(db, debt)
+
+    def _owe(self, db: sqlite3.Connection, debt: Debt) -> None:
+        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, _now())
+        db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, null)", owed)
+        seals.seal_debt(db, owed[:-1])
+
+    def sending(self, host: Target) -> None:
+        """Note that the command to reboot a host is about to leave. Raises `Storage`: then it must not be sent."""
+        with self._writing() as db:
+            db.execute("update debt set sent = ? where kind = 'reboot' and ref = ?", (_now(), host.ref))
+
+    def submitted(self, step: str, task: str) -> None:
+        """Note the task vCenter made of a step that is under way."""
+        with self._writing() as db:
+            db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, step))
 
     def settle(self, debt: Debt) -> None:
         """Note that a debt was settled outside of a step."""
@@ -130,19 +175,29 @@ class Journal:
     def steps(self) -> tuple[Step, ...]:
         """Return every step that was begun, in order."""
         rows = self._rows(
-            "select attempt, id, target, summary, state, began, ended, error from step order by began, id"
+            "select attempt, id, target, summary, state, began, ended, error, task"
+            " from step order by attempt, began, rowid"
         )
         return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
 
     def debts(self) -> tuple[Debt, ...]:
         """Return what is still owed."""
-        rows = self._rows("select kind, target_kind, name, ref, detail from debt where settled is null order by opened")
-        return tuple(Debt(kind, Target(of, name, ref), detail) for kind, of, name, ref, detail in rows)
+        return tuple(owed.debt for owed in self.owed() if not owed.settled)
+
+    def owed(self) -> tuple[Owed, ...]:
+        """Return everything this run owed at some time, also what was settled since."""
+        rows = self._rows(
+            "select kind, target_kind, name, ref, detail, opened, sent, settled from debt order by opened, rowid"
+        )
+        return tuple(
+            Owed(Debt(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
+            for kind, of, name, ref, detail, opened, sent, settled in rows
+        )
 
     @property
     def finished(self) -> bool:
-        """Tell whether the run came to a good end and owes nothing."""
-        return self.ended and not self.debts() and not self.get("exit_code", 0)
+        """Tell whether the run came to a good end, with every step done, and owes nothing."""
+        return self.ended and not self.debts() and not self.get("exit_code", 0) and not self.get("skipped", 0)
 
     @property
     def ended(self) -> bool:
@@ -178,11 +233,17 @@ def create(about: Mapping[str, Any]) -> Journal:
     path = runs_dir() / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-        journal = Journal(path, _connect(path))
-        journal._db.executescript(SCHEMA)
-    except (OSError, sqlite3.Error) as error:
+    except OSError as error:
         raise Storage(f"{path}: {error}", "nothing was changed") from error
-    journal.set(format=FORMAT, started=_now(), **identity(), **about)
+    try:
+        journal = Journal(path, _connect(path))
+        journal._db.executescript(f"{SCHEMA}{seals.TABLE};")
+        journal.set(format=FORMAT, vsphere_ai=__version__, started=_now(), **identity(), **about)
+    except (OSError, sqlite3.Error, Storage) as error:
+        # half a journal of a run that never began would be taken for a damaged one
+        for part in path.parent.glob(f"{path.name}*"):
+            part.unlink(missing_ok=True)
+        raise Storage(f"{path}: {error.__cause__ or error}", "nothing was changed") from error
     return journal
 
 
@@ -191,23 +252,46 @@ def open_run(name: str = "") -> Journal:
     if not name:
         unfinished = [j for j in every() if not j.finished]
         if not unfinished:
-            raise UsageError("no run is unfinished", "vsphere-ai runs lists them")
+            for damaged in (e for e in unreadable() if not isinstance(e, Foreign)):
+                raise damaged
+            raise UsageError("no run is unfinished", "vsphere-ai runs lists what there is")
         return unfinished[-1]
     found = [path for path in _files() if path.stem.startswith(name)]
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
-        raise UsageError(what, "vsphere-ai runs lists them")
+        raise UsageError(what, "vsphere-ai runs lists what there is")
     return _open(found[0])
 
 
+def is_named(text: str) -> bool:
+    """Tell whether a text names a run: it has the form of a name, or is the beginning of the name of one there is."""
+    if NAME.fullmatch(text):
+        return True
+    return len(text) >= SHORTEST and any(path.stem.startswith(text) for path in _files())
+
+
 def every() -> Iterator[Journal]:
-    """Yield the journals of all runs, the oldest first; what is damaged is left out (`runs` names it)."""
+    """Yield the journals of all runs, the oldest first; what cannot be read is left out (see `unreadable`)."""
+    yield from (found for found in _each() if isinstance(found, Journal))
+
+
+def unreadable() -> tuple[Storage, ...]:
+    """Return why journals cannot be read, except of runs that are over: each of the others may still owe something."""
+    found = []
+    for each in _each():
+        if isinstance(each, Journal):
+            each.close()
+        elif not (isinstance(each, Foreign) and each.over):
+            found.append(each)
+    return tuple(found)
+
+
+def _each() -> Iterator[Journal | Storage]:
     for path in _files():
         try:
-            journal = _open(path)
-        except Storage:
-            continue
-        yield journal
+            yield _open(path)
+        except Storage as error:
+            yield error
 
 
 def unfinished(instance: str) -> tuple[str, ...]:
@@ -246,19 +330,51 @@ def _files() -> list[Path]:
 
 
 def _open(path: Path) -> Journal:
+    instead = (
+        "look for hosts in maintenance mode, VMs that are off and SSH that runs, put them right, and plan again "
+        f"(vsphere-ai plan); then remove {path}"
+    )
     try:
         if stat.S_ISLNK(os.lstat(path).st_mode):
             raise Storage(f"{path} is a link", "remove it")
         journal = Journal(path, _connect(path))
-        if journal._db.execute("pragma quick_check").fetchone() != ("ok",):
-            raise Storage(f"{path} is damaged", "plan again instead of resuming")
-    except (OSError, sqlite3.Error) as error:
-        raise Storage(f"{path} cannot be read: {error}", "plan again instead of resuming") from error
-    if journal.get("format") != FORMAT:
-        raise Storage(f"{path} was written by another version", "plan again instead of resuming")
+        if journal._db.execute("pragma integrity_check").fetchone() != ("ok",):
+            raise Storage(f"the journal of run {path.stem} is damaged and cannot be resumed", instead)
+        written = json.loads((journal._db.execute("select value from run where key = 'format'").fetchone() or ["0"])[0])
+    except (OSError, sqlite3.Error, ValueError) as error:
+        raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
+    while written in OLDER and not _alive(journal):
+        with journal._writing() as db:
+            for statement in OLDER[written]:
+                db.execute(statement)
+            written += 1
+            db.execute("update run set value = ? where key = 'format'", (str(written),))
+            seals.seal_all(db)
+    if written != FORMAT:
+        raise _foreign(journal, written, instead)
+    if not seals.hold(journal._db):
+        raise Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
     latest = journal._rows("select max(attempt) from step")[0][0]
     journal.attempt = (latest or 0) + 1
     return journal
+
+
+class Foreign(Storage):
+    """A journal of another format. `over`: its run came to an end and owes nothing, so nobody needs it."""
+
+    over = False
+
+
+def _foreign(journal: Journal, written: Any, instead: str) -> Foreign:
+    by = journal.get("vsphere_ai") or "another version"
+    error = Foreign(
+        f"the journal of run {journal.id} was written by vsphere-ai {by} (format {written}, this one is {FORMAT})",
+        f"resume it with that version; or {instead}",
+    )
+    with suppress(Storage):  # these are there in every format, but one cannot know
+        error.over = journal.ended and not journal._rows("select 1 from debt where settled is null")
+    journal.close()
+    return error
 
 
 def _connect(path: Path) -> sqlite3.Connection:

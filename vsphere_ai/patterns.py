@@ -10,7 +10,7 @@ from itertools import product
 MAX_LENGTH = 4096
 MAX_NAMES = 10_000
 
-REF = r"(?:HostSystem|VirtualMachine):[A-Za-z0-9_.-]+"
+REF = r"(?:Datacenter|HostSystem|VirtualMachine):[A-Za-z0-9_.-]+"
 # A term ends at a separator that is neither inside of brackets nor part of a reference.
 _TERM = re.compile(rf"\s*(?P<sign>[!&]?)\s*(?![!&\s])(?P<name>{REF}(?=\s*(?:[:,]|$))|(?:\[[^\]]*\]|[^:,\[]|\[)+)")
 _RANGE = re.compile(r"\[(\d+):(\d+)\]|\[([a-z]):([a-z])\]|\[([A-Z]):([A-Z])\]")

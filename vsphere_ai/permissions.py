@@ -22,7 +22,17 @@ READING = ("System.View", "System.Read")
 UNSTATED: Mapping[str, str] = {
     # an OptionManager serves vCenter and hosts alike, so the method itself states none
     "UpdateOptions": "Host.Config.AdvancedConfig",
+    # every inventory object can be destroyed; this tool destroys its lock only, which is a folder
+    "Destroy_Task": "Folder.Delete",
+    # stated by the API reference, not by the type table
+    "AddVirtualNic": "Host.Config.Network",
+    "UpdateVirtualNic": "Host.Config.Network",
+    # depends on what is set; members and policies take other privileges (DistributedVirtualSwitch, API reference)
+    "ReconfigureDvs_Task": "DVSwitch.Modify",
+    "ReconfigureDVPortgroup_Task": "DVPortgroup.Modify",
 }
+MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
+"""What changing the members of a distributed switch takes, on the switch and on each host."""
 SETTINGS = "VirtualMachine.Config.Settings"
 """What a field of a ConfigSpec takes that is not named below."""
 FIELDS: Mapping[str, str] = {
@@ -56,6 +66,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
+LOCKING = ("CreateFolder", "Destroy_Task")
 
 
 @dataclass(frozen=True, order=True)
@@ -76,11 +87,17 @@ def needed(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need,
     return tuple(sorted(found.values()))
 
 
+def for_lock(name: str, ref: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+    """Return what the lock in vCenter takes on the folder it is made in (see `connect.vcenter_lock.place`)."""
+    privileges = (*READING, *of_methods(LOCKING, privilege_of))
+    return tuple(sorted(Need(name, ref, p, "hold the lock in vCenter") for p in privileges))
+
+
 def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
     for target in {i.target for i in plan.items}:
         for privilege in READING:
             yield Need(target.name, target.ref, privilege, "see it")
-        host = target if target.kind == "host" else estate.host_of(target.ref)
+        host = {"host": target, "vm": estate.host_of(target.ref)}.get(target.kind)
         software = privilege_of(SOFTWARE)
         if host and software:
             yield Need(host.name, host.ref, software, "read the installed VIBs")
@@ -89,12 +106,24 @@ def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[
 def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
     for planned in plan.steps:
         step = planned.step
+        on = _object(step, estate)
         for privilege in of_step(step, privilege_of):
-            yield Need(step.target.name, step.target.ref, privilege, step.summary)
+            name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
+            yield Need(name, ref, privilege, step.summary)
         if isinstance(step, Reconfigure):
             for ref in _port_groups(step):
                 group = estate.get(ref)
                 yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+
+
+def _object(step: Step, estate: Estate) -> tuple[str, str]:
+    """Return name and reference of what a step is done to; for what an earlier step makes, of its datacenter."""
+    if isinstance(step, Invoke) and step.on:
+        facts = estate.get(step.on)
+        at = (facts.name, facts.ref) if facts else None
+        above = estate.datacenter_of(step.target.ref)
+        return at or ((above.name, above.ref) if above else (step.target.name, step.target.ref))
+    return step.target.name, step.target.ref
 
 
 def lacking(
@@ -119,6 +148,8 @@ def lacking(
 def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
     """Return what one step takes on its target; a command in a host's shell takes nothing of vCenter."""
     match step:
+        case Invoke(method="ReconfigureDvs_Task") if "host" in step.args.get("spec", {}):
+            return MEMBERS, HOST_NETWORK
         case Invoke():
             return of_methods((step.method,), privilege_of)
         case Lifecycle(action="reboot") if step.options.get("via") == "ssh":
@@ -183,12 +214,47 @@ ROLE = (
     Duty(
         "reading; every role has it",
         "everything the tool is to see",
-        ("CreateContainerView", "CurrentTime", "QueryConfigTarget", "QueryOptions", "HasPrivilegeOnEntities"),
+        (
+            "CreateContainerView",
+            "CurrentTime",
+            "QueryConfigOptionEx",
+            "QueryConfigTarget",
+            "QueryOptions",
+            "HasPrivilegeOnEntities",
+        ),
         also=READING,
     ),
     Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
     Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
+    Duty(
+        "`switches`",
+        "the datacenter's network folder, its distributed switches",
+        (
+            "CreateDVS_Task",
+            "ReconfigureDvs_Task",
+            "PerformDvsProductSpecOperation_Task",
+            "EnableNetworkResourceManagement",
+        ),
+    ),
+    Duty(
+        "`port_groups`",
+        "the distributed switches and port groups",
+        ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task"),
+    ),
+    Duty("`uplinks`", "the distributed switches; Host.Config.Network on the hosts", also=(MEMBERS, HOST_NETWORK)),
+    Duty("`sriov`", "hosts", ("UpdatePassthruConfig",)),
     Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),
+    Duty(
+        "`vmkernel`",
+        "hosts",
+        ("AddVirtualNic", "UpdateVirtualNic", "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions"),
+    ),
+    Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),
+    Duty(
+        "`roce`; reading the options takes it too",
+        "hosts",
+        ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
+    ),
     Duty("`mig`: starting and stopping SSH", "hosts", (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"])),
     Duty(
         "maintenance mode, reboots through vCenter",
@@ -199,9 +265,12 @@ ROLE = (
     Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),
     Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
     Duty("`vgpu`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"), extra_config=True),
+    Duty("`adapters`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+    Duty("`adapters`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
     Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"])),
+    Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
 )
 
 BEGIN, END = "<!-- role: written by `make docs` -->", "<!-- end of role -->"

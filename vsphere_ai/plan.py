@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
+from heapq import heappop, heappush
 from typing import Any
 
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.gate import examine
 from vsphere_ai.facts import About, Estate, View
+from vsphere_ai.gpu.capacity_notes import order_notes, power_on_orders
 from vsphere_ai.gpu.capacity_view import problems_of
 from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.playbook import TargetPlan
@@ -89,16 +91,23 @@ def make_plan(
     for step in (*done.steps, *(s for owed in (extra or {}).values() for s in owed)):
         steps[step.target].append(step)
     probing = frozenset(t for t, p in desired.items() if any(kinds[s.kind].probes for s in p.states))
-    ordered, in_the_way, impact = arrange(estate, desired, steps, probing)
     # what stays as it is needs no gate: a target that is as wanted never refuses a plan
     changing: dict[Target, set[str]] = defaultdict(set)
     for item in done.items:
         if item.changes:
             changing[item.target].add(item.kind)
+    power_on = power_on_orders(done.view, _will_run(estate, desired)) if changing else {}
+    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on_orders=tuple(power_on.values()))
     findings = examine(done.view, {t: frozenset(k) for t, k in changing.items()}) if changing else ()
     refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
     problems = {*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)}
-    return Plan(estate.about, playbook, tuple(done.items), tuple(sorted(problems)), findings, ordered, impact)
+    items = tuple(_noted(done, order_notes(power_on)))
+    return Plan(estate.about, playbook, items, tuple(sorted(problems)), findings, ordered, impact)
+
+
+def view_as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> View:
+    """Return the estate as it will be once a playbook is carried out."""
+    return _final_pass(desired, estate, kinds).view
 
 
 def check(
@@ -112,7 +121,7 @@ def check(
 def _final_pass(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> _Pass:
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
     observed = observe_all(estate, kinds)
-    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
+    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
     view = View(estate, observed, stated=stated)
     done = _Pass(view)
     for _ in range(PASSES):
@@ -124,28 +133,54 @@ def _final_pass(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Map
 
 
 def observe_all(estate: Estate, kinds: Mapping[str, type[Resource]]) -> dict[tuple[str, str], Any]:
-    """Return the observed state of every kind on every host and VM that was read."""
-    targets = {"host": estate.hosts, "vm": estate.vms}
+    """Return the observed state of every kind on every datacenter, host and VM that was read."""
     return {
-        (target.ref, kind): cls.observe(estate[target.ref])
+        (target.ref, kind): cls.observe_in(target.ref, estate)
         for kind, cls in kinds.items()
-        for target in targets[cls.target]
+        for target in estate.targets(cls.target)
     }
 
 
 def sort_kinds(kinds: Mapping[str, type[Resource]]) -> tuple[str, ...]:
-    """Return the kinds so that each comes after those it looks at; by name where that leaves a choice."""
-    sorter = TopologicalSorter({k: sorted(c.after) for k, c in sorted(kinds.items())})
-    return tuple(k for k in sorter.static_order() if k in kinds)
+    """Return the kinds so that each comes after those it looks at; by name where that leaves a choice.
+
+    What hosts and VMs share comes before any of theirs, and what is of hosts before what is of VMs. One more kind does
+    not move the others, so that what a plan shows stays in its order.
+    """
+    order = ("datacenter", "host", "vm")
+    shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}
+    sorter = TopologicalSorter({k: {*c.after, *shared[k]} for k, c in kinds.items()})
+    sorter.prepare()
+    ready, found = sorted(sorter.get_ready()), []
+    while ready:
+        found.append(heappop(ready))
+        sorter.done(found[-1])
+        for name in sorter.get_ready():
+            heappush(ready, name)
+    return tuple(k for k in found if k in kinds)
 
 
 def remaining(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
 ) -> tuple[Item, ...]:
     """Return what is left to change on one target: reading back means this is empty."""
+    return tuple(i for i in _alone(desired, estate, kinds, target).items if i.changes)
+
+
+def again(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+) -> tuple[Step, ...] | None:
+    """Return the steps that are left on one target, as its kinds give them; None when that cannot be told."""
+    done = _alone(desired, estate, kinds, target)
+    return None if done.problems else tuple(done.steps)
+
+
+def _alone(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+) -> _Pass:
     observed = observe_all(estate, kinds)
-    done = _plan_once({target: desired[target]}, kinds, observed, View(estate, observed))
-    return tuple(i for i in done.items if i.changes)
+    stated = {(target.ref, s.kind): s for s in desired[target].states}
+    return _plan_once({target: desired[target]}, kinds, observed, View(estate, observed, stated=stated))
 
 
 @dataclass
@@ -188,7 +223,7 @@ def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | 
     problems = list(settled.problems(target, planned))
     if needed and not problems:
         result.steps += settled.steps(Change(target, left, settled, recreate), planned)
-    result.view = planned
+    result.view = planned.with_facts(settled.facts_after(target, planned)) if needed else planned
     result.problems += problems
     shown_now, shown = (now.shown(view) if now else None), settled.shown(view)
     fields = differences(shown_now, shown) if needed else ()
@@ -228,10 +263,20 @@ def _no_room(done: _Pass, desired: Mapping[Target, TargetPlan], changing: Iterab
     concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
     if not concerned:
         return
-    running = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
-    running |= {t.ref for t in desired if t.kind == "vm"}
     spare = max((p.spare_hosts for p in desired.values()), default=0)
-    yield from (p for p in problems_of(done.view, frozenset(running), spare) if p.target.ref in concerned)
+    yield from (p for p in problems_of(done.view, _will_run(estate, desired), spare) if p.target.ref in concerned)
+
+
+def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
+    """Add to what changes where the order in which VMs power on decides whether they do."""
+    for item in done.items:
+        more = (notes[item.target],) if item.changes and item.kind in ("mig", "vgpu") and item.target in notes else ()
+        yield replace(item, notes=(*item.notes, *more))
+
+
+def _will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
+    on = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+    return frozenset(on | {t.ref for t in desired if t.kind == "vm"})
 
 
 def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:

@@ -47,8 +47,9 @@ __all__ = [
     "vcenters",
 ]
 
-TARGETS: Mapping[str, TargetKind] = {"hosts": "host", "vms": "vm"}
-SETTINGS = ("name", "hosts", "vms", "rolling", "power", "vcenter", "spare_hosts")
+TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
+WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
+SETTINGS = ("name", *TARGETS, "rolling", "power", "vcenter", "spare_hosts")
 MOST_SPARE = 64
 
 Opts = TypeVar("Opts", bound=Options)
@@ -214,23 +215,24 @@ class _Reader:
 
     def target_key(self, value: Mapping[str, Any], path: DocumentPath) -> str:
         keys = [key for key in TARGETS if key in value]
-        if len(keys) == 2:
-            self.refuse_key(
-                (*path, keys[1]), "a play is for 'hosts' or for 'vms', not for both", "make two plays of it"
-            )
+        if len(keys) > 1:
+            each = " or for ".join(f"'{key}'" for key in keys)
+            self.refuse_key((*path, keys[1]), f"a play is for {each}, not for both", "make two plays of it")
         elif not keys:
-            self.refuse(path, "this play does not say what it is for", "add 'hosts: PATTERN' or 'vms: PATTERN'")
+            help = "add 'hosts: PATTERN' or 'vms: PATTERN' (or 'datacenters: PATTERN')"
+            self.refuse(path, "this play does not say what it is for", help)
         return keys[0] if len(keys) == 1 else ""
 
     def check_keys(self, value: Mapping[str, Any], path: DocumentPath, target: TargetKind | None) -> None:
         for key in value:
             kind = self.kinds.get(key)
-            if key == "rolling" and target == "vm":
+            if key == "rolling" and target in ("vm", "datacenter"):
                 self.refuse_key((*path, key), "'rolling' is for plays of hosts", "move it to a play with 'hosts:'")
+            elif key in ("power", "spare_hosts") and target == "datacenter":
+                self.refuse_key((*path, key), f"'{key}' is for plays of hosts and VMs", "move it to such a play")
             elif kind and target and kind.target != target:
-                other = "hosts" if kind.target == "host" else "vms"
-                words = {"host": "hosts", "vm": "virtual machines"}
-                message = f"'{key}' is a setting of {words[kind.target]}, this play is for {words[target]}"
+                other = next(word for word, each in TARGETS.items() if each == kind.target)
+                message = f"'{key}' is a setting of {WORDS[kind.target]}, this play is for {WORDS[target]}"
                 self.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
             elif not kind and key not in SETTINGS:
                 known = [*SETTINGS, *(name for name, each in self.kinds.items() if target in (None, each.target))]
@@ -275,7 +277,7 @@ class _Reader:
         if name not in value:
             return model()
         given = value[name]
-        for key in ("timeout", "shutdown_timeout"):
+        for key in ("timeout", "shutdown_timeout", "settle"):
             if isinstance(given, Mapping) and isinstance(given.get(key), int | float):
                 help = f"write e.g. {given[key]}s or {given[key]}m"
                 self.refuse((*path, key), "this time has no unit", help)
@@ -287,12 +289,12 @@ class _Reader:
         if value is None:
             self.refuse_key(at, f"'{name}' says nothing", "say what should be, or remove the line")
             return None
-        if isinstance(value, Mapping) and self.is_item(kind, value):
+        if isinstance(value, Mapping) and not kind.keyed and self.is_item(kind, value):
             self.refuse(
                 at, f"'{name}' is a list, but this is one item of it", f"write '{name}:' and below it '- ...', or [...]"
             )
             return None
-        bare = bool(kind.shorthand) and not isinstance(value, Mapping)
+        bare = kind.keyed or (bool(kind.shorthand) and not isinstance(value, Mapping))
         given = {kind.shorthand: value} if bare else value
         made = validate(kind, given, Place(self.document, at, self.faults, kind.shorthand if bare else ""))
         if made is None:

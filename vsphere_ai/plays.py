@@ -36,6 +36,24 @@ def seconds(value: Any) -> Any:
     return value
 
 
+def _failures(value: Any) -> Any:
+    if value == 0 and isinstance(value, int) and not isinstance(value, bool):
+        return value
+    try:
+        return _share(value)
+    except ValueError:
+        raise ValueError(
+            f"{describe(value)} is not a number of hosts\nwrite 0 or more, or a share of the hosts such as 10%"
+        ) from None
+
+
+def _batches(value: Any) -> Any:
+    given = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not given:
+        raise ValueError("an empty list is no batches\nwrite e.g. [1, 25%], or leave it out")
+    return tuple(_share(size) for size in given)
+
+
 def _share(value: Any) -> Any:
     if isinstance(value, str) and re.fullmatch(r"[1-9]\d?%|100%", value):
         return value
@@ -60,9 +78,15 @@ class Rolling(Options):
 
     max_unavailable: Annotated[int | str, BeforeValidator(_share)] = 1
     """Hosts per cluster that may be down at once, or a share of them such as ``25%``."""
+    serial: Annotated[tuple[int | str, ...], BeforeValidator(_batches)] = ()
+    """Sizes of the batches, the last one repeated; a share is one of the hosts of a cluster that take turns."""
+    max_fail: Annotated[int | str, BeforeValidator(_failures)] = 0
+    """Hosts of a cluster that may fail before no further one is started, or a share of those that take turns."""
     evacuate: Literal["refuse", "power_off", "vmotion"] = "refuse"
     reboot: Literal["ssh", "api"] = "ssh"
     timeout: Seconds = 1800
+    settle: Seconds = 60
+    """How long (seconds) a host may take to be healthy once it is in service again."""
 
 
 class Power(Options):

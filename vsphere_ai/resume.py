@@ -11,7 +11,7 @@ from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.plan import Plan
 from vsphere_ai.report.plan_json import plan_document
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Shell, Step
+from vsphere_ai.steps import Shell, Step, Wait
 from vsphere_ai.windows import SSH_SERVICE
 
 
@@ -41,10 +41,16 @@ def lay_over(estate: Estate, debts: Iterable[Debt]) -> Owed:
         objects[debt.target.ref] = replace(facts, properties={**facts.properties, **_as_found(debt, facts)})
         if debt.kind == "maintenance":
             step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
-            extra.setdefault(debt.target, []).append(step)
+            extra.setdefault(debt.target, []).extend((step, _gate(debt.target)))
         elif debt.kind == "off":
             step = Step(target=debt.target, summary="power on again", needs_power_off=True)
             extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "restart":
+            summary = "restart, which makes effective what was changed"
+            step = Step(target=debt.target, summary=summary, needs_maintenance=True, needs_reboot=True)
+            extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "gate":
+            extra.setdefault(debt.target, []).append(_gate(debt.target))
         elif debt.kind == "ssh":
             extra.setdefault(debt.target, []).append(
                 Shell(target=debt.target, argv=("true",), summary="use SSH once more")
@@ -73,11 +79,19 @@ def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, st
     return item["target"]["ref"], item["kind"], change["field"], repr(change["after"])
 
 
+def _gate(host: Target) -> Step:
+    return Wait(target=host, until="healthy", summary="see that the host is healthy again")
+
+
 def _is_true(debt: Debt, facts: Facts) -> bool:
     if debt.kind == "maintenance":
         return bool(facts.get("runtime.inMaintenanceMode"))
     if debt.kind == "ssh":
         return any(s["key"] == SSH_SERVICE and s["running"] for s in facts.get("config.service.service", ()))
+    if debt.kind == "restart":
+        return bool(facts.get("runtime.bootTime") == debt.detail)
+    if debt.kind == "gate":
+        return True  # whoever owes it has not seen how the host is
     return debt.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
 
 
@@ -88,5 +102,7 @@ def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:
         services = facts.get("config.service.service", ())
         return {"config.service.service": tuple(
             {**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)}  # fmt: skip
+    if debt.kind in ("gate", "restart"):
+        return {}
     # it was running, and its guest could be shut down: that is how it went off
     return {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}

@@ -1,4 +1,4 @@
-"""Which hosts or VMs of an estate a pattern means."""
+"""Which datacenters, hosts or VMs of an estate a pattern means."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vsphere_ai.patterns import GLOB, REF, PatternError, Term, expand, split
 from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.validation import suggest
 
-WORDS = {"host": "host", "vm": "virtual machine"}
+WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
 
 
 def select(pattern: str, kind: TargetKind, inventory: Inventory, estate: Estate, *, mark: Mark) -> tuple[Target, ...]:
@@ -33,8 +33,7 @@ class _Selector:
     def __init__(self, inventory: Inventory, estate: Estate, mark: Mark, kinds: tuple[TargetKind, ...]) -> None:
         self.inventory, self.estate, self.mark, self.kinds = inventory, estate, mark, kinds
         self.faults: list[Diagnostic] = []
-        everything = {"host": estate.hosts, "vm": estate.vms}
-        self.all = tuple(target for kind in kinds for target in everything[kind])
+        self.all = tuple(target for kind in kinds for target in estate.targets(kind))
         self.names = _index(self.all, lambda target: target.name)
         self.word = " or ".join(WORDS[kind] for kind in kinds)
 

@@ -8,12 +8,15 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-TargetKind = Literal["host", "vm"]
+TargetKind = Literal["datacenter", "host", "vm"]
 
 
 @dataclass(frozen=True, order=True)
 class Target:
-    """An ESXi host or a virtual machine. `ref` is its managed object reference, e.g. ``HostSystem:host-12``."""
+    """A datacenter (for what its hosts and VMs share), an ESXi host or a virtual machine.
+
+    `ref` is its managed object reference, e.g. ``HostSystem:host-12``.
+    """
 
     kind: TargetKind
     name: str
@@ -34,6 +37,8 @@ class State(BaseModel):
     kind: ClassVar[str]
     shorthand: ClassVar[str] = ""
     """The field a bare list or scalar is put in: ``vgpu: [a]`` is ``vgpu: {profiles: [a]}``."""
+    keyed: ClassVar[bool] = False
+    """The shorthand's field is a mapping of names, and a playbook writes nothing else: ``uplinks: {dvs-1: {...}}``."""
 
 
 def observed(description: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -15,6 +15,28 @@ class Probe:
 
     name: str
     argv: tuple[str, ...]
+
+
+def _whole(answer: Any) -> Any:
+    return answer
+
+
+@dataclass(frozen=True)
+class Query:
+    """A question to a manager of an object that no property answers; `method` only reads.
+
+    Its answer, as plain values, is the fact ``query:NAME`` of the object; a fault says why it is unreadable.
+    """
+
+    name: str
+    path: str
+    """Property path of the manager, e.g. ``configManager.kernelModuleSystem``."""
+    method: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+    on: str = ""
+    """Reference of the object; every host that is read deeply where it is empty."""
+    keep: Callable[[Any], Any] = _whole
+    """What is kept of the answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +68,14 @@ class Reconfigure(Step):
 
 @dataclass(frozen=True, kw_only=True)
 class Invoke(Step):
-    """Call a vim method by its WSDL name on the target, or on the manager at `path` of it.
+    """Call a vim method by its WSDL name on the target (or on the object `on`), or on the manager at `path` of it.
 
     `path` is a property path such as ``configManager.graphicsManager``. A name ending in ``_Task`` is waited for.
+    `on` and strings in `args` may be looked up later (see `late`): what an earlier step makes has no reference yet.
     """
 
     method: str
+    on: str = ""
     path: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
 
@@ -79,8 +103,9 @@ class Wait(Step):
     """Nothing is done until it was seen; only the graph makes these.
 
     ``host-back``: connected with a newer boot time. ``gpus-answer``: nvidia-smi lists every GPU.
-    ``as-planned``: the target was read again and nothing is left to change.
+    ``as-planned``: the target was read again and nothing is left to change. ``healthy``: the host is in service again
+    as it was before its turn; the next host waits for that.
     """
 
-    until: Literal["host-back", "gpus-answer", "as-planned"]
+    until: Literal["host-back", "gpus-answer", "as-planned", "healthy"]
     options: Mapping[str, Any] = field(default_factory=dict)

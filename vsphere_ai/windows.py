@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from vsphere_ai.facts import Estate
+from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.playbook import Power, Rolling
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 SSH_SERVICE = "TSM-SSH"
+DRIVER_TIMEOUT = 300  # seconds the driver may take after a boot until nvidia-smi answers
 
 
 @dataclass(frozen=True)
@@ -27,12 +30,11 @@ def host_now(estate: Estate, host: Target) -> HostNow:
     """Read what decides the shape of a host's window."""
     facts = estate[host.ref]
     services = {s["key"]: s for s in facts.get("config.service.service", ())}
-    vendors = (g.get("vendorName", "").lower() for g in facts.get("config.graphicsInfo", ()))
     return HostNow(
         target=host,
         in_maintenance=bool(facts.get("runtime.inMaintenanceMode")),
         ssh_running=bool(services.get(SSH_SERVICE, {}).get("running")),
-        has_gpus=any("nvidia" in v for v in vendors),
+        has_gpus=bool(nvidia_gpus(facts)),
     )
 
 
@@ -41,10 +43,13 @@ def needs_maintenance(steps: Sequence[Step]) -> bool:
     return any(s.needs_maintenance or s.needs_reboot for s in steps)
 
 
-def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes: bool) -> list[Step]:
+def host_window(
+    now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes: bool, begun: bool = False
+) -> list[Step]:
     """Order one host's steps: enter, change, reboot, what comes after a reboot, read back, leave.
 
-    `probes` tells that reading back needs SSH. A host found in maintenance stays in it, SSH found running runs again.
+    `probes` tells that reading back needs SSH, `begun` that an earlier attempt may have come as far as maintenance.
+    A host found in maintenance stays in it, SSH found running runs again.
     """
     host = now.target
     window = needs_maintenance(steps)
@@ -54,7 +59,7 @@ def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes
     shell = any(isinstance(s, Shell) for s in steps) or probes or (reboot and (now.has_gpus or rolling.reboot == "ssh"))
     ordered: list[Step] = []
     if window and not now.in_maintenance:
-        ordered.append(_enter(host, rolling))
+        ordered.append(_enter(host, rolling, begun=begun))
     if shell and not now.ssh_running:
         ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE}"))
     ordered += before
@@ -67,7 +72,7 @@ def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes
                 Wait(
                     target=host,
                     until="gpus-answer",
-                    options={"timeout": 300},
+                    options={"timeout": min(DRIVER_TIMEOUT, rolling.timeout)},
                     summary="wait until nvidia-smi answers for every GPU",
                 )
             )
@@ -81,18 +86,32 @@ def host_window(now: HostNow, steps: Sequence[Step], rolling: Rolling, *, probes
                 target=host,
                 action="exit-maintenance",
                 summary="leave maintenance mode",
-                options={"timeout": rolling.timeout},
+                options={"timeout": rolling.timeout, "settle": rolling.settle},
             )
         )
     return ordered
 
 
-def _enter(host: Target, rolling: Rolling) -> Step:
+def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[Mapping[str, Any]]) -> Step:
+    """Return the step that ends a host's turn. `vms` were switched off for it: `ref`, `name`, whether each `stays`."""
+    words = ["connected", "GPUs as before" if now.has_gpus else "", "no new red alarm"]
+    running = f"{len(vms)} VM{'' if len(vms) == 1 else 's'} running" if vms else ""
+    kept = "in maintenance mode as found" if now.in_maintenance else ""
+    return Wait(
+        target=now.target,
+        until="healthy",
+        options={"timeout": rolling.settle, "maintenance": now.in_maintenance, "vms": tuple(vms)},
+        summary=f"health gate: {', '.join(w for w in (words[0], kept, *words[1:2], running, words[2]) if w)}",
+    )
+
+
+def _enter(host: Target, rolling: Rolling, *, begun: bool) -> Step:
     return Lifecycle(
         target=host,
         action="enter-maintenance",
         summary="enter maintenance mode",
-        options={"timeout": rolling.timeout, "evacuate": rolling.evacuate},
+        # only who has begun a window before may find the host in maintenance mode already
+        options={"timeout": rolling.timeout, "evacuate": rolling.evacuate, "begun": begun},
     )
 
 
@@ -110,6 +129,11 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
         options={"timeout": rolling.timeout},
         summary="wait until the host is connected with a newer boot time",
     )
+
+
+def shared_window(datacenter: Target, steps: Sequence[Step]) -> list[Step]:
+    """Order what is changed for all hosts and VMs of a datacenter: the steps as they come, and reading back."""
+    return [*steps, Wait(target=datacenter, until="as-planned", summary="read back")]
 
 
 def vm_window(vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool) -> tuple[list[Step], list[Step]]:

@@ -6,23 +6,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, get_args
 
+from vsphere_ai import asking
 from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
-from vsphere_ai.errors import Mark, UsageError
+from vsphere_ai.documents import require
+from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
-from vsphere_ai.plan import Item, Plan, check, make_plan, observe_all, remaining
+from vsphere_ai.plan import Item, Plan, again, check, make_plan, observe_all, remaining
 from vsphere_ai.playbook import Play, Playbook, Stated, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
-from vsphere_ai.selection import narrow
+from vsphere_ai.selection import narrow, select
 from vsphere_ai.state import Target, is_observed
-from vsphere_ai.steps import Probe
+from vsphere_ai.steps import Query, Step
 
 if TYPE_CHECKING:
     from vsphere_ai.collect import Depth, Request
@@ -31,21 +33,12 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 PROJECT_INVENTORY = "vsphere-ai.yaml"
-# what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
-WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
-    "HostSystem": ("config.graphicsInfo", "summary.rebootRequired"),
-    "VirtualMachine": (
-        "config.changeVersion",
-        "config.hardware.device",
-        "guest.toolsRunningStatus",
-        "runtime.question",
-    ),
-}
 
 
 def find_inventory(given: Path | None) -> Inventory:
     """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
     if given is not None:
+        require(given, "inventory")
         return load_inventory(given)
     here = Path.cwd()
     for folder in (here, *here.parents):
@@ -89,7 +82,7 @@ class Workbench:
         chosen = self.settings
         purpose = f"password of {chosen.username} at {chosen.address}"
         password = fetch(chosen.password, self.inventory.base, purpose=purpose).reveal()
-        return VCenter.connect(endpoint_of(chosen, password))
+        return VCenter.connect(endpoint_of(chosen, password), tell=self.options.progress)
 
     @cached_property
     def _shells(self) -> Callable[[Target], Ssh] | None:
@@ -136,15 +129,21 @@ class Workbench:
         start = self.inventory.ssh.start_service if self.inventory.ssh else "never"
         return start == "always" or (self.options.start_ssh and start != "never")
 
-    def read(self, choose: Callable[[Estate], Depth]) -> Estate:
-        """Read the estate as deeply as `choose` says."""
+    def read(
+        self, choose: Callable[[Estate], Depth], ask: Callable[[Estate], tuple[Query, ...]] = lambda _: ()
+    ) -> Estate:
+        """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it."""
         from vsphere_ai.collect import collect
 
-        return collect(self.vcenter, self._shells, self._request(choose))
+        return collect(self.vcenter, self._shells, replace(self._request(choose), ask=ask))
 
     def read_for(self, playbook: Playbook) -> Estate:
         """Read what planning a playbook needs."""
-        return self.read(lambda estate: self._depth(estate, self.desired(playbook, estate)))
+
+        def ask(estate: Estate) -> tuple[Query, ...]:
+            return asking.questions({t: p.states for t, p in self.desired(playbook, estate).items()}, estate)
+
+        return self.read(lambda estate: self._depth(estate, self.desired(playbook, estate)), ask)
 
     def read_everything(self, only: Sequence[Target] | None = None) -> Estate:
         """Read all hosts and VMs deeply, or only some of them."""
@@ -157,6 +156,26 @@ class Workbench:
 
         return self.read(choose)
 
+    def read_vms(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
+        """Read the VMs that patterns mean, and the hosts they are on, deeply; no command is run on a host."""
+        from vsphere_ai.collect import Depth
+
+        def named(estate: Estate) -> tuple[Target, ...]:
+            try:
+                found = [t for p in patterns for t in select(p, "vm", self.inventory, estate, mark=Mark(p))]
+            except InputError as error:
+                if any(d.mark.file not in patterns for d in error.diagnostics):
+                    raise  # a group that the inventory describes wrongly
+                raise UsageError("\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help) from None
+            return self.limited(estate, tuple(dict.fromkeys(found)))
+
+        def choose(estate: Estate) -> Depth:
+            vms = named(estate)
+            return Depth(frozenset(h.ref for v in vms if (h := estate.host_of(v.ref))), frozenset(v.ref for v in vms))
+
+        estate = self.read(choose)
+        return estate, named(estate)
+
     def desired(self, playbook: Playbook, estate: Estate) -> Mapping[Target, TargetPlan]:
         """Return what the playbook wants of each target, narrowed by `--limit`."""
         wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
@@ -167,8 +186,22 @@ class Workbench:
         """Narrow targets to those `--limit` names (as hosts or as VMs)."""
         if not self.options.limit:
             return tuple(targets)
-        named = set(narrow(self.options.limit, self.inventory, estate, mark=Mark("--limit")))
+        mark = Mark("--limit")
+        try:
+            named = set(narrow(self.options.limit, self.inventory, estate, mark=mark))
+        except InputError as error:
+            if any(d.mark != mark for d in error.diagnostics):  # a group that the inventory describes wrongly
+                raise
+            faults = [f"--limit: {d.message}" for d in error.diagnostics]
+            raise UsageError("\n".join(faults), error.diagnostics[0].help) from None
         return tuple(t for t in targets if t in named)
+
+    def left_out(self, playbook: Playbook, estate: Estate) -> frozenset[Target]:
+        """Return the playbook's targets that `--limit` leaves out."""
+        if not self.options.limit:
+            return frozenset()
+        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+        return frozenset(wanted) - set(self.limited(estate, tuple(wanted)))
 
     # -- planning
 
@@ -185,20 +218,21 @@ class Workbench:
 
     def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
         """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""
-        view = View(estate, observe_all(estate, kinds()))
+        wanted = self.desired(playbook, estate)
+        stated = {(t.ref, s.kind): s for t, p in wanted.items() for s in p.states}
+        view = View(estate, observe_all(estate, kinds()), stated=stated)
         changing = {(i.target, i.kind) for i in plan.changed()}
-        plays = [self._play_before(t, p, [k for k in kinds() if (t, k) in changing], view)
-                 for t, p in self.desired(playbook, estate).items()]  # fmt: skip
+        plays = [self._play_before(t, p, [k for k in kinds() if (t, k) in changing], view) for t, p in wanted.items()]
         return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
 
     def _play_before(self, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
         stated = []
         for kind in changing:
             now = view.state(target.ref, kind)
-            state = now.as_playbook(target, view) if now is not None else None
+            state = now.as_before(target, view) if now is not None else None
             absent = kinds()[kind].shorthand
             if state is None and now is not None and absent:
-                state = kinds()[kind].model_validate({absent: ()})
+                state = kinds()[kind].model_validate({absent: _nothing(kinds()[kind])})
             if state is not None:
                 settable = {n: getattr(state, n) for n in type(state).model_fields if not is_observed(type(state), n)}
                 given = {n: v for n, v in settable.items() if v is not None}
@@ -224,17 +258,31 @@ class Workbench:
         view = View(estate, states)
         found: dict[Target, list[Resource]] = {}
         remarks: dict[Target, str] = {}
-        for target in self.limited(estate, (*estate.hosts, *estate.vms)):
+        for target in self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms)):
             own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
             stated = [s.as_playbook(target, view) for s in own if s is not None]
             found[target] = [s for s in stated if s is not None]
             failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
-            if failure is not None:
-                remarks[target] = f"MIG left out: {failure.reason}"
+            said = [f"MIG left out: {failure.reason}"] if failure is not None else []
+            said += [words for s in own if s is not None and (words := s.left_out(target, view))]
+            if said:
+                remarks[target] = "; ".join(said)
         return estate, found, remarks
 
     def left(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Item, ...]:
-        """Read one target again and return what is still to change there; the rest of the estate is as planned."""
+        """Read one target again and return what is still to change there; other hosts and VMs are as planned.
+
+        Folders, networks and whatever else there are few of are read again anyway: a plan may have made some.
+        """
+        return remaining(*self._read_again(playbook, estate, target), kinds(), target)
+
+    def again(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Step, ...] | None:
+        """Read one target again in the same way and return the steps that are left there; None when nobody can tell."""
+        return again(*self._read_again(playbook, estate, target), kinds(), target)
+
+    def _read_again(
+        self, playbook: Playbook, estate: Estate, target: Target
+    ) -> tuple[Mapping[Target, TargetPlan], Estate]:
         from vsphere_ai.collect import Depth, collect
 
         wanted = self.desired(playbook, estate)
@@ -244,34 +292,55 @@ class Workbench:
                       one if probing else frozenset())  # fmt: skip
         request = replace(self._request(lambda _: depth), start_ssh=False, progress=None)
         fresh = collect(self.vcenter, self._shells, request)
-        facts = {**estate.objects, target.ref: fresh[target.ref]}
-        return remaining(wanted, Estate(estate.about, facts), kinds(), target)
+        others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}
+        facts = {**estate.objects, **others, target.ref: fresh[target.ref]}
+        return wanted, Estate(estate.about, facts)
 
     def _request(self, choose: Callable[[Estate], Depth]) -> Request:
         from vsphere_ai.collect import Request
 
         return Request(
-            paths=wanted_paths(),
+            paths=asking.wanted_paths(),
             choose=choose,
-            probes=_probes(),
+            probes=asking.probes(),
+            queries=asking.queries(),
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.options.progress,
         )
 
     def _depth(self, estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
-        """The targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on."""
+        """The targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on.
+
+        Probed are the targets, and hosts whose probed state decides what a target VM finds there (MIG, for a vGPU).
+        """
         from vsphere_ai.collect import Depth
 
         hosts = {t.ref for t in wanted if t.kind == "host"}
         vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
         around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+        # what is shared must not cut off a host that has its management network on it
+        around |= {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
         # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
         beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
+        # where VMs of a host that enters maintenance mode may move
+        moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
+        around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
         beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
         vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
         probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
+        looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
+        probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
+        if any(p.spare_hosts for p in wanted.values()):
+            probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
         return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
+
+
+def _nothing(kind: type[Resource]) -> Any:
+    """Return what the shorthand of a kind says where a target has nothing of the kind."""
+    if kind.keyed:
+        return {}
+    return False if bool in get_args(kind.model_fields[kind.shorthand].annotation) else ()
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
@@ -282,22 +351,8 @@ def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
     return Endpoint(settings.address, settings.port, settings.username, password, ca_file, settings.tls.fingerprint)
 
 
-def wanted_paths() -> dict[str, tuple[str, ...]]:
-    """Return every property path anybody needs, by managed type: the union is read at once."""
-    union: dict[str, dict[str, None]] = {}
-    everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
-        WINDOW_PATHS,
-        gate.properties(),
-        *(k.properties for k in kinds().values()),
-    )
-    for asked in everybody:
-        for managed, paths in asked.items():
-            union.setdefault(managed, {}).update(dict.fromkeys(paths))
-    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
-
-
-def _probes() -> tuple[Probe, ...]:
-    return tuple(dict.fromkeys(p for k in kinds().values() for p in k.probes))
+def _looks_at_probes(plan: TargetPlan) -> bool:
+    return any(kinds()[earlier].probes for state in plan.states for earlier in kinds()[state.kind].after)
 
 
 def _with_gpus(estate: Estate) -> frozenset[str]:

@@ -97,6 +97,17 @@ def test_with_a_spare_host(capacity, wants):
     assert "DOES NOT FIT after the loss of any 1 host (exact)" in out
 
 
+def test_the_play_says_how_many_hosts_are_spare(capacity, wants):
+    path = wants(["grid_a100-7-40c"])
+    path.write_text(path.read_text("utf-8").replace("vgpu:", "spare_hosts: 1\n  vgpu:"), encoding="utf-8")
+    code, out = capacity(path)
+    assert code == 1
+    assert "DOES NOT FIT after the loss of any 1 host (exact)" in out
+    code, out = capacity(path, "--spare-hosts", "0")
+    assert code == 0
+    assert "FITS (exact)" in out
+
+
 def test_limited_to_a_vm(capacity, divided):
     code, out = capacity("--limit", "train-03")
     assert code == 0

@@ -1,6 +1,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -168,7 +169,7 @@ def test_a_plan_that_cannot_be_asked_for(words, said):
     assert said in result.exception.message
 
 
-@pytest.mark.parametrize("board", [b for b in boards() if b.mig_capable], ids=lambda b: b.key)
+@pytest.mark.parametrize("board", [b for b in boards() if b.profiles], ids=lambda b: b.key)
 def test_plans_fit_in_80_columns(board):
     whole, small = board.profiles[-1], board.profiles[0]
     standing = f"{small.name}:{small.starts[0]}"
@@ -294,3 +295,135 @@ def test_help_does_not_load_the_catalogue():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+# -- a board of which NVIDIA publishes the names of profiles alone
+
+
+PRO = ("--gpu", "rtx-pro-5000-blackwell")
+
+
+def test_what_is_not_published_is_not_refused_as_impossible():
+    result = run("explain", "1g.12gb,14", *PRO)
+    assert result.exit_code == 1
+    assert result.output.startswith("Not known whether it fits on one NVIDIA RTX PRO 5000 Blackwell 48GB.")
+    assert result.output.count("not published\n") == 2
+    assert "placements of this board are not published" in " ".join(result.output.split())
+    assert json.loads(run("explain", "1g.12gb", *PRO, "--format", "json").output)["fits"] is None
+    assert "Not known." in run("plan", "1g.12gb", *PRO).output
+
+
+def test_a_profile_the_board_does_not_have_is_impossible_all_the_same():
+    result = run("explain", "3g.20gb", *PRO)
+    assert result.output.startswith("Does not fit on one")
+    assert "no profile 3g.20gb on this GPU" in result.output
+    assert json.loads(run("explain", "3g.20gb", *PRO, "--format", "json").output)["fits"] is False
+    assert "Not possible." in run("plan", "3g.20gb", *PRO).output
+
+
+def test_its_profiles_are_listed_by_name():
+    assert "1g.12gb, 1g.12gb+me, 1g.12gb+gfx, 1g.12gb-me" in run("layouts", PRO[1]).output
+    data = json.loads(run("layouts", PRO[1], "--format", "json").output)
+    assert (data["profiles"], data["layouts"], len(data["named_profiles"])) == ([], [], 7)
+    assert json.loads(run("layouts", "a100-40gb", "--format", "json").output)["named_profiles"] == []
+
+
+# -- board and driver from an answer of nvidia-smi
+
+
+XML = Path(__file__).parents[1] / "gpu" / "fixtures" / "xml"
+A100_XML = (XML / "a100.xml").read_text("utf-8")
+
+
+def test_the_board_and_the_driver_may_come_from_a_file():
+    result = run("explain", "4g.20gb,3g.20gb", "--xml", XML / "a100.xml")
+    assert result.exit_code == 0
+    assert result.output.startswith("Fits on one NVIDIA A100 40GB")
+    assert "- read: driver 570.148.08, 1 × NVIDIA A100-SXM4-40GB (0000:06:00.0)" in result.output
+    assert "- GPU 0000:06:00.0: MIG is off: nvidia-smi creates nothing" in result.output
+    data = json.loads(run("explain", "9", "--xml", XML / "h100.xml", "--format", "json").output)
+    assert (data["board"], len(data["notes"])) == ("h100-80gb-sxm", 2)
+    assert "has no MIG" in run("explain", "9", "--xml", XML / "t4.xml").output
+
+
+def test_the_drivers_limits_hold(tmp_path):
+    old = tmp_path / "old.xml"
+    old.write_text(A100_XML.replace("570.148.08", "470.256.02"), "utf-8")
+    result = run("explain", "4g.20gb,3g.20gb", "--xml", old)
+    assert result.exit_code == 1
+    assert "need driver R510" in result.output
+    old.write_text(A100_XML.replace("570.148.08", "beta"), "utf-8")
+    assert run("explain", "4g.20gb,3g.20gb", "--xml", old).exit_code == 0
+
+
+def test_standard_input_will_do():
+    result = CliRunner().invoke(command, ["explain", "9", "--xml", "-"], input=A100_XML)
+    assert result.exit_code == 0, result.output
+
+
+def mig_devices(text):
+    device = (
+        "<mig_device><index>{0}</index><gpu_instance_id>{1}</gpu_instance_id>"
+        "<compute_instance_id>0</compute_instance_id></mig_device>"
+    )
+    start, end = text.index("<mig_devices>") + len("<mig_devices>"), text.index("</mig_devices>")
+    text = text.replace("<current_mig>Disabled", "<current_mig>Enabled")
+    end += len("Enabled") - len("Disabled")
+    return text[:start] + device.format(0, 2) + device.format(1, 7) + text[end:]
+
+
+def test_instances_whose_place_is_not_told_are_pointed_out(tmp_path):
+    here = tmp_path / "here.xml"
+    here.write_text(mig_devices(A100_XML), "utf-8")
+    said = " ".join(run("explain", "9", "--xml", here).output.split())
+    assert "GPU 0000:06:00.0 has 2 GPU instances; no XML tells where they stand, so an empty GPU is assumed" in said
+    assert "MIG is off" not in said
+    placed = run("explain", "9,9", "--xml", here, "--from", "3g.20gb:0")
+    assert "1 created, 1 kept" in placed.output
+    assert "no XML tells" not in placed.output
+
+
+def test_a_mode_that_waits_is_said_to():
+    waits = A100_XML.replace("<pending_mig>Disabled", "<pending_mig>Enabled")
+    said = CliRunner().invoke(command, ["explain", "9", "--xml", "-"], input=waits).output
+    assert "MIG is off now; it is to be switched on" in " ".join(said.split())
+
+
+def test_a_file_about_several_boards_needs_a_choice(tmp_path):
+    start, end = A100_XML.index("<gpu id="), A100_XML.index("</gpu>") + len("</gpu>")
+    other = A100_XML[start:end].replace("20B010DE", "20B210DE").replace("06:00.0", "07:00.0")
+    both = tmp_path / "both.xml"
+    both.write_text(A100_XML[:end] + other + A100_XML[end:], "utf-8")
+    error = run("explain", "9", "--xml", both).exception
+    assert error.message.endswith("which board? its GPUs are a100-40gb, a100-80gb")
+    chosen = run("explain", "9", "--xml", both, "--gpu", "a100-80gb")
+    assert "1 × NVIDIA A100-SXM4-40GB (0000:07:00.0)" in chosen.output
+    assert "a100-40gb, a100-80gb" in run("explain", "9", "--xml", both, "--gpu", "a30-24gb").exception.message
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        (A100_XML, ["--driver", "470"], "--driver is read from the file"),
+        ("+----+", [], "is no answer of nvidia-smi -q -x"),
+        (A100_XML.replace("20B010DE", "7FFF10DE"), [], "its GPUs are NVIDIA A100-SXM4-40GB"),
+        (A100_XML.replace("20B010DE", "N/A"), [], "its GPUs are NVIDIA A100-SXM4-40GB"),
+        ("<nvidia_smi_log/>", [], "its GPUs are no GPU"),
+        (None, [], "there is no file"),
+    ],
+)
+def test_a_file_that_does_not_tell(tmp_path, text, words, said):
+    file = tmp_path / "gpu.xml"
+    if text is not None:
+        file.write_text(text, "utf-8")
+    error = run("explain", "9", "--xml", file, *words).exception
+    assert error.exit_code == 64
+    assert said in error.message
+
+
+def test_a_folder_is_no_answer(tmp_path):
+    assert "cannot be read" in run("explain", "9", "--xml", tmp_path).exception.message
+
+
+def test_without_board_and_file_there_is_no_question():
+    assert "which GPU" in run("explain", "9").exception.message

@@ -39,8 +39,19 @@ HOST = {
     "software": (DRIVER, {"name": "esx-base", "version": "7.0.2-0.0.17867351"}),
     "option:Net.PVRDMAVmknic": "vmk2",
     "config.network.rdmaDevice": (
-        {"device": "vmrdma0", "connectionInfo": {"state": "active"}, "capability": {"roceV2Capable": True}},
+        {"device": "vmrdma0", "connectionInfo": {"state": "active", "mtu": 4096},
+         "backing": {"pairedUplink": "key-vmnic4"}, "capability": {"roceV2Capable": True}},
     ),
+    "config.network.pnic": ({"key": "key-vmnic4", "device": "vmnic4"},),
+    "config.network.proxySwitch": (
+        {"dvsUuid": "50 2b", "dvsName": "dvs-ai", "pnic": ("key-vmnic4",), "uplinkPort": ({"key": "1", "value": "up"},),
+         "spec": {"backing": {"pnicSpec": ({"pnicDevice": "vmnic4", "uplinkPortKey": "1"},)}}},
+    ),
+    "config.network.vnic": (
+        {"device": "vmk2", "spec": {"mtu": 1500, "distributedVirtualPort": {"switchUuid": "50 2b"}}},
+    ),
+    "config.firewall.ruleset": ({"key": "pvrdma", "enabled": True},),
+    "query:nmlx5_core": "max_vfs=8 pfctx=0x08 pfcrx=0x08",
 }  # fmt: skip
 
 VGPU = {"_typeName": "VirtualPCIPassthrough",
@@ -65,8 +76,10 @@ VM = {
     "config.cpuHotAddEnabled": False,
     "config.memoryHotAddEnabled": False,
 }
-GROUP = {"name": "dvpg-rdma", "config.distributedVirtualSwitch": "VmwareDistributedVirtualSwitch:dvs-1"}
-SWITCH = {"name": "dvs-ai", "config.productInfo.version": "7.0.2"}
+GROUP = {"name": "dvpg-rdma", "config.distributedVirtualSwitch": "VmwareDistributedVirtualSwitch:dvs-1",
+         "config.defaultPortConfig": {"uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": ("up",)}}},
+         }  # fmt: skip
+SWITCH = {"name": "dvs-ai", "uuid": "50 2b", "config.maxMtu": 1500, "config.productInfo.version": "7.0.2"}
 
 ESX01 = Target("host", "esx01", "HostSystem:host-1")
 TRAIN = Target("vm", "train-01", "VirtualMachine:vm-1")

@@ -184,3 +184,31 @@ def test_driver_vibs(name, version, line, driver, built_for):
 @pytest.mark.parametrize("name", ["nvdgpumgmtdaemon", "nvd-gpu-mgmt-daemon", "nvme-pcie", "NVIDIA-tools", ""])
 def test_other_vibs_are_no_driver(name):
     assert host_driver({"name": name, "version": "525.1"}) is None
+
+
+def test_an_rdma_path_names_every_broken_link(world):
+    two = {"uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": ("up", "other")}}}
+    proxy = {**world.host_properties["config.network.proxySwitch"][0], "pnic": ("key-vmnic4", "key-vmnic5")}
+    changes = {GROUP: {"config.defaultPortConfig": two}, world.host.ref: {"config.network.proxySwitch": (proxy,)}}
+    (finding,) = RULES["vm.rdma-path"].check(world.vm, world.view(changes))
+    assert finding.verdict == "warn"
+    assert [path.partition(": ")[2] for path, _ in finding.evidence] == [
+        "active uplink of the port group",
+        "RDMA NIC is the switch's only uplink",
+    ]
+
+
+def test_a_host_that_is_away_leaves_the_rdma_path_unknown(world):
+    view = world.view({world.host.ref: {"runtime.connectionState": "notResponding"}})
+    (finding,) = RULES["vm.rdma-path"].check(world.vm, view)
+    assert (finding.verdict, finding.refuses) == ("unknown", False)
+    assert "notResponding" in finding.message
+
+
+def test_what_shares_the_switch_of_the_rdma_nic_is_named_with_the_way_out(world):
+    proxy = {**world.host_properties["config.network.proxySwitch"][0], "pnic": ("key-vmnic4", "key-vmnic5")}
+    (finding,) = RULES["host.rdma-uplinks"].check(
+        world.host, world.view({world.host.ref: {"config.network.proxySwitch": (proxy,)}})
+    )
+    assert "vmnic4, key-vmnic5" in finding.evidence[0]
+    assert "uplinks: {dvs-ai: {up: vmnic4}}" in finding.help

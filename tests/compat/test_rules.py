@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vsphere_ai.compat import gate
+from vsphere_ai.late import Late
 
 ABSENT = "<absent>"  # replaced by the builder's own marker
 GPU = "0000:3b:00.0"
@@ -15,6 +16,8 @@ NEWEST = {**TESLA_T4, "deviceId": 0x7FFF, "deviceName": "GX999"}
 A100 = {**TESLA_T4, "id": GPU, "deviceId": 0x20F1}
 H100 = {**A100, "deviceId": 0x2331}
 RTX_PRO = {**A100, "deviceId": 0x2BB5}
+PRO_5000 = {**A100, "deviceId": 0x2BB3}
+SECOND = {**A100, "id": "0000:86:00.0"}
 VF = {**A100, "id": "0000:3b:00.4", "subDeviceId": 0}
 BRIDGE = {**A100, "classId": 0x0680}
 AIE = {"name": "NVIDIA-AIE_ESXi_7.0.2_Driver", "version": "510.47.03-1OEM.702.0.0.17630552"}
@@ -22,9 +25,21 @@ PVRDMA = {"_typeName": "VirtualVmxnet3Vrdma", "backing": {"port": {"portgroupKey
 VGPU = {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo"}}
 ROCE = {"device": "vmrdma0", "connectionInfo": {"state": "down"}, "capability": {"roceV1Capable": True}}
 
+NO_PFC = {"query:nmlx5_core": "max_vfs=8"}
+LATE = str(Late("dc", "HostSystem", "esx01", "config.network.vnic"))
+SMALL = {**ROCE, "connectionInfo": {"state": "active", "mtu": 1024}}
+
+
+def pause(rx, tx):
+    return {"nics": {"nics": {"vmnic4": SimpleNamespace(pause=SimpleNamespace(rx=rx, tx=tx))}}}
+
 
 def adapter(group="dvportgroup-1", protocol=None):
     return SimpleNamespace(port_group=group, protocol=protocol)
+
+
+def vnic(mtu):
+    return {"device": "vmk2", "spec": {"mtu": mtu, "distributedVirtualPort": {"switchUuid": "50 2b"}}}
 
 
 def vib(name="NVD-AIE_ESXi_8.0.0_Driver", version="550.54.16-1OEM.800.1.0.20613240"):
@@ -84,12 +99,16 @@ TABLE = [
     ("gpu.mig-capable", {"hardware.pciDevice": (A100, TESLA_T4)}, {}, "warn", "T4"),
     ("gpu.mig-capable", {"hardware.pciDevice": (TESLA_T4,)}, {}, "fail", "has no MIG"),
     ("gpu.mig-capable", {"hardware.pciDevice": (NEWEST,)}, {}, "unknown", "7fff"),
-    ("gpu.passthrough", {}, {}, "pass", "off for 1 GPUs"),
+    ("gpu.mig-capable", {"hardware.pciDevice": (PRO_5000,)}, {}, "pass", "not published, read from the host"),
+    ("gpu.passthrough", {}, {}, "pass", "passthrough is off for 1 GPU"),
     ("gpu.passthrough", {"config.graphicsInfo": ABSENT}, {}, "pass", "off"),
     ("gpu.passthrough", passthrough(passthruEnabled=True), {}, "fail", GPU),
     ("gpu.passthrough", {"config.graphicsInfo": ({"pciId": GPU, "graphicsType": "direct"},)}, {}, "fail", GPU),
     ("gpu.passthrough", {"config.pciPassthruInfo": ({"id": "0000:00:1f.0"},)}, {}, "unknown", GPU),
-    ("gpu.shared-direct", {}, {}, "pass", "1 GPUs are Shared Direct"),
+    ("gpu.passthrough", {"hardware.pciDevice": (A100, SECOND),
+                         "config.pciPassthruInfo": ({"id": GPU, "passthruEnabled": True}, {"id": SECOND["id"]})},
+     {}, "warn", f"GPU {GPU} is in passthrough mode"),
+    ("gpu.shared-direct", {}, {}, "pass", "1 GPU is Shared Direct"),
     ("gpu.shared-direct", {"config.graphicsInfo": ({"pciId": GPU, "graphicsType": "shared"},)},
      {"graphics": {"default_type": "shared_direct"}}, "pass", "this plan"),
     ("gpu.shared-direct", {"config.graphicsInfo": ({"pciId": GPU, "graphicsType": "shared"},)},
@@ -116,6 +135,9 @@ TABLE = [
      {}, "pass", "vGPU (graphics) driver"),
     ("gpu.vib", {**vib("NVD-VMware_ESXi_8.0.0_Driver", "575.1"), "hardware.pciDevice": (RTX_PRO,)},
      {}, "pass", "575.1"),
+    ("gpu.vib", {**vib("NVD-VMware_ESXi_8.0.0_Driver", "575.1"), "hardware.pciDevice": (PRO_5000,)},
+     {}, "pass", "575.1"),
+    ("gpu.vib", {**vib(version="570.1"), "hardware.pciDevice": (PRO_5000,)}, {}, "fail", "too old for"),
     ("gpu.vib", vib("NVIDIA-VMware_ESXi_7.0_Host_Driver", "450.102-1OEM.700.0.0.15525992"), {}, "pass", "450.102"),
     ("gpu.vib", vib("NVIDIA-VMware_ESXi_7.0.2_Driver", "510.73.06-1OEM.702.0.0.17630552"), {}, "warn", "AI Enterprise"),
     ("gpu.vib", vib(), {}, "warn", "built for ESXi 8.0, the host runs 7.0.2"),
@@ -130,6 +152,37 @@ TABLE = [
     ("host.pvrdma-vmknic", {}, {}, "pass", "vmk2"),
     ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": ""}, {"pvrdma_host": {"vmknic": "vmk3"}}, "pass", "plan names"),
     ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": ""}, {}, "warn", "no VMkernel adapter"),
+    ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": "vmk7"}, {}, "warn", "no such VMkernel adapter"),
+    ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": LATE, "config.network.vnic": ({"device": LATE},)}, {},
+     "pass", "this plan makes"),
+    ("host.pvrdma-firewall", {}, {}, "pass", "ruleset pvrdma is open"),
+    ("host.pvrdma-firewall", {"config.firewall.ruleset": ({"key": "pvrdma", "enabled": False},)}, {}, "warn", "closed"),
+    ("host.pvrdma-firewall", {"config.firewall.ruleset": ()}, {}, "warn", "closed"),
+    ("host.rdma-uplinks", {}, {}, "pass", "the only uplink of dvs-ai"),
+    ("host.rdma-uplinks", {"config.network.proxySwitch": ({"dvsUuid": "50 2b", "pnic": ("key-vmnic4", "key-x")},)}, {},
+     "warn", "50 2b has other NICs"),
+    ("host.pvrdma-mtu", {}, {}, "pass", "vmk2 and dvs-ai have MTU 1500"),
+    ("host.pvrdma-mtu", {"config.network.vnic": (vnic(9000),)}, {}, "warn", "vmk2 has MTU 9000, dvs-ai has 1500"),
+    ("host.pvrdma-mtu", {"config.network.vnic": (vnic(1400),)}, {}, "warn", "vmk2 has MTU 1400, dvs-ai has 1500"),
+    ("vm.rdma-path", {}, {}, "pass", "RDMA over dvpg-rdma on esx01"),
+    ("vm.rdma-path", {}, {"pvrdma": {"adapters": (adapter(protocol="rocev1"),)}}, "warn", "speaks rocev2"),
+    ("vm.rdma-path", {}, {"pvrdma": {"adapters": (adapter("dvpg-gone"),)}}, "unknown", "dvpg-gone: port group"),
+    ("vm.rdma-path", {"runtime.host": ABSENT}, {}, "unknown", "no host"),
+    ("host.roce-lossless", {}, {}, "pass", "PFC is configured"),
+    ("host.roce-lossless", NO_PFC, {"roce": {"pfc_priority": 3}}, "pass", "this plan puts PFC on priority 3"),
+    ("host.roce-lossless", {}, {"roce": {"pfc_priority": "off"}, **pause(True, True)}, "pass", "global pause"),
+    ("host.roce-lossless", NO_PFC, pause(True, True), "pass", "global pause is on for vmnic4"),
+    ("host.roce-lossless", NO_PFC, pause(True, False), "warn", "neither PFC nor global pause on vmnic4"),
+    ("host.roce-lossless", {"query:nmlx5_core": "pfctx=0x08"}, {}, "unknown", "no PFC is configured"),
+    ("host.roce-lossless", {"query:nmlx5_core": ABSENT}, {}, "unknown", "no PFC is configured"),
+    ("host.rdma-mtu", {}, {}, "pass", "RDMA MTU 4096 on vmrdma0"),
+    ("host.rdma-mtu", {"config.network.rdmaDevice": (SMALL,)}, {}, "warn", "vmrdma0 1024"),
+    ("host.rdma-mtu", {"config.network.rdmaDevice": ({**SMALL, "connectionInfo": {"state": "active"}},)}, {},
+     "unknown", "the MTU of vmrdma0 is not shown"),
+    ("vm.pvrdma-endpoints", {}, {}, "pass", "hardware version 19"),
+    ("vm.pvrdma-endpoints", {"config.version": "vmx-17"}, {}, "warn", "hardware version 17 is below 18"),
+    ("vm.pvrdma-endpoints", {"config.version": "vmx-17"}, {"hardware": {"version": 18}}, "pass", "version 18"),
+    ("vm.pvrdma-endpoints", {"config.version": "vmx-new"}, {}, "unknown", "not known: vmx-new"),
     ("dvs.version", {}, {}, "pass", "dvs-ai has version 7.0.2"),
     ("dvs.version", {}, {"pvrdma": {"adapters": (adapter("dvpg-rdma"),)}}, "pass", "dvs-ai"),
     ("dvs.version", {}, {"pvrdma": {"adapters": (adapter("dvpg-gone"),)}}, "unknown", "dvpg-gone"),
@@ -188,6 +241,9 @@ OPTIONAL = {
     "esxi.version": {"config.product", "summary.config.product"},
     "vm.tools": {"guest.toolsVersionStatus2", "config.tools.toolsVersion"},
     "vm.question": {"runtime.question"},
+    "host.pvrdma-vmknic": {"config.network.vnic"},
+    "host.rdma-mtu": {"config.network.proxySwitch"},
+    "host.rdma-uplinks": {"config.network.proxySwitch"},
 }
 NEEDED = [
     (r.id, (path,))

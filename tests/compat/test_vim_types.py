@@ -30,7 +30,8 @@ def rdma():
     state = vim.host.RdmaDevice.ConnectionInfo(state="active", mtu=4096, speedInMbps=100000)
     able = vim.host.RdmaDevice.Capability(roceV1Capable=True, roceV2Capable=True, iWarpCapable=False)
     return vim.host.RdmaDevice(key="key-vim.host.RdmaDevice-vmrdma0", device="vmrdma0", driver="nmlx5_rdma",
-                               description="", connectionInfo=state, capability=able)  # fmt: skip
+                               description="", connectionInfo=state, capability=able,
+                               backing=vim.host.RdmaDevice.PnicBacking(pairedUplink="key-vmnic4"))  # fmt: skip
 
 
 def host_properties():

@@ -10,11 +10,10 @@ import pytest
 
 from vsphere_ai.collect import LIGHT, Depth, Request, collect
 from vsphere_ai.connect.esxi import SshRefused
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.service import LeftRunning
-from vsphere_ai.errors import Denied, StepFailed, Unreachable
+from vsphere_ai.errors import Denied, StepFailed, Unreachable, VimFault
 from vsphere_ai.facts import About, Facts, Output, ProbeFailure
-from vsphere_ai.steps import Probe
+from vsphere_ai.steps import Probe, Query
 
 GPUS = Probe("gpus", ("nvidia-smi", "-L"))
 SAME = Probe("same", ("nvidia-smi", "-L"))
@@ -324,3 +323,37 @@ def test_progress_is_told():
     collect(FakeVCenter(estate()), Farm(), Request(PATHS, everything, (GPUS,), progress=lines.append))
     assert len(lines) == 3
     assert "2 hosts" in lines[1]
+
+
+# -- questions that depend on what was read
+
+
+def first(_seen):
+    return Depth(frozenset({"HostSystem:h1"}))
+
+
+def options(*refs, keep=len):
+    return lambda seen: tuple(
+        Query(f"{r}-{key}", "environmentBrowser", "QueryConfigOptionEx", {"spec": key}, on=r, keep=keep)
+        for r in refs
+        for key in seen["HostSystem:h1"].get("config.graphicsInfo")  # what was read deeply is known by then
+    )
+
+
+def test_other_objects_are_asked_too_and_only_what_is_wanted_is_kept():
+    objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", "environmentBrowser": "EnvironmentBrowser:e"}}
+    vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "EnvironmentBrowser:e"): "a huge answer"})
+    asked = Request(PATHS, first, ask=options("ComputeResource:c", "ComputeResource:gone"))
+    seen = collect(vcenter, None, asked)
+    assert seen["ComputeResource:c"].get("query:ComputeResource:c-1") == len("a huge answer")
+    assert seen["ComputeResource:c"].name == "gpu-a"
+    assert vcenter.count("QueryConfigOptionEx") == 1
+
+
+@pytest.mark.parametrize("browser", [{}, {"environmentBrowser": "EnvironmentBrowser:e"}])
+def test_an_object_that_does_not_answer_says_why(browser):
+    objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", **browser}}
+    vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): StepFailed("refused")})
+    seen = collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))
+    why = seen["ComputeResource:c"].unreadable["query:ComputeResource:c-1"]
+    assert why == ("refused" if browser else "gpu-a has no environmentBrowser; it may be disconnected")

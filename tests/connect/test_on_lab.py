@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.esxi import Ssh, SshEndpoint
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.gate import LoginGate
+from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.probing import Shells
-from vsphere_ai.connect.session import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown
+from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, VimFault
 from vsphere_ai.inventory import load_inventory
 from vsphere_ai.steps import Probe
 
@@ -193,3 +194,31 @@ def test_pages_of_a_large_farm_are_put_together(vcenter, monkeypatch):
     monkeypatch.setattr("vsphere_ai.connect.reading.PAGE", 2)
     assert vcenter.read(VM_PATHS) == whole
     assert len(whole) == 6
+
+
+def test_an_idle_session_lives_on_and_a_forgotten_one_is_renewed(make_lab):
+    from importlib import resources
+
+    text = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+    lab = make_lab(re.sub(r"(?m)^timing: \{", "timing: {session_minutes: 0.01, ", text))  # 0.6 s
+
+    def logins(keep_alive):
+        before = lab.get("/lab/farm")["logins"]
+        endpoint = Endpoint(
+            "127.0.0.1", lab.port, "administrator@vsphere.local", secret(lab, "password"), lab.directory / "ca.pem"
+        )
+        with VCenter.connect(endpoint, limits=Limits(keep_alive=keep_alive)) as vcenter:
+            time.sleep(2.0)
+            assert named(vcenter, "train-01")
+        return lab.get("/lab/farm")["logins"] - before
+
+    assert logins(0.2) == 1
+    assert logins(300.0) == 2, "without a sign of life the session is gone, and the read logs in again"
+
+
+def test_a_read_in_a_forgotten_session_is_not_answered_with_nothing(lab, vcenter):
+    vm = named(vcenter, "train-01").ref
+    lab.post("/lab/sessions/expire")
+    facts = vcenter.read_objects([vm], {"VirtualMachine": ("runtime.powerState",)})[vm]
+    assert facts.get("runtime.powerState") == "poweredOn"
+    assert facts.unreadable == {}

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.plain import NotExpressible
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable
+from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
 
 HOST = "HostSystem:host-1"
 SERVICES = "HostServiceSystem:serviceSystem-1"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import OutcomeUnknown
+from vsphere_ai.errors import OutcomeUnknown, VimFault
 
 VM = "VirtualMachine:vm-1"
 
@@ -197,3 +198,50 @@ def test_a_lost_answer_to_the_call_itself_is_unknown(fake, vcenter, drop):
     with pytest.raises(OutcomeUnknown, match="PowerOnVM_Task"):
         vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
     assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_many_breaks_in_a_row_are_survived_while_the_budget_lasts(fake, vcenter, drop):
+    waits(fake, *[drop] * 12, update("1", state("success")))
+    vcenter._session.outage.budget = 30.0
+    vcenter._session.limits = replace(vcenter._session.limits, longest_pause=0.05)
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=30) is None
+    assert fake.count("PowerOnVM_Task") == 1
+    assert fake.count("CreatePropertyCollector") == 13
+
+
+def test_collectors_that_never_hold_are_given_up_in_time(fake, vcenter):
+    waits(fake, GONE.format("InvalidCollectorVersion"))
+    vcenter._session.outage.budget = 0.5
+    with pytest.raises(OutcomeUnknown, match="InvalidCollectorVersion") as caught:
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=30)
+    assert caught.value.task == "Task:task-7"
+    assert fake.count("PowerOnVM_Task") == 1
+
+
+def test_a_task_nobody_can_subscribe_to_is_gone(fake, vcenter):
+    fake.script["CreateFilter"] = lambda _: GONE.format("ManagedObjectNotFound")
+    with pytest.raises(OutcomeUnknown, match="no longer known") as caught:
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert caught.value.task == "", "there is nothing left to wait for"
+
+
+def test_a_vm_that_is_gone_does_not_end_the_watching_of_its_task(fake, vcenter):
+    waits(fake, update("1", state("success")))
+    fake.script["CreateFilter"] = lambda body: (
+        GONE.format("ManagedObjectNotFound") if "vm-1<" in body else '<returnval type="PropertyFilter">f</returnval>'
+    )
+    assert vcenter.run_task(VM, "PowerOnVM_Task", timeout=5) is None
+    assert fake.count("CreateFilter") == 2
+
+
+def test_a_cause_that_cannot_be_read_leaves_the_outcome_unknown(fake, vcenter, drop):
+    waits(fake, update("1", state("error")))
+
+    def answer(body):
+        if "info.state" in body:
+            return FAILURE
+        raise drop
+
+    fake.script["RetrievePropertiesEx"] = answer
+    with pytest.raises(OutcomeUnknown, match="has failed, but why cannot be read"):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)

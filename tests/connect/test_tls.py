@@ -10,7 +10,7 @@ import time
 import pytest
 import trustme
 
-from vsphere_ai.connect.session import Limits
+from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint, fetch_certificate
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Refused, Unreachable

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import socket
 import ssl
+import threading
 from dataclasses import replace
 
 import pytest
 import trustme
 
-from vsphere_ai.connect.tls import doubt, fetch_certificate
+from vsphere_ai.connect.tls import Endpoint, doubt, fetch_certificate, refusal
 from vsphere_ai.connect.trusted import keep_certificate
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied
+from vsphere_ai.errors import Denied, Unreachable
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)
@@ -138,3 +140,46 @@ def test_without_anything_the_system_decides(serve, server, limits):
     with pytest.raises(Denied):
         VCenter.connect(fake.endpoint(), limits=limits)
     assert fake.received == 0
+
+
+BROKEN = [
+    "SSLV3_ALERT_BAD_RECORD_MAC",
+    "DECRYPTION_FAILED_OR_BAD_RECORD_MAC",
+    "WRONG_VERSION_NUMBER",
+    "BAD_LENGTH",
+    None,
+]
+NO_AGREEMENT = [
+    "UNSUPPORTED_PROTOCOL",
+    "TLSV1_ALERT_PROTOCOL_VERSION",
+    "NO_SHARED_CIPHER",
+    "SSLV3_ALERT_HANDSHAKE_FAILURE",
+    "DH_KEY_TOO_SMALL",
+    "TLSV1_ALERT_UNKNOWN_CA",
+    "SSLV3_ALERT_BAD_CERTIFICATE",
+]
+
+
+@pytest.mark.parametrize("reason", BROKEN + NO_AGREEMENT)
+def test_a_damaged_connection_is_not_a_refusal(fake, reason):
+    error = ssl.SSLError(1, "said by OpenSSL")
+    error.reason = reason
+    found = refusal(fake.endpoint(), error)
+    assert isinstance(found, Unreachable if reason in BROKEN else Denied)
+    assert (reason or "said by OpenSSL") in found.message
+
+
+def test_a_port_that_speaks_no_tls_is_no_vcenter(authority, limits):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve():
+            client, _ = listener.accept()
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+            client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], "svc", "p", authority.file)
+        with pytest.raises(Unreachable) as caught:
+            VCenter.connect(endpoint, limits=replace(limits, patience=0.1))
+        assert "are those of a vCenter" in caught.value.remedy

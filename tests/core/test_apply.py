@@ -38,7 +38,7 @@ class Deeds:
     def before(self, step):
         return ""
 
-    def do(self, step, say):
+    def do(self, step, say, name=""):
         key = (step.target.name, words([step])[0])
         with self.lock:
             self.done.append(key)
@@ -232,6 +232,21 @@ def test_a_bug_in_a_deed_does_not_leave_the_rest_without_a_word():
     assert isinstance(failed.error.__cause__, ZeroDivisionError)
     assert ("power-on", vm(1).name) in deeds.put_back
     assert states(run)[vm(2).name, "power-on"] == "done"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("\n  (vim.fault) {\n   msg = 'x'\n}", "ValueError: (vim.fault) {"),
+        ("red \x1b[31m \u202e", "ValueError: red \N{REPLACEMENT CHARACTER}[31m \N{REPLACEMENT CHARACTER}"),
+        ("long " * 500, f"ValueError: {('long ' * 500)[:300]}"),
+        ("", "ValueError"),
+    ],
+)
+def test_a_bug_is_told_in_one_harmless_line(text, said):
+    run, *_ = go(vms_only(1), {(vm(1).name, "reconfigure"): ValueError(text)})
+    (failed,) = failures(run.outcomes)
+    assert failed.error.message == said
 
 
 def test_the_most_serious_failure_gives_the_exit_code():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from support.capacity_judges import lab_hosts, names
 from support.places import PLAYBOOKS
+
+from vsphere_ai.lab.hardware import vgpu
 
 pytestmark = pytest.mark.lab
 SLICED = (
@@ -41,6 +44,53 @@ def test_a_spare_host_is_asked_for(cli, ledger):
     assert cli("plan", cli.file(tight + "  spare_hosts: 1\n")) == 1
     assert "[capacity.no-spare]" in cli.out
     assert ledger() == []
+
+
+# several vGPUs with a part of a GPU each need vSphere 8
+EIGHT = """
+name: eight
+vcenter: {version: 8.0.2, build: 22617221, api: 8.0.2.0}
+timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}
+clusters:
+  - {name: gpu-a}
+hosts:
+  - name: esx01.lab.local
+    cluster: gpu-a
+    version: 8.0.2
+    build: 22380479
+    nvidia_driver: 550.163.01
+    graphics_default: sharedDirect
+    gpus:
+      - {pci: 0000:3b:00.0, board: a100-40gb, device_id: 20f1, mig: true, graphics_type: sharedDirect}
+      - {pci: 0000:86:00.0, board: a100-40gb, device_id: 20f1, mig: true, graphics_type: sharedDirect}
+    ssh: {running: true, policy: on}
+vms:
+  - {name: "train-[01:02]", host: esx01.lab.local, power: on}
+"""
+
+
+def test_vms_power_on_in_the_order_that_works(cli, make_lab, monkeypatch):
+    eight = make_lab(EIGHT)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(eight.directory))
+    small, large = ("grid_a100-2-10c",) * 2, ("grid_a100-4-20c",) * 2
+    both = lab_hosts({"one": [True, True], "other": [True, True]})
+    vgpu.power_on(both["one"], "small", names("2-10c", "2-10c"))
+    with pytest.raises(vgpu.NoGraphicsResource):
+        vgpu.power_on(both["one"], "large", names("4-20c", "4-20c"))
+    vgpu.power_on(both["other"], "large", names("4-20c", "4-20c"))
+    vgpu.power_on(both["other"], "small", names("2-10c", "2-10c"))
+
+    wants = "- vms: train-{}\n  vgpu: [{}]\n"
+    play = cli.file(wants.format("01", ", ".join(small)) + wants.format("02", ", ".join(large)))
+    plan = cli.plan(play)
+    notes = {note for item in plan["items"] for note in item["notes"] if "in every order" in note}
+    assert [n for n in notes if "train-02, train-01 works" in n], cli.out
+    on = {s["target"]["name"]: s for s in plan["steps"] if s["summary"] == "power on"}
+    assert on["train-02"]["id"] in on["train-01"]["after"]
+    assert cli("apply", play, "--yes") == 0, cli.out
+    assert {vm["power"] for vm in eight.get("/lab/farm")["vms"]} == {"poweredOn"}
+    started = [e["object"] for e in eight.get("/lab/ledger")["entries"] if e["call"] == "PowerOnVM_Task"]
+    assert started == ["train-02", "train-01"]
 
 
 @pytest.mark.parametrize("given", ["-1", "two", "1.5", "true"])

@@ -118,3 +118,54 @@ def test_limit_narrows_to_some_targets(cli):
     plan = cli.plan(MISSION, "--limit", "train-01")
     assert {i["target"]["name"] for i in plan["items"]} == {"train-01"}
     assert cli("plan", MISSION, "--limit", "nobody") != 0
+
+
+# -- T-45: every way a host may be found
+
+
+NO_SSH_NEEDED = "- hosts: esx01.lab.local\n  pvrdma_host: {firewall: true}\n"
+
+
+@pytest.mark.parametrize("lockdown", ["lockdownDisabled", "lockdownNormal", "lockdownStrict"])
+@pytest.mark.parametrize("running", [True, False], ids=["ssh", "no-ssh"])
+@pytest.mark.parametrize("maintenance", [True, False], ids=["maintenance", "in-service"])
+def test_a_host_is_left_exactly_as_it_was_found(cli, farm, soap, ledger, maintenance, running, lockdown):
+    if maintenance:
+        for name in ("train-01", "train-02"):
+            soap.wait(soap.vm(name).PowerOffVM_Task())
+        soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=60))
+    if not running:
+        ssh(soap, "esx01", running=False)
+    host = soap.host("esx01")
+    if lockdown != "lockdownDisabled":
+        host.configManager.hostAccessManager.ChangeLockdownMode(lockdown)
+
+    def found():
+        now = farm()
+        service = now["hosts"]["esx01.lab.local"]["ssh"]
+        power = {n: v["power"] for n, v in now["vms"].items()}
+        return (now["hosts"]["esx01.lab.local"]["maintenance"], service["running"], service["policy"],
+                str(host.config.lockdownMode), power)  # fmt: skip
+
+    before, entries = found(), len(ledger())
+    assert before[:2] == (maintenance, running)
+    assert before[3:] == (lockdown, {**before[4], "train-01": "poweredOff" if maintenance else "poweredOn"})
+    wanted = MIG + ROLLING
+    if lockdown == "lockdownDisabled":
+        assert cli("apply", cli.file(wanted), "--yes") == 0, cli.out + cli.err
+        assert all(g["mig"]["current"] for g in farm()["hosts"]["esx01.lab.local"]["gpus"])
+    else:
+        assert cli("apply", cli.file(wanted), "--yes") == 1
+        assert "[ssh.lockdown]" in cli.out
+        assert len(ledger()) == entries
+        # what needs no shell is done all the same
+        assert cli("apply", cli.file(NO_SSH_NEEDED), "--yes") == 0, cli.out + cli.err
+        assert farm()["hosts"]["esx01.lab.local"]["pvrdma"]["firewall"]
+    assert found() == before
+
+
+def test_looking_changes_nothing(lab, cli, ledger):
+    looks = (("plan", MISSION), ("check", MISSION), ("check",), ("verify", MISSION), ("show",), ("capacity",),
+             ("capacity", MISSION), ("doctor",), ("doctor", "--permissions", MISSION), ("runs",))  # fmt: skip
+    assert [(look[0], code) for look in looks if (code := cli(*look)) not in (0, 1, 2)] == []
+    assert ledger() == []

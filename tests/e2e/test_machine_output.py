@@ -1,27 +1,91 @@
-"""What machines read: the first line has the schema version, the last one is a summary, also when nothing was to do."""
+"""What machines read: every line meets the published schema, and the last one is a summary, however a run ends."""
 
 from __future__ import annotations
 
 import json
+import signal
 
+import jsonschema
 import pytest
-from support.places import PLAYBOOKS
+from support.places import PLAYBOOKS, ROOT
+from support.processes import apply
+
+from vsphere_ai.report.run_schema import run_schema
 
 pytestmark = pytest.mark.lab
 PLAYBOOK = PLAYBOOKS / "pvrdma-only.yml"
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+PUBLISHED = ROOT / "docs" / "schemas" / "run.schema.json"
+
+
+def judged(lines):
+    """The lines as documents, each valid against the published schema, none with a key that it does not know."""
+    schema = json.loads(PUBLISHED.read_text("utf-8"))
+    for definition in schema["$defs"].values():
+        definition["additionalProperties"] = False
+    check = jsonschema.Draft202012Validator(schema)
+    found = [json.loads(line) for line in lines]
+    for document in found:
+        assert not list(check.iter_errors(document)), document
+    assert found[0]["type"] == "run"
+    assert found[0]["schema_version"] == 1
+    assert found[-1]["type"] == "summary"
+    assert {line["type"] for line in found[1:-1]} <= {"event"}
+    return found
+
+
+def test_the_published_schema_is_up_to_date():
+    assert json.loads(PUBLISHED.read_text("utf-8")) == run_schema(), "run: make docs"
+
+
+@pytest.mark.parametrize("document", [{}, {"type": "run"}, {"type": "event", "time": "", "what": "gone", "text": ""}])
+def test_the_schema_refuses_what_is_no_line(document):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, json.loads(PUBLISHED.read_text("utf-8")))
 
 
 def test_apply_as_json_lines(cli, ledger):
     for round_ in (1, 2):
         assert cli("apply", PLAYBOOK, "--yes", "--format", "json") == 0, cli.err
-        lines = [json.loads(line) for line in cli.out.splitlines()]
-        assert lines[0]["type"] == "run"
-        assert lines[0]["schema_version"] == 1
-        assert lines[-1]["type"] == "summary"
+        lines = judged(cli.out.splitlines())
         assert lines[-1]["exit_code"] == 0
-        assert {line["type"] for line in lines[1:-1]} <= {"event"}
         assert bool(lines[1:-1]) == (round_ == 1), "the second time there is nothing to do"
+        assert bool(lines[0]["run"]) == (round_ == 1), "without a run there is no journal"
     assert ledger()
+
+
+def test_a_refused_plan_ends_its_stream_as_well(cli, ledger):
+    refused = cli.file("- hosts: esx01.lab.local\n  mig: {gpus: {'0000:3b:00.0': [19, 14, 9, 5, 5, 2]}}\n")
+    assert cli("apply", refused, "--yes", "--format", "json") == 1
+    lines = judged(cli.out.splitlines())
+    assert [line["type"] for line in lines] == ["run", "summary"]
+    assert lines[-1]["exit_code"] == 1
+    assert ledger() == []
+
+
+def test_a_failed_run_says_in_its_last_line_what_failed(cli, lab):
+    lab.set_faults([{"on": "ReconfigVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}])
+    code = cli("apply", PLAYBOOK, "--yes", "--format", "json")
+    last = judged(cli.out.splitlines())[-1]
+    assert code == last["exit_code"] == 1
+    assert last["failed"] == 1
+    assert next(o["error"] for o in last["outcomes"] if o["state"] == "failed")
+
+
+@pytest.mark.parametrize("signals", [(signal.SIGTERM,), (signal.SIGTERM, signal.SIGTERM)], ids=["once", "twice"])
+def test_the_last_line_is_a_summary_after_sigterm(lab, signals):
+    lab.set_faults([{"on": "ssh: nvidia-smi", "do": {"delay": "500ms"}}])
+    process = apply(lab, MISSION)
+    assert process.until(lambda out: any("leave maintenance mode" in line or "MIG enabled" in line for line in out))
+    for number in signals:
+        process.send(number)
+    assert process.wait() == 143, process.said
+    last = judged(process.out)[-1]
+    assert last["exit_code"] == 143
+    assert last["interrupted"]
+    states = [o["state"] for o in last["outcomes"]]
+    assert len(states) == json.loads(process.out[0])["steps"]
+    assert "skipped" in states
 
 
 def test_a_plan_as_json_has_everything_the_text_has(cli):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,7 +32,7 @@ def killed_at(lab, line, *, playbook=MISSION):
     seen = []
     for text in process.stdout:
         seen.append(text)
-        if line in text:
+        if re.search(line, text):
             process.send_signal(signal.SIGKILL)
             break
     process.stdout.read()
@@ -54,21 +55,22 @@ def judge(farm, ledger, before):
 
 
 POINTS = [
-    "[1/44] shut down (guest shutdown only)",
-    "[3/44] enter maintenance mode",
-    "[3/44] enter maintenance mode — done",
-    "[4/44] set graphics",
-    "[7/44] MIG enabled on GPU 0000:3b:00.0 — done",
-    "[9/44] reboot (over SSH)",
-    "[9/44] reboot (over SSH) — done",
-    "[10/44] wait until the host is connected",
-    "[11/44] start TSM-SSH again after boot",
-    "[14/44] read back — done",
-    "[16/44] upgrade to hardware version 19",
-    "[18/44] reconfigure",
-    "[22/44] power on",
-    "[31/44] reboot (over SSH) — done",
-    "[41/44] reconfigure",
+    r"train-01 +\[\d+/\d+\] shut down \(guest shutdown only\)",
+    r"esx01\S+ +\[\d+/\d+\] enter maintenance mode",
+    r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done",
+    r"esx01\S+ +\[\d+/\d+\] set graphics",
+    r"esx01\S+ +\[\d+/\d+\] MIG enabled on GPU 0000:3b:00.0 — done",
+    r"esx01\S+ +\[\d+/\d+\] reboot \(over SSH\)",
+    r"esx01\S+ +\[\d+/\d+\] reboot \(over SSH\) — done",
+    r"esx01\S+ +\[\d+/\d+\] wait until the host is connected",
+    r"esx01\S+ +\[\d+/\d+\] start TSM-SSH again after boot",
+    r"esx01\S+ +\[\d+/\d+\] read back — done",
+    r"train-01 +\[\d+/\d+\] upgrade to hardware version 19",
+    r"train-01 +\[\d+/\d+\] reconfigure",
+    r"train-01 +\[\d+/\d+\] power on",
+    r"esx01\S+ +\[\d+/\d+\] health gate",
+    r"esx02\S+ +\[\d+/\d+\] reboot \(over SSH\) — done",
+    r"train-03 +\[\d+/\d+\] reconfigure",
 ]
 
 

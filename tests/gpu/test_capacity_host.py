@@ -1,8 +1,10 @@
 from support.capacity_judges import pci
 
+from vsphere_ai.gpu import capacity_order
 from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running, Sharing
-from vsphere_ai.gpu.capacity_host import Given, Host, find_order
-from vsphere_ai.gpu.capacity_pack import Budget
+from vsphere_ai.gpu.capacity_groups import Budget
+from vsphere_ai.gpu.capacity_host import Given, Host
+from vsphere_ai.gpu.capacity_order import every_end, find_order, some_order_fails
 from vsphere_ai.gpu.catalog import board
 
 A100 = board("a100-40gb")
@@ -46,12 +48,52 @@ def test_all_vgpus_of_a_vm_or_none():
 def test_an_order_is_found_when_the_promising_ones_fail():
     # 1g first, 3g last and 2g between is what no rule of thumb does; the order is searched for
     vms = {"a": ("grid_a100-2-10c",), "b": ("grid_a100-2-10c",), "c": ("grid_a100-3-20c",)}
-    found = find_order(host("mig"), vms, [], Budget(100))
+    found = find_order(host("mig"), vms, {}, Budget(100))
     assert found is not None
     assert next(iter(found)) == "c"
     budget = Budget(1000)
-    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, [], budget) is None
+    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, {}, budget) is None
     assert budget.steps > 0
-    out = Budget(1)
-    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, [], out) is None
+    out = Budget(0)
+    assert find_order(host("mig"), {**vms, "d": ("grid_a100-3-20c",)}, {}, out) is None
     assert out.steps < 0
+
+
+def test_an_order_that_fails_is_found():
+    vms = {"a": ("grid_a100-2-10c",), "b": ("grid_a100-2-10c",), "c": ("grid_a100-3-20c",)}
+    assert some_order_fails(host("mig"), vms, Budget(100))
+    assert not some_order_fails(host("mig"), vms, Budget(0))
+    assert not some_order_fails(host("mig", "mig", "mig"), vms, Budget(1000))
+    assert not some_order_fails(host("mig"), {"a": ("grid_a100-1-5c",), "b": ("grid_a100-3-20c",)}, Budget(100))
+
+
+def test_the_ways_in_which_gpus_can_end_up():
+    vms = {"a": ("grid_a100-1-5c",), "b": ("grid_a100-2-10c",)}
+    ends = list(every_end(host("mig"), vms, Budget(100)))
+    starts = {tuple(sorted((vm, p[0].start) for vm, p in end.items())) for end in ends}
+    assert starts == {(("a", 6), ("b", 4))}
+    assert list(every_end(host("mig"), vms, Budget(0))) == []
+    assert list(every_end(host("mig"), {}, Budget(1))) == [{}]
+    assert list(every_end(host("mig"), {"a": ("grid_a100-7-40c",), "b": ("grid_a100-1-5c",)}, Budget(100))) == []
+
+
+def test_the_first_vm_opens_all_gpus():
+    own = ("grid_a100-10c", "grid_a100-10c", "grid_a100-40c")
+    for any_series in (False, True):
+        sharing = Sharing(any_series=any_series)
+        three = host("time_sliced", "time_sliced", "time_sliced", sharing=sharing)
+        budget = Budget(1000)
+        assert find_order(three, {"a": own, "b": own}, {}, budget) is None
+        assert budget.steps > 0
+    both = {"a": ("grid_a100-10c", "grid_a100-7-40c"), "b": ("grid_a100-20c",), "c": ("grid_a100-40c",)}
+    assert find_order(host("mig", "time_sliced", "time_sliced"), both, {}, Budget(1000)) is None
+
+
+def test_a_look_at_the_room_is_paid_for(monkeypatch):
+    vms = {vm: ("grid_a100-2-10c",) for vm in "ab"} | {"c": ("grid_a100-3-20c",)}
+    capacity_order._packed.cache_clear()
+    monkeypatch.setattr(capacity_order, "STEP_WORK", 1)
+    budget = Budget(10)
+    assert find_order(host("mig"), vms, {}, budget) is None
+    assert budget.steps < 0
+    capacity_order._packed.cache_clear()

@@ -3,7 +3,9 @@ import itertools
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsphere_ai.gpu.capacity_pack import Budget, Group, Packed, Unpacked, pack
+from vsphere_ai.gpu.capacity_backtrack import _splits
+from vsphere_ai.gpu.capacity_groups import Budget, Group, Packed, Unpacked
+from vsphere_ai.gpu.capacity_pack import pack
 
 
 def below(vector):
@@ -122,3 +124,9 @@ def test_what_several_groups_take_is_searched_on_each_of_them():
 def test_nothing_to_pack_and_nowhere_to_put_it():
     assert pack([], [], Budget(1)) == Packed(())
     assert pack([], [1], Budget(1)) == Unpacked(True, (1,), (0,), 1, 0)
+
+
+def test_places_are_divided_in_every_way_where_neither_item_has_fewer_other_gpus():
+    assert list(_splits(2, (0, 1), (2, 2), {0: 0b01, 1: 0b11})) == [((0, 2),)]
+    ways = {tuple(sorted(way)) for way in _splits(2, (0, 1), (2, 2), {0: 0b01, 1: 0b10})}
+    assert ways == {((0, 2),), ((0, 1), (1, 1)), ((1, 2),)}

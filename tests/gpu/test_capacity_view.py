@@ -1,10 +1,11 @@
 import pytest
 from support import estates as make
 
-from vsphere_ai.facts import View
+from vsphere_ai.facts import Output, View
 from vsphere_ai.gpu import capacity_view
 from vsphere_ai.gpu.capacity import Fit, NoFit, solve
 from vsphere_ai.gpu.capacity_view import problems_of, question_of, slots_of
+from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.plan import observe_all
 from vsphere_ai.resources import kinds
@@ -60,8 +61,9 @@ def test_without_ssh_the_place_of_a_running_vm_is_assumed():
     first, second = slots_of(view(facts, guest(1, "grid_a100-3-20c")), make.ESX1, refs(1))
     assert first.mode == second.mode == "mig"  # the host lists MIG-backed profiles
     assert first.present == (Instance("3g.20gb", 4, None, in_use=True),)
+    # nobody has seen what was made there beforehand
     assert first.guessed
-    assert not second.guessed
+    assert second.guessed
 
 
 def test_the_mode_without_ssh():
@@ -294,3 +296,70 @@ def test_a_vm_whose_own_order_of_vgpus_blocks_it():
     assert (found.rule, found.target) == ("capacity.no-room", make.ESX1)
     assert "but in no power-on order" in found.message
     assert "explicit starts" in found.help
+
+
+# -- what was not read is not silently assumed
+
+
+def test_gpus_in_mig_mode_that_nobody_asked_are_not_certain():
+    slots = slots_of(view(host(probes={})), make.ESX1, ())
+    assert [s.guessed for s in slots] == [True, True]
+    assert [s.guessed for s in slots_of(view(host()), make.ESX1, ())] == [False, False]
+    assert [s.guessed for s in slots_of(view(host(probes={}, listed=LISTED_SLICED)), make.ESX1, ())] == [False, False]
+    # one of them is not in nvidia-smi's list
+    half = host(probes=make.smi({make.PCI[0]: make.ON}))
+    assert [s.guessed for s in slots_of(view(half), make.ESX1, ())] == [False, True]
+    # what this plan makes there is known
+    gpus = dict.fromkeys(make.PCI, GpuMig.model_construct(mode="enabled", layout=("3g.20gb:4",)))
+    planned = Mig.model_construct(mode=None, layout=None, gpus=gpus)
+    cut = view(host(probes={})).with_planned(make.ESX1.ref, planned)
+    assert [s.guessed for s in slots_of(cut, make.ESX1, ())] == [False, False]
+
+
+def test_too_many_vms_are_refused_even_where_the_gpus_were_not_read():
+    guests = [guest(n, "grid_a100-3-20c", state="poweredOff") for n in (1, 2, 3, 4, 5)]
+    (found,) = problems_of(view(host(probes={}), *guests), refs(1, 2, 3, 4, 5))
+    assert "where 4 fit" in found.message
+    assert found.help == "room for 4 more grid_a100-3-20c, if nothing stands on its GPUs that was not read"
+    assert not list(problems_of(view(host(probes={}), *guests), refs(1, 2, 3, 4)))
+
+
+@pytest.mark.parametrize(("probes", "rules"), [(ON, ["capacity.no-room"]), ({}, [])])
+def test_no_order_is_no_refusal_where_instances_may_have_been_made_beforehand(monkeypatch, probes, rules):
+    stuck = Fit({make.vm(1).ref: ("esx01", ())}, exact=False, stuck=("esx01",))
+    monkeypatch.setattr(capacity_view, "solve", lambda *_, **__: stuck)
+    one = view(host(probes=probes), guest(1, "grid_a100-3-20c", state="poweredOff"))
+    assert [p.rule for p in problems_of(one, refs(1))] == rules
+
+
+# -- what the host lists wins
+
+
+PRO_5000 = 0x2BB3
+LISTS = {
+    PROFILES.name: Output(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
+                             "| 0 MIG 4g.48gb 0 1/1 47.4 No 110 3 3 |\n| 4 1 1 |\n+-+\n"),
+    PLACEMENTS.name: Output(0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"),
+}  # fmt: skip
+ON_PRO = "nvidia_rtx_pro_5000_blackwell-1-12q"
+
+
+def host_of(device, lists, *listed):
+    devices = (make.pci_device(make.PCI[0], device),)
+    return host(probes={**make.smi({make.PCI[0]: make.ON}, driver="580.1"), **lists}, listed=listed,
+                hardware__pciDevice=devices)  # fmt: skip
+
+
+@pytest.mark.parametrize("device", [PRO_5000, 0x7777])
+def test_a_board_only_its_host_knows_takes_what_the_host_lists(device):
+    facts = host_of(device, LISTS, ON_PRO)
+    (slot,) = slots_of(view(facts), make.ESX1, ())
+    assert (slot.mode, slot.spellings) == ("mig", ("rtx_pro_5000_blackwell",))
+    guests = [guest(n, ON_PRO, state="poweredOff") for n in (1, 2, 3, 4, 5)]
+    assert not list(problems_of(view(facts, *guests), refs(1, 2, 3, 4)))
+    (found,) = problems_of(view(facts, *guests), refs(1, 2, 3, 4, 5))
+    assert "where 4 fit" in found.message
+
+
+def test_a_board_in_mig_mode_nobody_knows_the_placements_of_is_left_out():
+    assert slots_of(view(host_of(PRO_5000, {}, ON_PRO)), make.ESX1, ()) == ()

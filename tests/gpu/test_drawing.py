@@ -16,7 +16,7 @@ def test_picture_of_a_layout_with_a_hole():
     )
 
 
-@pytest.mark.parametrize("b", [b for b in boards() if b.mig_capable], ids=lambda b: b.key)
+@pytest.mark.parametrize("b", [b for b in boards() if b.profiles], ids=lambda b: b.key)
 def test_every_picture_fits_in_80_columns_and_is_aligned(b):
     for places in full_layouts(b, plain_profiles(b)):
         ruler, top, names, bottom = draw(b, [s.instance for s in places])
@@ -25,3 +25,8 @@ def test_every_picture_fits_in_80_columns_and_is_aligned(b):
         assert names.count("|") == top.count("+")
         assert all(names[i] == "|" for i, c in enumerate(top) if c == "+")
         assert f"{ruler}{top}{names}".isascii()
+
+
+@pytest.mark.parametrize("key", ["t4-16gb", "rtx-pro-5000-blackwell"])
+def test_without_known_slices_there_is_no_picture(key):
+    assert draw(board(key), ()) == ()

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.estates import A100, ESX1, OFF, ON, PCI, host, smi
+from support.estates import A100, ESX1, OFF, ON, PCI, host, pci_device, smi
 
 from vsphere_ai.facts import Output, ProbeFailure
+from vsphere_ai.gpu import layout, vgpu
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
 from vsphere_ai.gpu.listed_board import ListedBoard, board_as_listed, boards_as_listed
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
+from vsphere_ai.gpu.placement import Instance, transition
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -228,7 +230,7 @@ def test_modes_make_no_difference():
     assert boards_as_listed(seen(A100_550, modes=dict.fromkeys(PCI, OFF), device=0x20B2))[FIRST].disagreements == ()
 
 
-@pytest.mark.parametrize("table", [b for b in boards() if b.mig_capable], ids=lambda b: b.key)
+@pytest.mark.parametrize("table", [b for b in boards() if b.profiles], ids=lambda b: b.key)
 def test_a_board_that_lists_what_is_documented_never_disagrees(table):
     rows = "".join(
         f"| 0 MIG {p.name} {p.id} {p.max_instances}/{p.max_instances} {p.memory_gib or 1} No "
@@ -244,3 +246,81 @@ def test_a_board_that_lists_what_is_documented_never_disagrees(table):
     assert said == ()
     assert {p.name for p in mine.profiles} == {p.name for p in table.profiles}
     assert mine.verified
+
+
+# -- boards of which the catalogue knows little
+
+
+PRO_5000 = 0x2BB3
+PRO_5000_LISTS = {
+    PROFILES.name: Output(
+        0,
+        "+--+\n|==|\n"
+        "| 0 MIG 1g.12gb 14 4/4 11.62 No 24 1 1 |\n| 1 1 0 |\n"
+        "| 0 MIG 2g.24gb 5 2/2 23.50 No 48 1 1 |\n| 2 1 0 |\n"
+        "| 0 MIG 4g.48gb 0 1/1 47.38 No 110 3 3 |\n| 4 1 1 |\n+--+\n",
+    ),
+    PLACEMENTS.name: Output(
+        0,
+        "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 5 Placements: {0,6}:6\n"
+        "GPU 0 Profile ID 0 Placement : {0}:12\n",
+    ),
+}
+
+
+def test_a_board_with_names_only_is_whole_once_its_host_lists_it():
+    table = board_of_device(PRO_5000)
+    mine, (line,) = board_as_listed(seen(PRO_5000_LISTS, device=PRO_5000, driver="580.65.05"), FIRST, table)
+    assert line == f"the catalogue has no placements of {table.title}; the host's own list is used"
+    assert (mine.key, mine.named_profiles, mine.memory_slices, mine.compute_slices) == (table.key, (), 12, 4)
+    assert mine.profile_names == ("1g.12gb", "2g.24gb", "4g.48gb")  # nothing of the table is added
+    assert mine.profile(5).starts == (0, 6)
+    assert mine.mig_capable
+
+
+def test_what_stands_on_a_board_with_names_only_can_be_drawn():
+    here = [(0, "1g.12gb", 14, 3, "3:3")]
+    mine, said = board_as_listed(seen({}, device=PRO_5000, instances=here), FIRST, board_of_device(PRO_5000))
+    assert said == ()
+    assert (mine.profile_names[0], mine.memory_slices) == ("1g.12gb", 6)
+    assert mine.named_profiles  # where another one may start is still not known
+    told = transition(mine, (Instance("1g.12gb", 3, in_use=True),), layout.parse("1g.12gb,1g.12gb"))
+    assert told.reasons[0].startswith("placements of this board are not published")
+
+
+def named_by_host(*types, devices=(PRO_5000, PRO_5000), lists=PRO_5000_LISTS):
+    facts = host(
+        ESX1,
+        probes={**smi(BOTH_ON, driver="580.1"), **lists},
+        hardware__pciDevice=tuple(pci_device(p, d) for p, d in zip(PCI, devices, strict=True)),
+        config__sharedPassthruGpuTypes=types,
+    )
+    return boards_as_listed(facts)
+
+
+def test_a_host_names_the_vgpus_of_a_board_the_catalogue_has_no_names_of():
+    types = (
+        "NVIDIA_rtx_pro_5000_blackwell-4-48q",
+        "nvidia_rtx_pro_5000_blackwell-1-12q",
+        "grid_a100-3-20c",
+        "SomeFPGA",
+    )
+    mine = named_by_host(*types)[FIRST].board
+    assert mine.vgpu_boards == ("rtx_pro_5000_blackwell",)
+    assert vgpu.mig_profile(mine, vgpu.parse(types[1])).name == "1g.12gb"
+    assert named_by_host()[FIRST].board.vgpu_boards == ()
+    # an A100 beside it has names of its own
+    both = named_by_host(*types, devices=(PRO_5000, A100))
+    assert both[FIRST].board.vgpu_boards == ("rtx_pro_5000_blackwell",)
+    assert both[SECOND].board is board_of_device(A100)
+
+
+def test_with_two_boards_without_names_nobody_knows_whose_they_are():
+    name = "nvidia_rtx_pro_5000_blackwell-1-12q"
+    for other in (0x2901, 0x7777):
+        assert named_by_host(name, devices=(PRO_5000, other))[FIRST].board.vgpu_boards == ()
+
+
+def test_an_unknown_board_is_as_large_as_the_largest_vgpu_its_host_lists():
+    found = named_by_host("nvidia_x9-47c", "nvidia_x9-1-5c", devices=(0x7777, A100), lists=A100_550)
+    assert (found[FIRST].board.memory_gb, found[FIRST].board.vgpu_boards) == (47, ("x9",))

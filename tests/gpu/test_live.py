@@ -6,7 +6,7 @@ from support.estates import A100, ESX1, ON, PCI, estate, gpu_info, guest, host, 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import board_of_device
-from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.inventory import boards_of, nvidia_gpus
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.search import Instance
 
@@ -72,3 +72,24 @@ def test_which_devices_are_gpus():
         "0000:87:00.0": table,
     }
     assert list(boards_of(Facts("HostSystem:h", {"hardware.pciDevice": devices}))) == [FIRST, SECOND, "0000:87:00.0"]
+
+
+@pytest.mark.parametrize(
+    ("probes", "why"),
+    [
+        (smi(dict.fromkeys(PCI, ON)), ""),
+        ({}, "esx01 was not asked over SSH"),
+        ({live.GPUS.name: ProbeFailure("ssh.stopped", "SSH is stopped")}, "SSH is stopped"),
+        ({**smi(dict.fromkeys(PCI, ON)), live.GPUS.name: Output(0, "something\nnew")}, "something / new"),
+    ],
+)
+def test_why_it_is_not_known_what_stands_there(probes, why):
+    told = live.why_unread(host(ESX1, probes=probes))
+    assert told.endswith(why)
+    assert bool(told) == bool(why)
+
+
+def test_graphics_devices_of_other_makers_are_no_gpus():
+    bmc = {**gpu_info("0000:03:00.0"), "vendorName": "Matrox"}
+    facts = Facts("HostSystem:h", {"config.graphicsInfo": (bmc, gpu_info(FIRST), {"pciId": "0000:04:00.0"})})
+    assert [g["pciId"] for g in nvidia_gpus(facts)] == [FIRST]

@@ -62,7 +62,7 @@ def some_state(of, dice):
     return found
 
 
-@pytest.mark.parametrize("of", [b for b in boards() if b.mig_capable], ids=lambda b: b.key)
+@pytest.mark.parametrize("of", [b for b in boards() if b.profiles], ids=lambda b: b.key)
 def test_the_commands_end_in_the_wanted_state(of):
     dice, reached = random.Random(of.key), 0
     for _ in range(40):

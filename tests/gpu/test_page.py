@@ -21,6 +21,8 @@ def test_every_board_is_on_it_with_every_profile(board):
         assert f"| `{board.key}` |" in text
         return
     section = text.split(f"\n## {board.key}\n")[1].split("\n## ")[0]
+    assert all(f"`{name}`" in section for name in board.profile_names)
+    assert ("placements of this board are not published" in section) == bool(board.named_profiles)
     for p in board.profiles:
         (row,) = (line for line in section.splitlines() if line.startswith(f"| `{p.name}`"))
         assert f"| {p.id} | {p.compute_slices}, {p.memory_slices} | {', '.join(map(str, p.starts))} |" in row

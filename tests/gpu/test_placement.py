@@ -21,7 +21,7 @@ def shape(b):
 
 
 # Boards with the same table need no second proof.
-SHAPES = list({shape(b): b for b in reversed(boards()) if b.mig_capable}.values())
+SHAPES = list({shape(b): b for b in reversed(boards()) if b.profiles}.values())
 
 
 @cache
@@ -431,3 +431,17 @@ def test_pool_fills_every_slice_of_every_gpu():
 def test_pool_gives_up_on_too_many():
     assert pool(A100, parse(["0"] * 5)) is None
     assert pool(A100, parse(["19"] * 29)) is None
+
+
+def test_a_board_without_published_placements_is_no_no():
+    names_only = board("rtx-pro-5000-blackwell")
+    told = transition(names_only, (), parse("1g.12gb,14"))
+    assert isinstance(told, Impossible)
+    (reason,) = told.reasons
+    assert reason.startswith("placements of this board are not published; they are read from the host")
+    assert told.nearest == ()
+    assert pool(names_only, parse("1g.12gb")) is None
+    assert place(names_only, parse("1g.12gb")) is None
+    told = transition(names_only, (), parse("3g.20gb,3g.20gb"))
+    assert told.reasons[1].startswith("no profile 3g.20gb on this GPU; its profiles are 1g.12gb, 1g.12gb+me")
+    assert len(told.reasons) == 2

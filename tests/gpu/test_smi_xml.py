@@ -18,18 +18,18 @@ NO_ID = "GPU-00000000-0000-0000-0000-000000000000"
 
 
 @pytest.mark.parametrize(
-    ("file", "driver", "pci", "name", "mig"),
+    ("file", "driver", "pci", "name", "mig", "device"),
     [
-        ("a100", "570.148.08", "0000:06:00.0", "NVIDIA A100-SXM4-40GB", False),
-        ("b200", "580.105.08", "0000:8f:00.0", "NVIDIA B200", False),
-        ("h100", "580.105.08", "0000:53:00.0", "NVIDIA H100 80GB HBM3", False),
-        ("l40s", "595.91.07", "0000:30:00.0", "NVIDIA L40S", None),
-        ("t4", "595.91.07", "0000:00:1e.0", "Tesla T4", None),
+        ("a100", "570.148.08", "0000:06:00.0", "NVIDIA A100-SXM4-40GB", False, 0x20B0),
+        ("b200", "580.105.08", "0000:8f:00.0", "NVIDIA B200", False, 0x2901),
+        ("h100", "580.105.08", "0000:53:00.0", "NVIDIA H100 80GB HBM3", False, 0x2330),
+        ("l40s", "595.91.07", "0000:30:00.0", "NVIDIA L40S", None, 0x26B9),
+        ("t4", "595.91.07", "0000:00:1e.0", "Tesla T4", None, 0x1EB8),
     ],
 )
-def test_published_answers(file, driver, pci, name, mig):
+def test_published_answers(file, driver, pci, name, mig, device):
     found = parse_xml(0, (FOLDER / "xml" / f"{file}.xml").read_text("utf-8"))
-    assert found == Xml(driver, (GpuInXml(pci, name, NO_ID, mig, mig, (), "Pass-Through", None, None),))
+    assert found == Xml(driver, (GpuInXml(pci, name, NO_ID, mig, mig, (), "Pass-Through", None, None, device),))
 
 
 def test_every_published_answer_is_tried():
@@ -115,6 +115,7 @@ PARAMETER = """<!DOCTYPE nvidia_smi_log [<!ENTITY % x SYSTEM "http://localhost/x
         (0, changed(("<product_name>NVIDIA A100-SXM4-40GB</product_name>", ""))),
         (0, changed(("<index>1</index>", "<index>one</index>"), text=mig_on())),
         (0, changed(("<index>1</index>", ""), text=mig_on())),
+        (0, changed(("20B010DE", "an A100"))),
         (0, "<nvidia_smi_log>\ud800</nvidia_smi_log>"),
     ],
 )  # fmt: skip

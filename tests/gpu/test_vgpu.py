@@ -53,6 +53,11 @@ def test_what_is_no_name(name, remedy):
         ("a100-40gb", "grid_a100-20c", None),
         ("a100-40gb", "grid_a100d-3-40c", None),
         ("a100-40gb", "grid_a100-3-40c", None),
+        # no vGPU type of this board is published; every published one is named like its profile
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-4-96q", "4g.96gb"),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-24qme", "1g.24gb+me"),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-12q", None),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-96q", None),
     ],
 )
 def test_the_gpu_instance_behind_a_vgpu(key, name, profile):

@@ -107,12 +107,13 @@ def test_all_errors_of_a_file_are_told_in_one_run(tmp_path):
     assert [d.mark.line for d in caught.value.diagnostics] == [1, 1, 2, 3]
     assert caught.value.exit_code == 65
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="cannot read"):
+    with pytest.raises(InputError, match="0xff is not UTF-8"):
         load(path)
 
 
 def test_every_word_can_be_written():
     values = {"seconds": "1s", "fault": "InvalidState", "status": "19", "percent": "20", "pci": "'0000:3b:00.0'"}
+    values["alarm"] = "Host memory usage"
     for word, about in WORDS.items():
         on = next(k for k in ("any", "ssh: x") if k == "any" or about.events == ("ssh",))
         written = f"{{{word}: {values[about.value]}}}" if about.value in values else word
@@ -169,6 +170,9 @@ def test_which_methods_change_something():
     reading = {m for m in managed.methods() if not Event("soap", m).mutating}
     changing = managed.methods() - reading
     assert changing == {
+        "AcknowledgeAlarm", "ClearTriggeredAlarms",
+        "AddDVPortgroup_Task", "CreateDVS_Task", "EnableNetworkResourceManagement",
+        "PerformDvsProductSpecOperation_Task", "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task",
         "ChangeLockdownMode", "CreateFolder", "Destroy_Task", "DisableRuleset", "EnableRuleset",
         "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task",
         "PowerOnVM_Task", "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",

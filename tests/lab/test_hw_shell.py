@@ -221,7 +221,7 @@ def test_packages_and_modules(host):
     assert listed.splitlines()[0].split() == ["Name", "Version", "Vendor", "Acceptance", "Level", "Install", "Date"]
     (row,) = [line for line in listed.splitlines() if "NVIDIA" in line]
     assert row.split()[:3] == ["NVIDIA-AIE_ESXi_7.0.2_Driver", "470.256.02-1OEM.702.0.0.17630552", "NVIDIA"]
-    host.kernel_modules["nmlx5_core"].parameters["pfctx"] = "0x08"
+    host.kernel_modules["nmlx5_core"].options = "pfctx=0x08"
     assert "pfctx        uint           0x08" in out(host, "esxcli system module parameters list -m nmlx5_core")
     assert "Unable to find module" in out(host, "esxcli system module parameters list -m nope", 1)
 

@@ -131,6 +131,11 @@ def test_environment_browser_is_truthful_per_host(soap):
     }
     assert choices["grid_a100-3-20c"] == 4
     assert devices[0].numVmxnet3VrdmaEthernetCards.max == 10
+    older = browser.QueryConfigOptionEx(
+        vim.EnvironmentBrowser.ConfigOptionQuerySpec(key="vmx-17", guestId=["otherGuest64"])
+    )
+    assert older.hardwareOptions.virtualDeviceOption[0].numVmxnet3VrdmaEthernetCards.max == 1
+    assert [g.id for g in older.guestOSDescriptor] == ["otherGuest64"]
     with pytest.raises(vmodl.fault.InvalidArgument):
         browser.QueryConfigOptionEx(vim.EnvironmentBrowser.ConfigOptionQuerySpec(key="vmx-20"))
     odd = soap.find(vim.ComputeResource, "esx-odd.lab.local").environmentBrowser

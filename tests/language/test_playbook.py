@@ -75,7 +75,8 @@ def test_everything_a_play_can_say(read, kinds):
 
 
 def test_what_a_play_leaves_out_is_careful():
-    assert Rolling().model_dump() == {"max_unavailable": 1, "evacuate": "refuse", "reboot": "ssh", "timeout": 1800}
+    careful = {"max_unavailable": 1, "serial": (), "max_fail": 0, "evacuate": "refuse", "reboot": "ssh"}
+    assert Rolling().model_dump() == {**careful, "timeout": 1800, "settle": 60}
     assert Power().model_dump() == {"shutdown_timeout": 300, "force": False}
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vsphere_ai.asking import wanted_paths
 from vsphere_ai.collect import Depth, Request, collect
-from vsphere_ai.connect.session import Limits
+from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.deeds import Deeds
@@ -24,7 +25,6 @@ from vsphere_ai.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Reconfigure, Step
-from vsphere_ai.workbench import wanted_paths
 
 LIMITS = Limits(patience=2.0, backoff=0.05)
 PROFILE = "grid_a100-3-20c"

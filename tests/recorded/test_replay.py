@@ -9,14 +9,13 @@ from recorded.scrub import Scrubber
 from recorded.soapvcr import CASSETTES, call_of, cassette
 from vcr.errors import CannotOverwriteExistingCassetteException
 
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Conflict, Denied, VsphereAiError
+from vsphere_ai.errors import Conflict, Denied, VimFault, VsphereAiError
 from vsphere_ai.plan import make_plan, observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.steps import Invoke, Reconfigure
 
-LARGEST = 300 << 10
+LARGEST = 500 << 10
 FILES = sorted(CASSETTES.glob("*.yaml"))
 
 

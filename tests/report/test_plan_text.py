@@ -169,7 +169,7 @@ def test_vcenters_own_answers_are_shown():
 
 
 def test_the_summary_counts():
-    assert lines(made(plain_farm(), DESIRED))[-1].endswith("· 44 steps")
+    assert lines(made(plain_farm(), DESIRED))[-1].endswith("· 46 steps")
     one = made(estate(host(ESX1)), {ESX1: wants(PvrdmaHost(firewall=True))})
     assert lines(one)[-1] == "0 to add, 1 to change, 0 to remove, 0 unchanged · 2 steps"
 

@@ -97,10 +97,14 @@ def test_durations(seconds, text):
 
 
 def test_json_lines_are_one_document_a_line():
-    lines = [header_line("abc", 4), event_line(Event("done", CHANGE, "", 1.23456), "12:00"), summary_line(FAILED)]
+    lines = [
+        header_line("abc", 4),
+        event_line(Event("done", CHANGE, "", 1.23456), "12:00"),
+        summary_line(FAILED, FAILED.exit_code),
+    ]
     assert all("\n" not in line for line in lines)
     header, event, summary = (json.loads(line) for line in lines)
-    assert header == {"type": "run", "schema_version": 1, "digest": "abc", "steps": 4}
+    assert header == {"type": "run", "schema_version": 1, "digest": "abc", "steps": 4, "run": ""}
     assert (event["what"], event["step"], event["target"]["name"], event["seconds"]) == (
         "done",
         "s002",

@@ -145,3 +145,40 @@ def test_show_states_the_types_but_not_a_host_without_gpu_or_with_a_pending_rest
     assert (settled.default_type, settled.assignment_policy) == ("shared_direct", "performance")
     assert shown(active="shared", configured="sharedDirect") is None
     assert shown(config__graphicsInfo=()) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"active": "sharedDirect"}, ""),
+        ({"config__graphicsInfo": ()}, ""),
+        (
+            {"active": "shared", "configured": "sharedDirect"},
+            f"graphics left out: GPU {FIRST} is shared (configured: shared_direct), "
+            f"GPU {SECOND} is shared (configured: shared_direct), the host's default is shared_direct",
+        ),
+        (
+            {"config__graphicsInfo": (gpu_info(FIRST), gpu_info(SECOND, "direct"))},
+            f"graphics left out: GPU {SECOND} is direct (configured: shared), the host's default is shared",
+        ),
+    ],
+)
+def test_show_says_which_graphics_it_cannot_state(more, said):
+    seen = view(estate(host(ESX1, **more)))
+    state = seen.state(ESX1.ref, "graphics")
+    assert state.left_out(ESX1, seen) == said
+    assert (state.as_playbook(ESX1, seen) is None) == bool(said or not state.gpus)
+
+
+def test_a_gpu_of_another_type_than_the_default_is_not_stated():
+    config = {"_typeName": "HostGraphicsConfig", "hostDefaultGraphicsType": "shared",
+              "sharedPassthruAssignmentPolicy": "performance",
+              "deviceType": ({"_typeName": "HostGraphicsConfigDeviceType", "deviceId": FIRST,
+                              "graphicsType": "sharedDirect"},)}  # fmt: skip
+    info = (gpu_info(FIRST, "sharedDirect"), gpu_info(SECOND))
+    seen = view(estate(host(ESX1, config__graphicsConfig=config, config__graphicsInfo=info)))
+    state = seen.state(ESX1.ref, "graphics")
+    assert state.as_playbook(ESX1, seen) is None
+    assert (
+        state.left_out(ESX1, seen) == f"graphics left out: GPU {FIRST} is shared_direct, the host's default is shared"
+    )

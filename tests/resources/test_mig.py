@@ -448,3 +448,20 @@ def test_show_leaves_instances_of_running_vms_to_vsphere():
 def test_unread_is_not_observed():
     assert Mig.observe(Facts("HostSystem:host-9")) is None
     assert Mig.observe(host(ESX1, probes={**smi(BOTH_ON), GPUS.name: Output(9, "failed")})) is None
+
+
+def test_show_says_which_modes_it_leaves_out():
+    def said(seen):
+        its = view(seen)
+        return its.state(ESX1.ref, "mig").left_out(ESX1, its)
+
+    assert said(on({FIRST: WAITS, SECOND: OFF})) == f"MIG left out: GPU {FIRST} is disabled (enabled after a reboot)"
+    assert said(on(BOTH_ON)) == ""
+
+
+def test_a_board_whose_placements_are_not_published_waits_for_its_hosts_list():
+    seen = estate(host(ESX1, device=0x2BB3, probes=smi(BOTH_OFF, driver="580.1")))
+    assert judge(Mig(mode="enabled"), ESX1, seen).problems == {}
+    problem = judge(Mig(mode="enabled", layout=("1g.12gb",)), ESX1, seen).problems["mig.layout"]
+    assert "placements of this board are not published" in problem.message
+    assert problem.help.startswith("have mode: enabled applied first")

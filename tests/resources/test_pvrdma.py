@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 from support.estates import (
+    CLUSTER,
     ESX1,
     ESX2,
     GROUP,
@@ -197,6 +198,31 @@ def test_the_upgrade_of_the_same_plan_counts():
 def test_at_most_ten():
     assert judge(want(*[V2] * 10), VM, around()).problems == {}
     assert set(judge(want(*[V2] * 11), VM, around()).problems) == {"pvrdma.count"}
+
+
+ASKED = "query:config-option:vmx-17"
+
+
+def with_limits(seen, **limits):
+    return Estate(seen.about, {**seen.objects, CLUSTER: Facts(CLUSTER, {"name": "gpu-a", ASKED: limits})})
+
+
+def test_the_cluster_says_how_many():
+    seen = with_limits(around(config__version="vmx-17"), numEthernetCards=4, numVmxnet3VrdmaEthernetCards=1)
+    assert judge(want(("dvpg-rdma", None)), VM, seen).problems == {}
+    judged = judge(want(*[("dvpg-rdma", None)] * 2), VM, seen)
+    assert set(judged.problems) == {"pvrdma.count"}
+    assert "1 at most (gpu-a, for hardware version 17)" in judged.problems["pvrdma.count"].message
+    later = made(seen, {VM: wants(want(*[("dvpg-rdma", None)] * 2), VmHardware(version=19))})
+    assert later.problems == (), "that version was not asked for"
+
+
+def test_adapters_of_other_types_take_places_too():
+    cards = [{"_typeName": "VirtualVmxnet3", "key": 4000 + n, "unitNumber": 7 + n} for n in range(9)]
+    assert judge(want(V2), VM, around(*cards)).problems == {}
+    assert set(judge(want(V2, V2), VM, around(*cards)).problems) == {"pvrdma.count"}
+    there = [pvrdma_device(4100), pvrdma_device(4101)]
+    assert "pvrdma.count" not in judge(want(V2, V2), VM, around(*cards, *there)).problems, "it is there already"
 
 
 # -- port groups

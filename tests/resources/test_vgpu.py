@@ -15,9 +15,11 @@ from support.estates import (
     ON,
     PCI,
     estate,
+    gpu_info,
     guest,
     host,
     made,
+    pci_device,
     pvrdma_device,
     smi,
     vgpu_device,
@@ -27,7 +29,8 @@ from support.estates import (
 )
 from support.judging import judge, plan_one, rules, steps_of, words
 
-from vsphere_ai.facts import Facts
+from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vgpu import Vgpu
@@ -38,6 +41,8 @@ VM = vm(1)
 MIG, HALF, FULL = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"
 LISTED = ("grid_a100-20c", "grid_a100-40c", "grid_a100-10c")
 LISTED_MIG = ("grid_a100-3-20c", "grid_a100-2-10c", "grid_a100-1-5c")
+NEWER = ({"_typeName": "SoftwarePackage", "name": "NVD-AIE_ESXi_7.0.2_Driver", "version": "535.183.01",
+          "vendor": "NVIDIA"},)  # fmt: skip
 READY = {"config__memoryReservationLockedToMax": True, "config__firmware": "efi"}
 
 
@@ -339,16 +344,112 @@ def test_show_states_profiles_of_vms_that_have_some():
 
 
 def test_h100_profiles_follow_too():
-    newer = (
-        {
-            "_typeName": "SoftwarePackage",
-            "name": "NVD-AIE_ESXi_7.0.2_Driver",
-            "version": "535.183.01",
-            "vendor": "NVIDIA",
-        },
-    )
-    seen = estate(host(ESX1, device=H100, software=newer), guest(VM, ESX1))
+    seen = estate(host(ESX1, device=H100, software=NEWER), guest(VM, ESX1))
     plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want("nvidia_h100-3-40c"))})
     assert plan.problems == ()
     (reconfigure,) = (s for s in steps_of(plan, VM) if isinstance(s, Reconfigure))
     assert dict(reconfigure.extra_config)["pciPassthru.64bitMMIOSizeGB"] == "256"
+
+
+# -- boards that only their host knows
+
+
+UNKNOWN = 0x7777
+X9_LISTS = {
+    PROFILES.name: Output(0, "+-+\n|=|\n| 0 MIG 1g.12gb 14 4/4 11.6 No 24 1 1 |\n| 1 1 0 |\n"
+                             "| 0 MIG 4g.48gb 0 1/1 47.4 No 110 3 3 |\n| 4 1 1 |\n+-+\n"),
+    PLACEMENTS.name: Output(0, "GPU 0 Profile ID 14 Placements: {0,3,6,9}:3\nGPU 0 Profile ID 0 Placement : {0}:12\n"),
+}  # fmt: skip
+
+
+def beside_unknown(*listed, modes=OFF, configured="sharedDirect"):
+    facts = host(
+        ESX1,
+        active="sharedDirect",
+        configured=configured,
+        probes={**smi({PCI[0]: modes}, driver="580.1"), **X9_LISTS},
+        hardware__pciDevice=(pci_device(PCI[0], UNKNOWN),),
+        config__graphicsInfo=(gpu_info(PCI[0], "sharedDirect"),),
+        config__sharedPassthruGpuTypes=listed,
+        software=NEWER,
+    )
+    return estate(facts, guest(VM, ESX1), about=EIGHT)
+
+
+@pytest.mark.parametrize(
+    ("profile", "state", "offered"),
+    [
+        ("nvidia_x9-1-12c", MIG_ON, True),  # the host lists a profile 1g.12gb
+        ("nvidia_x9-2-24c", MIG_ON, False),
+        ("nvidia_x9-48c", MIG_ON, False),
+        ("nvidia_x9-1-12c", SHARED_DIRECT, False),
+        ("nvidia_x9-48c", SHARED_DIRECT, True),  # the host lists it today, and its mode stays
+        ("nvidia_x9-16c", SHARED_DIRECT, False),
+    ],
+)
+def test_what_a_host_lists_of_a_board_the_catalogue_does_not_know_counts(profile, state, offered):
+    configured = "shared" if state is SHARED_DIRECT else "sharedDirect"
+    seen = beside_unknown("nvidia_x9-48c", "nvidia_x9-24c", configured=configured)
+    plan = made(seen, {ESX1: wants(state), VM: wants(want(profile))})
+    assert ((VM.name, "vgpu.profile") not in rules(plan)) is offered
+
+
+def test_the_gate_knows_a_board_its_host_lists():
+    findings = made(beside_unknown(), {ESX1: wants(MIG_ON)}).findings
+    assert [f.verdict for f in findings if f.rule == "gpu.mig-capable"] == ["pass"]
+
+
+def test_the_window_counts_the_whole_board_its_host_lists():
+    seen = beside_unknown("nvidia_x9-48c", "nvidia_x9-24c")
+    assert judge(want("nvidia_x9-24c"), VM, seen).settled.mmio_size_gb == 128
+    # of a board that nobody knows only the part is known
+    assert judge(want("nvidia_y1-24c"), VM, seen).settled.mmio_size_gb == 64
+
+
+def test_a_part_of_a_board_only_its_host_knows_is_a_part():
+    seen = replace(beside_unknown("nvidia_x9-48c", "nvidia_x9-24c"), about=ABOUT)
+    assert set(judge(want("nvidia_x9-24c", "nvidia_x9-24c"), VM, seen).problems) == {"vgpu.partial"}
+    assert judge(want("nvidia_x9-48c", "nvidia_x9-48c"), VM, seen).problems == {}
+
+
+def test_names_nobody_knows_yet_are_said_to_be_unknown():
+    plan = made(beside_unknown(configured="shared"), {ESX1: wants(SHARED_DIRECT), VM: wants(want("nvidia_x9-48c"))})
+    (problem,) = (p for p in plan.problems if p.rule == "vgpu.profile")
+    assert problem.help.endswith("are not published: apply the play for esx01, then it lists its own")
+
+
+# -- what was not read
+
+
+UNREAD = "the GPU instances of esx01 are not known"
+
+
+@pytest.mark.parametrize(
+    ("profile", "probes", "more", "noted"),
+    [
+        (MIG, {}, {}, True),
+        (MIG, {GPUS.name: ProbeFailure("ssh.stopped", "the SSH service of esx01 is stopped")}, {}, True),
+        (MIG, smi(dict.fromkeys(PCI, ON)), {}, False),
+        (FULL, {}, {}, False),  # time-sliced: there are no instances
+        (MIG, {}, {"runtime__host": None}, False),  # problems() says so
+    ],
+)
+def test_what_is_not_known_of_the_hosts_gpus_is_noted(profile, probes, more, noted):
+    seen = around(listed=(MIG, FULL), gpu={"probes": probes}, **more)
+    notes = [n for n in judge(want(profile), VM, seen).notes if n.startswith(UNREAD)]
+    assert bool(notes) == noted
+    if probes and noted:
+        assert "the SSH service of esx01 is stopped" in notes[0]
+
+
+def test_a_vm_that_has_its_vgpu_and_runs_needs_no_note():
+    device = vgpu_device(13000, MIG)
+    ready = {"config__extraConfig": keys(128), **READY}
+    for state, noted in (("poweredOn", False), ("poweredOff", True)):
+        seen = around(device, listed=(MIG,), gpu={"probes": {}}, runtime__powerState=state, **ready)
+        judged = judge(want(MIG), VM, seen)
+        assert judged.fields == {}
+        assert any(n.startswith(UNREAD) for n in judged.notes) == noted
+    # nothing stands there after a reboot
+    seen = around(device, listed=(MIG,), gpu={"probes": {}}, runtime__powerState="poweredOff", **ready)
+    assert not judge(want(MIG), VM, seen, rebooting=frozenset({ESX1.ref})).notes

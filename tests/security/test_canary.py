@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import threading
@@ -77,8 +78,17 @@ class Case:
 
     def run(self, what, *arguments, inventory="inventory.yml", code=None, env=None):
         command = ["-c", code] if code else ["-m", "vsphere_ai"]
-        argv = [sys.executable, *command, *map(str, arguments), "-i", inventory]
-        environment = {
+        argv = [sys.executable, *command, *map(str, arguments), *(["-i", inventory] if inventory else [])]
+        environment = self.environment(env)
+        with self.watching_processes():
+            done = subprocess.run(
+                argv, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=100
+            )
+        self.texts[f"stdout of {what}"], self.texts[f"stderr of {what}"] = done.stdout, done.stderr
+        return done
+
+    def environment(self, env=None):
+        return {
             **os.environ,
             "VC": self.canaries[0],
             "WRONG": self.canaries[2],
@@ -87,12 +97,30 @@ class Case:
             "PYTHONIOENCODING": "utf-8",
             **(env or {}),
         }
+
+    def ended(self, what, number, at):
+        """Apply, and send a signal when this is printed; return the exit status."""
+        argv = [sys.executable, "-m", "vsphere_ai", "apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes"]
         with self.watching_processes():
-            done = subprocess.run(
-                argv, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=100
+            process = subprocess.Popen(
+                [*map(str, argv), "-i", "inventory.yml"],
+                cwd=self.folder,
+                env={**self.environment(), "PYTHONUNBUFFERED": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
             )
-        self.texts[f"stdout of {what}"], self.texts[f"stderr of {what}"] = done.stdout, done.stderr
-        return done
+            seen = []
+            for line in process.stdout:
+                seen.append(line)
+                if at in line.decode() and process.poll() is None:
+                    # what a journal holds in the middle of a run, its write-ahead log included
+                    self.texts |= {f"{what}: {p.name}": p.read_bytes() for p in self.state.rglob("*.db*")}
+                    process.send_signal(number)
+                    at = "\0"
+            code = process.wait(60)
+        self.texts[f"output of {what}"] = b"".join(seen)
+        return code
 
     @contextlib.contextmanager
     def watching_processes(self):
@@ -185,6 +213,42 @@ def test_failures_leave_no_password_anywhere(case):
         done = case.run(inventory, "plan", playbook, inventory=inventory)
         assert done.returncode == code, done.stdout.decode() + done.stderr.decode()
     (case.folder / "literal.yml").unlink()  # it holds one because it was put there
+    assert hits(case.canaries, case.everything()) == []
+
+
+def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
+    assert case.ended("Ctrl-C", signal.SIGINT, "enter maintenance mode") == 130, case.texts
+    case.lab.post("/lab/reset")
+    assert case.ended("kill", signal.SIGKILL, "enter maintenance mode — done") == -signal.SIGKILL
+    case.run("plan after it", "plan", PLAYBOOKS / "ai-ready-cluster.yml")
+    case.run("runs", "runs", inventory="")
+    assert case.run("resume", "resume", inventory="").returncode == 0, case.texts
+    assert any(name.endswith(".db-wal") for name in case.texts), "the write-ahead log was never seen"
+    assert any(name.endswith(".db") for name in case.everything())
+    assert hits(case.canaries, case.everything()) == []
+
+
+def test_a_step_that_fails_with_the_password_in_its_answer_shows_none(case):
+    """A host that repeats what it was told: the answer goes into output, JSON and journal."""
+    sabotage = "\n".join(
+        [
+            "from vsphere_ai.facts import Output",
+            "from vsphere_ai.connect.esxi import Ssh",
+            "real = Ssh.run",
+            "def run(self, argv, deadline_s, *, changes=False):",
+            "    said = self.endpoint.password + ' ' + repr(self.endpoint.password)",
+            "    return Output(1, said, said) if changes else real(self, argv, deadline_s)",
+            "Ssh.run = run",
+            "from vsphere_ai.cli.main import run as main",
+            "main()",
+        ]
+    )
+    for form in ("text", "json"):
+        done = case.run(form, "apply", PLAYBOOKS / "mig-precreate.yml", "--yes", "--format", form, code=sabotage)
+        assert done.returncode == 1, done.stdout.decode() + done.stderr.decode()
+        assert b"***" in done.stdout
+        case.lab.post("/lab/reset")
+    assert any(name.endswith(".db") for name in case.everything()), "no journal was kept"
     assert hits(case.canaries, case.everything()) == []
 
 

@@ -174,6 +174,14 @@ def test_an_apply_names_them_safely(hostile, tool, inventory_of, playbook):
     play.write_text(json.dumps([{"vms": "all", "hardware": {"version": 19}}]), encoding="utf-8")
     assert tool("apply", play, *arguments) == 0, tool.out + tool.err
     assert harmless(tool.out + tool.err) == []
+    run = re.search(r"Run (\S+)", tool.err)[1]
+    for command in (["runs"], ["show", run], ["rollback", run, "--yes"]):
+        for form in ([], ["--format", "json"]):
+            code = tool(*command, *form)
+            assert code in (0, 1, 64), f"{command}: {tool.err}"
+            assert harmless(tool.out + tool.err) == [], command
+            assert tool.out + tool.err
+            assert not re.search(r"(?m)^(feed|return)", tool.out), "a line end in a name begins a line"
     done = {e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] == "UpgradeVM_Task"}
     assert len(done) == len(names)
     assert tool("apply", play, *arguments, "--format", "json") == 0

@@ -79,6 +79,39 @@ def test_a_wrong_vcenter_password_is_tried_once(farm, tool, inventory_of, argume
     assert "is not tried again" in tool.err
 
 
+def test_no_account_is_locked_by_any_number_of_commands(farm, tool, inventory_of, arguments, monkeypatch):
+    """Four wrong runs are four failures on one host; a fifth on that host would lock it for 15 minutes."""
+    monkeypatch.setenv("WRONG", "not the password")
+    inventory = inventory_of(farm, ssh_password="env:WRONG", name="wrong.yml")
+    for command in ("plan", "apply", "verify", "plan"):
+        tool(*arguments(command), "-i", inventory, "--parallel", "16")
+    assert ssh_attempts(farm) == 4
+    assert tool(*arguments("plan"), "-i", inventory_of(farm)) == 0, tool.out
+    assert ssh_attempts(farm) == 4 + HOSTS
+
+
+@pytest.mark.parametrize("how", ["another key", "wrong passphrase"])
+def test_a_wrong_key_is_tried_on_one_host_once(farm, tool, inventory_of, arguments, monkeypatch, tmp_path, how):
+    """A key counts as an attempt like a password; what cannot be opened never gets to a host."""
+    import json
+
+    import paramiko
+
+    paramiko.RSAKey.generate(2048).write_private_key_file(str(tmp_path / "key"), password="right passphrase")
+    monkeypatch.setenv("PASSPHRASE", "right passphrase" if how == "another key" else "wrong")
+    inventory = inventory_of(farm)
+    document = json.loads(inventory.read_text(encoding="utf-8"))
+    del document["ssh"]["password"]
+    document["ssh"] |= {"key_file": str(tmp_path / "key"), "key_passphrase": "env:PASSPHRASE"}
+    inventory.write_text(json.dumps(document), encoding="utf-8")
+    tried = []
+    real = paramiko.Transport.auth_publickey
+    monkeypatch.setattr(paramiko.Transport, "auth_publickey", lambda *a, **k: tried.append(1) or real(*a, **k))
+    assert tool(*arguments("plan"), "-i", inventory, "--parallel", "16") == 4, tool.out + tool.err
+    assert len(tried) == (1 if how == "another key" else 0)
+    assert farm.get("/lab/ledger")["entries"] == []
+
+
 def test_with_the_right_password_every_host_is_logged_in_to(farm, tool, inventory_of, arguments):
     """The counter counts: without this the tests above could pass because nobody connects."""
     assert tool(*arguments("plan"), "-i", inventory_of(farm)) == 0, tool.out

@@ -112,7 +112,8 @@ def test_every_method_that_is_sent_is_in_the_role():
     missing = {m: p for m, (_, p) in methods.items() if p not in free and p not in granted}
     assert not missing
     unstated = {m for m, (_, p) in methods.items() if p is None}
-    assert unstated <= {*permissions.UNSTATED, "ReconfigVM_Task", "ReconfigureComputeResource_Task"}
+    free |= {"CancelTask"}  # of one's own task
+    assert unstated <= {*permissions.UNSTATED, *free, "ReconfigVM_Task", "ReconfigureComputeResource_Task"}
 
 
 def test_the_page_has_the_role_as_it_is():
@@ -172,4 +173,26 @@ def test_what_is_missing_is_named_per_object(make_lab, scenario, tool, inventory
         ("esx01.lab.local", "Host.Config.Maintenance"),
         ("esx02.lab.local", "Host.Config.Maintenance"),
     }
+    assert lab.get("/lab/ledger")["entries"] == []
+
+
+@pytest.mark.lab
+def test_the_lock_in_vcenter_takes_more_only_where_it_is_wanted(make_lab, scenario, tool, inventory_of):
+    lab = make_lab(scenario + "\nprivileges_denied: [Folder.Delete]\n")
+    inventory, playbook = inventory_of(lab), PLAYBOOKS / "ai-ready-cluster.yml"
+    assert tool("doctor", "--permissions", playbook, "-i", inventory) == 0
+    assert "Folder." not in tool.out
+
+    document = json.loads(inventory.read_text("utf-8"))
+    document["vcenters"]["lab"]["lock"] = "vcenter"
+    inventory.write_text(json.dumps(document), encoding="utf-8")
+    assert tool("doctor", "--permissions", playbook, "-i", inventory) == 4
+    lines = tool.out.splitlines()
+    at = lines.index("the root folder")
+    assert lines[at + 1 : at + 5] == [
+        "  has    Folder.Create  (hold the lock in vCenter)",
+        "  lacks  Folder.Delete  (hold the lock in vCenter)",
+        "  has    System.Read  (hold the lock in vCenter)",
+        "  has    System.View  (hold the lock in vCenter)",
+    ]
     assert lab.get("/lab/ledger")["entries"] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from support.estates import ESX1, vm
-from vsphere_ai.deeds import Deeds
+from vsphere_ai.deeds import Deeds, access
 from vsphere_ai.deeds.means import Means
 from vsphere_ai.facts import Facts
 from vsphere_ai.steps import Lifecycle
@@ -36,6 +36,8 @@ class Server:
     def read_objects(self, refs, paths):
         (ref,) = refs
         assert list(paths) == [ref.partition(":")[0]]
+        if paths[ref.partition(":")[0]] == access.PATHS:  # the look before a command: nothing stands in its way
+            return {ref: Facts(ref, {})}
         self.asked.append(paths[ref.partition(":")[0]])
         now = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
         if isinstance(now, Exception):
@@ -68,6 +70,9 @@ class Shells:
         if self.refuse:
             raise self.refuse.pop(0)
         yield self
+
+    def open(self):
+        """There is nothing to open."""
 
     def run(self, argv, deadline_s, *, changes=False):
         self.ran.append((argv, deadline_s, changes))

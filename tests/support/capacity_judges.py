@@ -58,8 +58,9 @@ def powers_on(hosts, vms, assignment, policy="performance"):
     """Power VMs on in the lab in the order of an assignment; return what each got as (GPU, profile, start)."""
     made = lab_hosts(hosts, policy)
     got = {}
-    for vm, (host, _) in assignment.items():
-        claimed = vgpu.power_on(made[host], vm, sorted(vms[vm]))
+    for vm, (host, places) in assignment.items():
+        assert sorted(vms[vm]) == sorted(p.profile for p in places)
+        claimed = vgpu.power_on(made[host], vm, [p.profile for p in places])
         got[vm] = tuple((_gpu(made[host], v), v.type_name, _start(made[host], v)) for v in claimed)
     return got
 
@@ -74,7 +75,7 @@ def _start(host, one):
 
 
 def some_order_powers_on(hosts, vms, policy="performance"):
-    """Try every order and every choice of host in the lab; situations met before are not tried again."""
+    """Try every order of VMs and of their vGPUs, and every host, in the lab; no situation is tried twice."""
     made = lab_hosts(hosts, policy)
     kinds = sorted({tuple(sorted(p)) for p in vms.values()})
     counts = tuple(sum(tuple(sorted(p)) == k for p in vms.values()) for k in kinds)
@@ -96,10 +97,10 @@ def some_order_powers_on(hosts, vms, policy="performance"):
             return False
         for at, profiles in enumerate(kinds):
             if left[at]:
-                for host in made.values():
+                for host, way in itertools.product(made.values(), sorted(set(itertools.permutations(profiles)))):
                     vm = f"vm-{next(number)}"
                     try:
-                        vgpu.power_on(host, vm, profiles)
+                        vgpu.power_on(host, vm, way)
                     except vgpu.NoGraphicsResource:
                         continue
                     done = search((*left[:at], left[at] - 1, *left[at + 1 :]))
@@ -110,3 +111,54 @@ def some_order_powers_on(hosts, vms, policy="performance"):
         return False
 
     return search(counts)
+
+
+class _Trials:
+    """Power VMs on in the lab in every way, each taken back afterwards."""
+
+    def __init__(self, hosts, vms):
+        self.made, self.vms, self.seen = lab_hosts(hosts), vms, set()
+
+    def situation(self, where):
+        gpus = [g for h in self.made.values() for g in h.gpus]
+        instances = tuple(tuple(sorted((i.profile.id, i.start) for i in g.instances)) for g in gpus)
+        return instances, tuple(tuple(sorted(v.type_name for v in g.vgpus)) for g in gpus), tuple(sorted(where.items()))
+
+    def any_way(self, left, names, then):
+        """Tell whether one of the VMs can power on somewhere so that `then` (VM, host) holds."""
+        for vm in left:
+            for name, way in itertools.product(names, sorted(set(itertools.permutations(self.vms[vm])))):
+                try:
+                    vgpu.power_on(self.made[name], vm, way)
+                except vgpu.NoGraphicsResource:
+                    continue
+                done = then(vm, name)
+                vgpu.power_off(self.made[name], vm)
+                if done:
+                    return True
+        return False
+
+    def restart(self, left, names):
+        return not left or self.any_way(left, names, lambda vm, _: self.restart([v for v in left if v != vm], names))
+
+    def survives(self, where):
+        # a lost host keeps its VMs in the model: nobody powers on there
+        return all(
+            self.restart([vm for vm, name in where.items() if name == lost], [n for n in self.made if n != lost])
+            for lost in self.made
+        )
+
+    def place(self, where):
+        key = self.situation(where)
+        if key in self.seen:
+            return False
+        self.seen.add(key)
+        left = [vm for vm in self.vms if vm not in where]
+        if not left:
+            return self.survives(where)
+        return self.any_way(left, list(self.made), lambda vm, name: self.place({**where, vm: name}))
+
+
+def some_assignment_survives(hosts, vms):
+    """Try every way to power VMs on in the lab, and after it every loss of a host; for a handful of VMs."""
+    return _Trials(hosts, vms).place({})

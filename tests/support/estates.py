@@ -16,6 +16,7 @@ PCI = ("0000:3b:00.0", "0000:86:00.0")
 A100 = 0x20F1
 H100 = 0x2331
 ESX1, ESX2, ESX3 = (Target("host", f"esx0{n}", f"HostSystem:host-{n}") for n in (1, 2, 3))
+DRS = {"_typeName": "ClusterDrsConfigInfo", "enabled": True, "defaultVmBehavior": "fullyAutomated"}
 CLUSTER = "ClusterComputeResource:domain-c1"
 GROUP, LAN = "DistributedVirtualPortgroup:dvportgroup-1", "DistributedVirtualPortgroup:dvportgroup-2"
 SWITCH = "VmwareDistributedVirtualSwitch:dvs-1"
@@ -182,7 +183,7 @@ def estate(*facts: Facts, about: About = ABOUT) -> Estate:
         Facts("Folder:group-v1", {"name": "vm", "parent": "Datacenter:dc-1"}),
         Facts("Folder:group-h1", {"name": "host", "parent": "Datacenter:dc-1"}),
         Facts("Folder:group-n1", {"name": "network", "parent": "Datacenter:dc-1"}),
-        Facts(CLUSTER, {"name": "gpu-a", "parent": "Folder:group-h1"}),
+        Facts(CLUSTER, {"name": "gpu-a", "parent": "Folder:group-h1", "configurationEx": {"drsConfig": DRS}}),
         *network(),
     )
     return Estate(about, {f.ref: f for f in (*around, *facts)})

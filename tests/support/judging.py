@@ -31,7 +31,7 @@ class Judged:
 
 def judge(state: Any, target: Target, estate: Estate, **of_view: Any) -> Judged:
     """Settle a wanted state, then ask for everything the planner asks for; steps also when there are problems."""
-    seen = view(estate, stated=frozenset({(target.ref, state.kind)}), **of_view)
+    seen = view(estate, stated={(target.ref, state.kind): state, **of_view.pop("stated", {})}, **of_view)
     now = seen.state(target.ref, state.kind)
     settled = state.settle(target, seen)
     change = Change(target, now, settled)

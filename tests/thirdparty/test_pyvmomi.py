@@ -281,7 +281,6 @@ def test_methods_the_lab_does_not_have_are_not_found_and_nothing_happens(si, lab
     calls = [
         (vm.CreateSnapshot_Task, "one", "", False, False),
         (vm.Destroy_Task,),
-        (vm.UnregisterVM,),
         (vm.SuspendVM_Task,),
         (
             vm.CloneVM_Task,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import trustme
 
-from vsphere_ai.connect.session import Limits
+from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 
 HERE = Path(__file__).parent

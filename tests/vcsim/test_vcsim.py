@@ -9,9 +9,8 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.collect import Depth, Request, collect
-from vsphere_ai.connect.faults import VimFault
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, Refused
+from vsphere_ai.errors import Denied, Refused, VimFault
 
 pytestmark = pytest.mark.vcsim
 

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook, width
+from vsphere_ai.cli.options import (
+    code_of,
+    estate_options,
+    format_option,
+    held,
+    hush,
+    lock_option,
+    open_bench,
+    read_playbook,
+    width,
+)
 from vsphere_ai.cli.running import Way, announce, carry_out
 from vsphere_ai.errors import Conflict, Denied, Refused, UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.plan import Plan
+    from vsphere_ai.state import Target
 
 
 @click.command("apply")
 @click.argument("what", metavar="PLAYBOOK|PLAN.json", type=click.Path(path_type=Path, dir_okay=False))
 @estate_options
 @format_option("text", "json")
+@lock_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def command(what: Path, form: str, yes: bool, **shared: Any) -> int:
+def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -> int:
     """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Nothing is
     called done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut
     off is brought to its end with `resume`.
     """
-    from vsphere_ai.locks import hold
     from vsphere_ai.report import plan_json
 
     saved = _saved(what)
@@ -37,24 +49,27 @@ def command(what: Path, form: str, yes: bool, **shared: Any) -> int:
         scope = saved.get("scope", {})
         shared["limit"], shared["vcenter"] = scope.get("limit", ""), shared["vcenter"] or scope.get("vcenter", "")
     shared["start_ssh"] = True  # apply may start TSM-SSH, and stops it again
-    with open_bench(shared, loaded) as bench, hold(bench.vcenter.about.instance, f"apply {what}"):
+    with open_bench(shared, loaded) as bench, held(bench, f"apply {what}", lock) as locks:
         announce(bench)
         plan, estate = bench.plan(loaded)
         hush()
         digest = plan_json.digest(plan)
         if saved:
             _same(saved, plan, digest, what)
-        if not approve(plan, digest, form, yes=yes or bool(saved)):
+        if not approve(plan, digest, form, yes=yes or bool(saved), left_out=bench.left_out(loaded, estate)):
             return 0
-        return carry_out(bench, loaded, plan, estate, Way(form, str(what), shared))
+        return carry_out(bench, loaded, plan, estate, Way(form, str(what), shared, locks=locks))
 
 
 def _saved(what: Path) -> dict[str, Any] | None:
     if what.suffix != ".json":
         return None
+    from vsphere_ai.documents import require
     from vsphere_ai.report.plan_json import open_saved
 
-    return open_saved(what.read_text(encoding="utf-8"), str(what))
+    require(what, "plan")
+    # a damaged byte makes it another text, whose seal is broken
+    return open_saved(what.read_text(encoding="utf-8", errors="replace"), str(what))
 
 
 def _embedded(saved: dict[str, Any]) -> Any:
@@ -76,30 +91,38 @@ def _same(saved: dict[str, Any], plan: Plan, digest: str, what: Path) -> None:
     raise Conflict(f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}", again)
 
 
-def approve(plan: Plan, digest: str, form: str, *, yes: bool) -> bool:
+def approve(plan: Plan, digest: str, form: str, *, yes: bool, left_out: Collection[Target] = ()) -> bool:
     """Show a plan and ask for a yes; False when there is nothing to do or it was not given, `Refused` on problems."""
     from vsphere_ai.cli.plan import colour
     from vsphere_ai.report.plan_text import plan_text
 
     if form == "text" or plan.problems:
-        click.echo(colour(plan_text(plan, digest, width())), err=form == "json")
+        click.echo(colour(plan_text(plan, digest, width(), left_out=left_out)), err=form == "json")
     if plan.problems:
-        raise (Denied if code_of(plan.problems) == 4 else Refused)("nothing was changed")
+        refusal = (Denied if code_of(plan.problems) == 4 else Refused)("nothing was changed")
+        _nothing_done(plan, digest, form, refusal.exit_code)
+        raise refusal
     if not plan.steps:
-        if form == "json":
-            from vsphere_ai.apply import Run
-            from vsphere_ai.report.run_json import header_line, summary_line
-
-            click.echo(header_line(digest, 0))
-            click.echo(summary_line(Run(plan, (), 0.0)))
+        _nothing_done(plan, digest, form)
         return False
     if yes:
         return True
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", "give --yes, or apply a saved plan")
-    click.echo("")
+    click.echo("", err=form == "json")
     answer = click.prompt("Carry this out? Only 'yes' is accepted", default="", show_default=False, err=True)
     if answer.strip() != "yes":
         click.echo("Nothing was changed.", err=True)
+        _nothing_done(plan, digest, form)
         return False
     return True
+
+
+def _nothing_done(plan: Plan, digest: str, form: str, code: int = 0) -> None:
+    """End a JSON stream that has no events: of a plan that was refused, was empty, or was not wanted."""
+    if form == "json":
+        from vsphere_ai.apply import Run
+        from vsphere_ai.report.run_json import header_line, summary_line
+
+        click.echo(header_line(digest, len(plan.steps)))
+        click.echo(summary_line(Run(plan, (), 0.0), code))

@@ -27,30 +27,36 @@ _ASSUMED = "where running VMs stand could not be read, and is assumed"
 @click.command("capacity")
 @click.argument("playbook", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @estate_options
-@click.option("--spare-hosts", type=click.IntRange(0, 4), default=0, show_default=True,
-              help="All VMs must still fit after the loss of any so many hosts.")  # fmt: skip
+@click.option("--spare-hosts", type=click.IntRange(0, 4),
+              help="All VMs must still fit after the loss of any so many hosts (default: the playbook's).")  # fmt: skip
 @format_option("text", "json")
-def command(playbook: Path | None, spare_hosts: int, form: str, **shared: Any) -> int:
+def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared: Any) -> int:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.
 
     With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
     Exits 1 when they do not fit.
     """
+    from vsphere_ai.plan import view_as_planned
+    from vsphere_ai.resources import kinds
+
     loaded = read_playbook(playbook) if playbook else None
     with open_bench(shared, loaded) as bench:
         if loaded is None:
             chosen_of = partial(_limited, bench)
             estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)))
             view, wanted, chosen = _as_it_is(estate), _running(estate), chosen_of(estate)
+            asked = 0
         else:
             estate = bench.read(lambda shallow: _depth(shallow, _concerned(shallow, bench.desired(loaded, shallow))))
             desired = bench.desired(loaded, estate)
-            view, wanted = _as_planned(desired, estate, loaded.path), _running(estate) | _planned_vms(desired)
+            view, wanted = view_as_planned(desired, estate, kinds()), _running(estate) | _planned_vms(desired)
             chosen = _concerned(estate, desired)
+            asked = max((p.spare_hosts for p in desired.values()), default=0)
         about = bench.vcenter.about
     hush()
     hosts = _host_documents(view, chosen, wanted)
-    verdict = _verdict(view, chosen, wanted, spare_hosts) if loaded or spare_hosts else None
+    spare = asked if spare_hosts is None else spare_hosts
+    verdict = _verdict(view, chosen, wanted, spare) if loaded or spare else None
     if form == "json":
         from vsphere_ai.report.plan_json import dumps, plain
 
@@ -93,29 +99,6 @@ def _as_it_is(estate: Estate) -> View:
     from vsphere_ai.resources import kinds
 
     return View(estate, observe_all(estate, kinds()))
-
-
-def _as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, path: str) -> View:
-    """Return the estate as the playbook's plan leaves it."""
-    from dataclasses import replace
-
-    from vsphere_ai.plan import make_plan, sort_kinds
-    from vsphere_ai.resources import kinds
-    from vsphere_ai.state import differences
-
-    view = _as_it_is(estate)
-    reboots = {h.ref: h for h in make_plan(desired, estate, kinds(), path).impact.reboots}
-    stated = frozenset((t.ref, s.kind) for t, plan in desired.items() for s in plan.states)
-    view = replace(view, rebooting=frozenset(reboots), stated=stated)
-    left = {k: s.after_reboot(reboots[k[0]], view) for k, s in view.states.items() if k[0] in reboots and s is not None}
-    view = replace(view, states={**view.states, **left})
-    for kind in sort_kinds(kinds()):
-        for target in sorted(desired):
-            for state in (s for s in desired[target].states if s.kind == kind):
-                settled = state.settle(target, view)
-                if differences(view.state(target.ref, kind), settled):
-                    view = view.with_planned(target.ref, settled)
-    return view
 
 
 def _running(estate: Estate) -> frozenset[str]:

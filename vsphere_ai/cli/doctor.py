@@ -63,13 +63,16 @@ def _text(checks: Iterable[Check]) -> str:
 
 def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
     from vsphere_ai.connect.privileges import privilege_of
-    from vsphere_ai.permissions import lacking, needed
+    from vsphere_ai.connect.vcenter_lock import place
+    from vsphere_ai.permissions import for_lock, lacking, needed
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
 
     loaded = read_playbook(path)
     with open_bench(shared, loaded) as bench:
         plan, estate = bench.plan(loaded)
         needs = needed(plan, estate, privilege_of)
+        if bench.settings.lock == "vcenter":
+            needs = (*needs, *for_lock(*place(bench.vcenter), privilege_of))
         missing = lacking(needs, bench.vcenter.missing_privileges)
         account = bench.settings.username
     hush()

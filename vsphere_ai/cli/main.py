@@ -5,19 +5,16 @@ from __future__ import annotations
 import difflib
 import os
 import resource
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from types import FrameType
-from typing import Any
 
 import click
 
-from vsphere_ai import __version__, redact
+from vsphere_ai import __version__
+from vsphere_ai.cli import signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
-from vsphere_ai.report.values import tame
 
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
 COMMANDS = {
@@ -25,11 +22,13 @@ COMMANDS = {
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
     "verify": ("vsphere_ai.cli.verify", "Tell whether the estate still is as a playbook says."),
-    "runs": ("vsphere_ai.cli.runs", "List what was run here, how it ended, and what it still owes."),
+    "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),
     "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
     "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
-    "show": ("vsphere_ai.cli.show", "Write the live state as a playbook."),
+    "unlock": ("vsphere_ai.cli.unlock", "Show who holds a vCenter's locks, and remove one whose holder is gone."),
+    "show": ("vsphere_ai.cli.show", "Write the live state as a playbook, or say what a run did."),
     "capacity": ("vsphere_ai.cli.capacity", "Show what fits on the GPUs, and whether a playbook's VMs all do."),
+    "rdma": ("vsphere_ai.cli.rdma", "Follow RDMA from a VM to the wire, link by link."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
@@ -62,13 +61,6 @@ class Commands(click.Group):
             raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx)
         return super().resolve_command(ctx, args)
 
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; click would end with 1 where the reader of the output left."""
-        try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            return _reader_left()
-
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them."""
         with formatter.section("Commands"):
@@ -83,35 +75,31 @@ def command() -> None:
 
 def run() -> None:
     """Run the command line; the only place where exceptions end."""
+    signals.bare()
     sys.exit(main(sys.argv[1:]))
 
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     with _guarded():
-        return _main(arguments)
+        return streams.flushed(_main(arguments))
 
 
 @contextmanager
 def _guarded() -> Iterator[None]:
     """Output holds no secret and nothing foreign, files are the owner's only, and a crash leaves no memory image."""
-    out, err, mask = sys.stdout, sys.stderr, os.umask(0o077)
+    mask = os.umask(0o077)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with redact.fresh():
-        sys.stdout, sys.stderr = redact.masked(out, tame), redact.masked(err, tame)
-        try:
+    try:
+        with streams.guarded(), signals.orderly():
             yield
-        finally:
-            sys.stdout, sys.stderr = out, err
-            os.umask(mask)
+    finally:
+        os.umask(mask)
 
 
 def _main(arguments: list[str]) -> int:
-    signal.signal(signal.SIGTERM, _terminated)
-    signal.signal(signal.SIGHUP, _terminated)
     try:
         result = command.main(arguments, prog_name="vsphere-ai", standalone_mode=False)
-        sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as done:
         return done.exit_code
@@ -119,59 +107,43 @@ def _main(arguments: list[str]) -> int:
         error.show()
         return 64
     except (click.exceptions.Abort, KeyboardInterrupt):
-        click.echo("stopped", err=True)
+        streams.say("stopped")
         return 130
-    except Terminated as stopped:
-        click.echo("stopped", err=True)
+    except signals.Terminated as stopped:
+        streams.say("stopped")
         return 128 + stopped.number
-    except BrokenPipeError:
-        return _reader_left()
+    except (BrokenPipeError, SystemExit):  # click ends with 1 where the reader of the output left
+        return streams.READER_LEFT
     except VsphereAiError as error:
         _tell(error)
         return error.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        click.echo(f"error: {where}{error.strerror or error}", err=True)
+        streams.say(f"error: {where}{error.strerror or error}")
         return 8
     except Exception as error:
         return _bug(error)
 
 
-class Terminated(BaseException):
-    """SIGTERM or SIGHUP arrived while no plan was being applied."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
-def _terminated(number: int, frame: FrameType | None) -> Any:
-    raise Terminated(number)
-
-
-def _reader_left() -> int:
-    """Whoever read our output has left; there is nobody to tell."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 141
-
-
 def _tell(error: VsphereAiError) -> None:
+    from vsphere_ai.cli.options import hush
     from vsphere_ai.report.values import safe
 
+    hush()
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
 
-        click.echo(diagnostics_text(error.diagnostics), err=True)
+        streams.say(diagnostics_text(error.diagnostics))
         return
     for line in error.message.splitlines():
-        click.echo(f"{error.title}: {safe(line)}", err=True)
+        streams.say(f"{error.title}: {safe(line)}")
     if error.remedy:
-        click.echo(f"  {safe(error.remedy)}", err=True)
+        streams.say(f"  {safe(error.remedy)}")
 
 
 def _bug(error: Exception) -> int:
-    click.echo(f"internal error: {type(error).__name__}: {error}", err=True)
-    click.echo("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.", err=True)
+    streams.say(f"internal error: {type(error).__name__}: {error}")
+    streams.say("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.")
     if os.environ.get("VSPHERE_AI_TRACEBACK"):
         import traceback
 

@@ -42,7 +42,12 @@ def command() -> None:
 
 @command.command(context_settings=_PASTED)
 @click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--gpu", required=True, metavar="BOARD", help="Board, e.g. a100-40gb.")
+@click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb.")
+@click.option(
+    "--xml",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Take board and driver from a saved answer of nvidia-smi -q -x.",
+)
 @_FROM
 @_IN_USE
 @_DRIVER
@@ -54,22 +59,23 @@ def explain(layout: Sequence[str], **asked: Any) -> None:
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
     """
     from vsphere_ai.cli import mig_text as text
-    from vsphere_ai.gpu import catalog, placement
     from vsphere_ai.gpu import layout as layouts
+    from vsphere_ai.gpu import placement
 
-    board, driver, form = catalog.board(asked["gpu"]), asked["driver"], asked["form"]
+    board, driver, notes = _which(asked)
     items = layouts.parse(" ".join(layout))
     present = _standing(board, asked)
     answer = placement.transition(board, present, items, driver_major=driver)
     if present:
         case = text.Case(board, present, items, answer)
-        _echo(form, text.case_document(case), text.case_lines(case))
+        data, lines = text.case_document(case), text.case_lines(case)
     elif isinstance(answer, placement.Impossible):
         pooled = placement.pool(board, items, driver_major=driver) or ()
         data = text.refusal(board, items, answer, pooled=pooled)
-        _echo(form, data, text.refusal_lines(board, items, answer, pooled=pooled))
+        lines = text.refusal_lines(board, items, answer, pooled=pooled)
     else:
-        _echo(form, text.fit(board, answer.create), text.fit_lines(board, answer.create))
+        data, lines = text.fit(board, answer.create), text.fit_lines(board, answer.create)
+    _echo(asked["form"], {**data, "notes": list(notes)}, [*lines, *text.note_lines(notes)])
     _exit(impossible=isinstance(answer, placement.Impossible))
 
 
@@ -123,7 +129,7 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     from vsphere_ai.gpu import catalog, search
 
     board = catalog.board(board_key)
-    full = search.full_layouts(board, search.plain_profiles(board), driver) if board.mig_capable else ()
+    full = search.full_layouts(board, search.plain_profiles(board), driver) if board.profiles else ()
     chosen = [[spot.instance for spot in places] for places in full]
     _echo(form, text.layouts_document(board, chosen), text.layouts_lines(board, chosen))
 
@@ -156,6 +162,22 @@ def parted(file: Path | None, config: str, **asked: Any) -> None:
     checked = mig_parted.checked(file, config, asked)
     _echo(asked["form"], mig_parted.document(checked), mig_parted.lines(checked))
     _exit(impossible=any(each.reasons for each in checked))
+
+
+def _which(asked: dict[str, Any]) -> tuple[Board, int | None, tuple[str, ...]]:
+    """Return the board that is asked about, the driver branch, and what a file said besides."""
+    from vsphere_ai.cli.mig_xml import answered
+    from vsphere_ai.errors import UsageError
+    from vsphere_ai.gpu import catalog
+
+    if asked["xml"] is not None:
+        if asked["driver"]:
+            raise UsageError("--driver is read from the file when there is --xml")
+        found = answered(asked["xml"], asked["gpu"], placed=bool(asked["current"]))
+        return found.board, found.driver_major, found.notes
+    if not asked["gpu"]:
+        raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or an answer of nvidia-smi with --xml")
+    return catalog.board(asked["gpu"]), asked["driver"], ()
 
 
 def _standing(board: Board, asked: dict[str, Any]) -> tuple[Instance, ...]:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.moves import Move
 from vsphere_ai.gpu.placement import Impossible, Instance, Layout, Transition
 
 WIDTH = 80
+_UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
 
 
 def fit(board: Board, instances: Sequence[Instance]) -> dict[str, Any]:
@@ -31,11 +32,11 @@ def fit(board: Board, instances: Sequence[Instance]) -> dict[str, Any]:
 
 
 def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, Any]:
-    """A layout that does not fit, as plain values: reasons, and the nearest that do."""
+    """A layout that does not fit, as plain values: reasons, and the nearest that do; `fits` is null if not known."""
     return {
         "schema_version": 1,
         "board": board.key,
-        "fits": False,
+        "fits": None if _open(board, items) else False,
         "wanted": [str(i) for i in items],
         "reasons": list(answer.reasons),
         "nearest": [{"layout": n.short, "cgi": n.cgi} for n in answer.nearest],
@@ -66,7 +67,8 @@ def fit_lines(board: Board, instances: Sequence[Instance]) -> list[str]:
 
 def refusal_lines(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> list[str]:
     """What was asked for, why it does not fit, and what would."""
-    lines = [f"Does not fit on one {board.title}.", ""]
+    fits = "Not known whether it fits" if _open(board, items) else "Does not fit"
+    lines = [f"{fits} on one {board.title}.", ""]
     lines += _table(board, [(i.profile, i.start) for i in items])
     lines += ["", "Why not", *(line for reason in answer.reasons for line in _wrapped(reason))]
     width = max((len(n.short) for n in (*answer.nearest, *pooled)), default=0)
@@ -79,6 +81,12 @@ def refusal_lines(board: Board, items: Sequence[Item], answer: Impossible, *, po
     return lines + _caution(board)
 
 
+def _open(board: Board, items: Sequence[Item]) -> bool:
+    """Tell whether nothing stands against a layout but that the placements of the board are not published."""
+    named = board.profile_names if board.named_profiles else ()
+    return bool(named) and all(i.profile.isdigit() or i.profile in named for i in items)
+
+
 def _table(board: Board, rows: Sequence[tuple[str, int | None]]) -> list[str]:
     lines = [f"  {'profile':<16}{'id':>4}{'start':>7}{'compute slices':>16}{'memory slices':>15}"]
     compute = memory = 0
@@ -86,13 +94,16 @@ def _table(board: Board, rows: Sequence[tuple[str, int | None]]) -> list[str]:
         profile = board.find_profile(name)
         at = "-" if start is None else str(start)
         if profile is None:
-            lines.append(f"  {name:<16}{'-':>4}{at:>7}{'no such profile':>31}")
+            why = "not published" if _open(board, (Item(name),)) else "no such profile"
+            lines.append(f"  {name:<16}{'-':>4}{at:>7}{why:>31}")
             continue
         compute += profile.compute_slices
         memory += profile.memory_slices
         lines.append(
             f"  {profile.name:<16}{profile.id:>4}{at:>7}{profile.compute_slices:>16}{profile.memory_slices:>15}"
         )
+    if board.named_profiles:
+        return lines
     used = (f"{compute} of {board.compute_slices}", f"{memory} of {board.memory_slices}")
     return [*lines, f"  {'total':<27}{used[0]:>16}{used[1]:>15}"]
 
@@ -101,6 +112,8 @@ def layouts_lines(board: Board, chosen: Sequence[Sequence[Instance]]) -> list[st
     """The profiles of a board and the layouts that fill it."""
     if not board.mig_capable:
         return [f"{board.title} has no MIG."]
+    if board.named_profiles:
+        return [board.title, "", *_names(", ".join(board.profile_names)), "", *textwrap.wrap(_UNPUBLISHED, WIDTH)]
     lines = [board.title, "", f"  {'profile':<16}{'id':>4}{'slices':>8}{'memory':>8}{'most':>6}  legal starts"]
     for p in board.profiles:
         starts = ",".join(str(s) for s in p.starts)
@@ -109,6 +122,10 @@ def layouts_lines(board: Board, chosen: Sequence[Sequence[Instance]]) -> list[st
     lines += ["", f"{len(chosen)} layouts fill the GPU (by memory slice)"]
     lines += [f"  {_dashes(i):{width}}  -cgi {_cgi(board, i)}" for i in chosen]
     return lines + _caution(board)
+
+
+def _names(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
 
 
 def _caution(board: Board) -> list[str]:
@@ -178,12 +195,12 @@ def case_lines(case: Case) -> list[str]:
     """Return counts, pictures before and after, and the commands; or why there is no way."""
     board, answer = case.board, case.answer
     now = ["Now", *_picture(board, case.present)]
-    notes = [line for note in case.notes for line in _wrapped(note)]
-    notes = ["", "Take note", *notes] if notes else []
+    notes = note_lines(case.notes)
     if isinstance(answer, Impossible):
         why = refusal_lines(board, case.items, answer, pooled=())[2:]
         seen = [*now, ""] if board.memory_slices else []  # without MIG there is nothing to draw
-        return [case.title or board.title, "Not possible.", "", *seen, *why, *notes]
+        verdict = "Not known." if _open(board, case.items) else "Not possible."
+        return [case.title or board.title, verdict, "", *seen, *why, *notes]
     counts = f"{len(answer.destroy)} destroyed, {len(answer.create)} created, {len(answer.keep)} kept."
     lines = [case.title or board.title, counts, "", *now]
     if answer.is_noop:
@@ -194,6 +211,12 @@ def case_lines(case: Case) -> list[str]:
     return [*lines, *_caution(board), *notes]
 
 
+def note_lines(notes: Iterable[str]) -> list[str]:
+    """Return what is to be noted below an answer, if anything."""
+    lines = [line for note in notes for line in _wrapped(note)]
+    return ["", "Take note", *lines] if lines else []
+
+
 def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, Any]:
     """Return the profiles of a board and the layouts that fill it, as plain values."""
     return {
@@ -202,6 +225,7 @@ def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict
         "title": board.title,
         "verified": board.verified,
         "profiles": [profile_row(p) for p in board.profiles],
+        "named_profiles": list(board.named_profiles),
         "layouts": [{"layout": _dashes(i), "cgi": _cgi(board, i)} for i in chosen],
     }
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from vsphere_ai.cli import signals, streams
 
 if TYPE_CHECKING:
     from vsphere_ai.state import Problem
@@ -35,12 +40,48 @@ def format_option(*choices: str) -> Callable[[F], F]:
     return click.option("--format", "form", type=click.Choice(choices), default=choices[0], help="Output format.")
 
 
+def lock_option(function: F) -> F:
+    """Add ``--lock``; None leaves it to the inventory, or to the run that goes on."""
+    words = "Keep other runs away: on this machine, also on others, or not at all. [default: local]"
+    return click.option("--lock", type=click.Choice(("none", "local", "vcenter")), help=words)(function)
+
+
+@contextmanager
+def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
+    """Hold the locks of the bench's vCenter for a run (a journal, or what a new one is about)."""
+    from vsphere_ai.locks import Hold, hold
+
+    locks: Hold | None = None
+
+    def let_go() -> None:
+        if locks is not None:
+            locks.let_go()
+
+    try:
+        with signals.farewell(let_go), hold(bench.vcenter, run, mode=lock or bench.settings.lock, lost=_lost) as locks:
+            yield locks
+    finally:
+        if locks is not None and locks.left:
+            from vsphere_ai.report.values import safe
+
+            click.echo(f"The lock in vCenter could not be removed: {safe(locks.left)}", err=True)
+            click.echo("  It lapses by itself. Look at it, or remove it, with: vsphere-ai unlock", err=True)
+
+
+def _lost(why: str) -> None:
+    """The lock in vCenter is somebody else's now: stop as an operator would."""
+    click.echo(f"The lock in vCenter is lost, so this run stops: {why}", err=True)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
 def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
     """Return the workbench for the shared options."""
     from vsphere_ai.workbench import Options, Workbench, find_inventory
 
     options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk)
-    return Workbench(find_inventory(shared["inventory"]), playbook, options)
+    bench = Workbench(find_inventory(shared["inventory"]), playbook, options)
+    signals.remember(bench.__exit__)  # logged out also when the process leaves at once
+    return bench
 
 
 def code_of(problems: Iterable[Problem]) -> int:
@@ -49,23 +90,27 @@ def code_of(problems: Iterable[Problem]) -> int:
 
 
 def read_playbook(path: Path) -> Any:
-    """Load a playbook with every kind there is."""
+    """Load a playbook with every kind there is; `UsageError` when there is no such file."""
+    from vsphere_ai.documents import require
     from vsphere_ai.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
+    require(path, "playbook")
     return load_playbook(path, kinds())
 
 
 def talk(line: str) -> None:
     """Say what is going on, on the terminal only: standard output is for data."""
-    if sys.stderr.isatty():
-        click.echo(f"\r\x1b[2K{line}", err=True, nl=False)
+    streams.doing(line)
+    if streams.is_screen(sys.stderr):
+        click.echo(f"{streams.CLEAR}{line}", err=True, nl=False)
 
 
 def hush() -> None:
     """Clear the line `talk` left."""
-    if sys.stderr.isatty():
-        click.echo("\r\x1b[2K", err=True, nl=False)
+    streams.doing("")
+    if streams.is_screen(sys.stderr):
+        click.echo(streams.CLEAR, err=True, nl=False)
 
 
 def width() -> int:

@@ -9,6 +9,7 @@ import click
 
 from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook, width
 from vsphere_ai.cli.running import announce
+from vsphere_ai.cli.streams import is_screen
 
 
 @click.command("plan")
@@ -22,7 +23,6 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
 
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
     """
-    from vsphere_ai.checks import with_answers
     from vsphere_ai.report import plan_json
     from vsphere_ai.report.plan_text import plan_text
 
@@ -30,13 +30,16 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     with open_bench(shared, loaded) as bench:
         announce(bench)
         plan, estate = bench.plan(loaded)
+        from vsphere_ai.checks import with_answers  # what a wrong playbook does without
+
         plan = with_answers(plan, bench.vcenter, estate)
+        left_out = bench.left_out(loaded, estate)
         scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
     hush()
     if form == "json":
         click.echo(plan_json.dumps({**plan_json.plan_document(plan), "digest": plan_json.digest(plan)}))
     else:
-        click.echo(colour(plan_text(plan, plan_json.digest(plan), width())))
+        click.echo(colour(plan_text(plan, plan_json.digest(plan), width(), left_out=left_out)))
     if plan.problems:
         if output:
             click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)
@@ -75,7 +78,7 @@ def colour(text: str) -> str:
     import os
     import sys
 
-    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+    if os.environ.get("NO_COLOR") or not is_screen(sys.stdout):
         return text
     return "\n".join(_line(line) for line in text.splitlines())
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from vsphere_ai.cli import streams
 
 if TYPE_CHECKING:
     from vsphere_ai.apply import Event
@@ -20,14 +21,15 @@ Emit = Callable[["Event"], None]
 
 
 @contextmanager
-def make_progress(plan: Plan, digest: str, form: str) -> Iterator[Emit]:
-    """Yield a function that shows events in the way this output wants them."""
+def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
+    """Yield a function that shows the events of a run in the way this output wants them."""
     if form == "json":
+        from vsphere_ai.report.plan_json import digest
         from vsphere_ai.report.run_json import event_line, header_line
 
-        click.echo(header_line(digest, len(plan.steps)))
+        click.echo(header_line(digest(plan), len(plan.steps), run))
         yield _locked(lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z"))))
-    elif sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    elif streams.is_screen(sys.stdout):
         yield from _live(plan)
     else:
         yield _locked(_lines(len(plan.steps)))
@@ -35,10 +37,9 @@ def make_progress(plan: Plan, digest: str, form: str) -> Iterator[Emit]:
 
 def lose_output(error: OSError) -> None:
     """Write no more to an output that does not take it, and say so where somebody may still read."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    with suppress(OSError):
-        why = error.strerror or str(error)
-        click.echo(f"the output cannot be written ({why}); finishing what is in flight, starting nothing new", err=True)
+    streams.drop_output()
+    why = error.strerror or str(error)
+    streams.say(f"the output cannot be written ({why}); finishing what is in flight, starting nothing new")
 
 
 def _lines(total: int) -> Emit:
@@ -58,8 +59,8 @@ def _live(plan: Plan) -> Iterator[Emit]:
     from rich.live import Live
     from rich.text import Text
 
-    from vsphere_ai.report.run_text import duration, event_text
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.report.run_text import event_text
+    from vsphere_ai.report.values import duration, safe
 
     flying: dict[str, tuple[Any, float, str]] = {}
     done = 0

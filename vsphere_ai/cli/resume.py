@@ -4,33 +4,42 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vsphere_ai.cli.apply import approve
-from vsphere_ai.cli.options import format_option, hush, open_bench
+from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
 from vsphere_ai.cli.running import Way, carry_out
 from vsphere_ai.errors import Conflict
 from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
+    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.deeds.means import Means
+    from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
     from vsphere_ai.plan import Plan
+    from vsphere_ai.state import Target
     from vsphere_ai.workbench import Workbench
 
 
 HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
-"""Seconds after which a host that stayed up was never told to reboot; esxcli's delay is much shorter."""
+"""Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
+AT_LEAST = 15.0
+"""Seconds a host is watched in any case: a little more than the delay of the command."""
 
 
 @click.command("resume")
 @click.argument("run", required=False, default="")
 @format_option("text", "json")
+@lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
-def command(run: str, form: str, yes: bool) -> int:
+def command(run: str, form: str, lock: str | None, yes: bool) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the world again, plans what is left of what was approved, and puts back what the run owes: hosts in
@@ -42,17 +51,13 @@ def command(run: str, form: str, yes: bool) -> int:
     book = journal.open_run(run)
     loaded = _playbook(book, "desired")
     shared = _shared(book)
-    with open_bench(shared, loaded) as bench, _held(bench, book):
-        _await_reboots(bench, book)
-        _start_ssh_again(bench, book)
-        plan, estate, owed = bench.plan_again(loaded, book.debts())
+    with open_bench(shared, loaded) as bench, _held(bench, book, book, lock):
+        plan, estate = _plan_on(bench, book, loaded)
         hush()
-        for debt in (d for d in book.debts() if d not in owed.true):
-            book.settle(debt)  # it was never made, or somebody has settled it
         _refuse_second_reboot(plan, book)
         if not approve(plan, plan_json.digest(plan), form, yes=yes or not _more(plan, book)):
             if not plan.steps:
-                book.set(ended=True, exit_code=0)
+                book.set(ended=True, exit_code=0, signal=0, skipped=0, open=[])
             return 0
         return carry_out(bench, loaded, plan, estate, Way(form, book.get("what", ""), shared, book))
 
@@ -60,8 +65,9 @@ def command(run: str, form: str, yes: bool) -> int:
 @click.command("rollback")
 @click.argument("run")
 @format_option("text", "json")
+@lock_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def rollback(run: str, form: str, yes: bool) -> int:
+def rollback(run: str, form: str, lock: str | None, yes: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay.
@@ -72,12 +78,13 @@ def rollback(run: str, form: str, yes: bool) -> int:
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book)
-    with open_bench(shared, loaded) as bench, _held(bench, book):
-        plan, estate = bench.plan(loaded)
+    with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
+        plan, estate = _plan_on(bench, book, loaded)
         hush()
         if not approve(plan, plan_json.digest(plan), form, yes=yes):
             return 0
-        return carry_out(bench, loaded, plan, estate, Way(form, f"rollback {book.id}", shared))
+        way = Way(form, f"rollback {book.id}", shared, locks=locks, settles=book)
+        return carry_out(bench, loaded, plan, estate, way)
 
 
 def _playbook(book: Journal, key: str) -> Any:
@@ -93,28 +100,63 @@ def _shared(book: Journal) -> dict[str, Any]:
             "limit": scope.get("limit", ""), "parallel": 8}  # fmt: skip
 
 
-def _held(bench: Workbench, book: Journal) -> Any:
-    from vsphere_ai.locks import hold
-
+def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Any:
     if bench.vcenter.about.instance != book.get("instance"):
         raise Conflict(f"run {book.id} was on another vCenter than this inventory leads to now", "check the inventory")
-    return hold(bench.vcenter.about.instance, book.id)
+    return held(bench, run, lock or book.get("lock"))
 
 
-def _await_reboots(bench: Workbench, book: Journal) -> None:
-    """A host that was told to reboot is waited for before anything is read of it."""
+def _plan_on(bench: Workbench, book: Journal, loaded: Any) -> tuple[Plan, Estate]:
+    """Plan from where a run stands: what it began comes to rest first, and what it owes becomes part of the plan."""
     from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
+
+    means = Means(bench.vcenter, bench.shell, lambda _: (), {}, {})
+    _stay_out(means, book)
+    _await_reboots(Deeds(means), book)
+    _start_ssh_again(Deeds(means), book)
+    plan, estate, owed = bench.plan_again(loaded, book.debts())
+    for debt in (d for d in book.debts() if d not in owed.true and d.kind != "lock"):
+        book.settle(debt)  # it was never made, or somebody has settled it
+    return plan, estate
+
+
+def _stay_out(means: Means, book: Journal) -> None:
+    """A host that is still on its way into maintenance mode does not get there behind our back."""
+    from vsphere_ai.deeds.withdrawal import leave_alone
+
+    for debt in (d for d in book.debts() if d.kind == "maintenance"):
+        with suppress(Conflict):  # it is gone from the inventory
+            leave_alone(means, debt.target)
+
+
+def _await_reboots(deeds: Deeds, book: Journal) -> None:
+    """A host that was told to reboot is waited for before anything is read of it."""
     from vsphere_ai.steps import Wait
 
-    for debt in (d for d in book.debts() if d.kind == "reboot"):
-        deeds = Deeds(Means(bench.vcenter, bench.shell, lambda _: (), {}, {}))
-        deeds.remember_boot(debt.target, debt.detail)
-        options = {"timeout": 1800, "unless_never_down": NEVER_DOWN}
-        wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
-        click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
-        deeds.do(wait, _sign_of_life(debt.target.name))
+    for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
+        debt = owed.debt
+        if owed.sent:
+            deeds.remember_boot(debt.target, debt.detail)
+            options = {"timeout": _patience(book, debt.target), "unless_never_down": _doubt(owed.sent)}
+            wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
+            click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
+            deeds.do(wait, _sign_of_life(debt.target.name))
         book.settle(debt)
+
+
+def _doubt(sent: str) -> float:
+    """Return for how long a host that stays up may still be about to go down."""
+    since = (datetime.now(UTC) - datetime.fromisoformat(sent)).total_seconds()
+    return max(NEVER_DOWN - max(0.0, since), min(AT_LEAST, NEVER_DOWN))
+
+
+def _patience(book: Journal, host: Target) -> float:
+    """Return how long the approved plan waits for a host to come back."""
+    waits = (
+        s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref and s.get("until") == "host-back"
+    )
+    return float(next((s["options"]["timeout"] for s in waits), 1800))
 
 
 def _sign_of_life(name: str) -> Callable[[str], None]:
@@ -130,12 +172,8 @@ def _sign_of_life(name: str) -> Callable[[str], None]:
     return say
 
 
-def _start_ssh_again(bench: Workbench, book: Journal) -> None:
+def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
     """SSH that was running before a reboot of this run runs again, whatever else there is to do."""
-    from vsphere_ai.deeds import Deeds
-    from vsphere_ai.deeds.means import Means
-
-    deeds = Deeds(Means(bench.vcenter, bench.shell, lambda _: (), {}, {}))
     for debt in (d for d in book.debts() if d.kind == "ssh-on"):
         deeds.switch_ssh(debt.target, running=True)
         book.settle(debt)

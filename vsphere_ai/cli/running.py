@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vsphere_ai.cli import signals
+
 if TYPE_CHECKING:
-    from vsphere_ai.apply import Run, Runner
+    from vsphere_ai.apply import Event, Run, Runner
+    from vsphere_ai.deeds.means import Means
     from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
+    from vsphere_ai.locks import Hold
     from vsphere_ai.plan import Plan
     from vsphere_ai.playbook import Playbook
     from vsphere_ai.workbench import Workbench
 
+STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
+
 
 @dataclass(frozen=True)
 class Way:
-    """How a plan is carried out: output format, what the operator named, the shared options, an earlier journal."""
+    """How a plan is carried out: output format, what the operator named, shared options, earlier journal, locks.
+
+    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back.
+    """
 
     form: str
     what: str
     shared: Mapping[str, Any]
     journal: Journal | None = None
+    locks: Hold | None = None
+    settles: Journal | None = None
 
 
 def announce(bench: Workbench) -> None:
@@ -36,43 +46,127 @@ def announce(bench: Workbench) -> None:
 
     for run in journal.unfinished(bench.vcenter.about.instance):
         click.echo(
-            f"Run {run} was not finished. See: vsphere-ai runs {run}. Finish it: vsphere-ai resume {run}", err=True
+            f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: vsphere-ai resume {run}", err=True
         )
+    troubles = journal.unreadable()
+    for trouble in troubles[:1]:
+        click.echo(f"A run may not be finished: {trouble.message}. {trouble.remedy}", err=True)
+    if len(troubles) > 1:
+        click.echo(f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs", err=True)
 
 
 def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> int:
     """Run an approved plan to its end, write its journal, and return the exit code."""
-    from vsphere_ai.apply import Event, Runner
-    from vsphere_ai.cli.progress import lose_output, make_progress
+    from vsphere_ai.apply import Runner
+    from vsphere_ai.cli.preflight import require_privileges
+    from vsphere_ai.cli.progress import make_progress
     from vsphere_ai.deeds import Deeds
-    from vsphere_ai.deeds.means import Means
-    from vsphere_ai.report.plan_json import digest
-    from vsphere_ai.resources.host_graphics import nvidia_gpus
 
-    means = Means(
+    require_privileges(bench, plan, estate)
+    book = way.journal or _new_journal(bench, loaded, plan, estate, way)
+    if way.locks is not None:
+        way.locks.serve(book)
+    if way.form == "text":
+        click.echo(f"Run {book.id}", err=True)
+    with make_progress(plan, book.id, way.form) as show:
+        watch = _Watch(plan, way, show)
+        means = _means(bench, loaded, estate, book, watch)
+        runner = Runner(plan, Deeds(means), watch.emit, parallel=bench.options.parallel, book=book)
+        watch.runner = runner
+        bench.vcenter.serve(book.id, tell=watch.tell, submitted=book.submitted)
+        with signals.first(watch.stopped), signals.farewell(watch.last_words):
+            run = runner.run()
+    code = watch.exit_code(run)
+    skipped = run.count("skipped")
+    book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    return _finish(run, code, way, book)
+
+
+def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Means:
+    from vsphere_ai.deeds.means import Means
+    from vsphere_ai.gpu.inventory import nvidia_gpus
+    from vsphere_ai.health import from_document
+
+    # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
+    approved = book.get("approved", {}).get("impact", {}).get("found", ())
+    found = {f.host.ref: f for f in map(from_document, approved)}
+    return Means(
         vcenter=bench.vcenter,
         shell=bench.shell,
         left=lambda target: bench.left(loaded, estate, target),
-        gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts},
+        again=lambda target: bench.again(loaded, estate, target),
+        gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
+        found=found,
         hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
+        stop=watch.stop,
+        note=book,
+        planned=estate.objects,
+        notice=watch.tell,
+        within=bench.vcenter.doing,
     )
-    book = way.journal or _new_journal(bench, loaded, plan, estate, way)
-    if way.form == "text":
-        click.echo(f"Run {book.id}", err=True)
-    with make_progress(plan, digest(plan), way.form) as show:
 
-        def emit(event: Event) -> None:
-            try:
-                show(event)
-            except OSError as error:  # `| head`, a closed terminal, a full disk: no reason to leave VMs switched off
-                lose_output(error)
-                runner.stop(runner.signalled or signal.SIGPIPE)
 
-        runner = Runner(plan, Deeds(means), emit, parallel=bench.options.parallel, book=book)
-        with _orderly_stop(runner, emit):
-            run = runner.run()
-    book.set(ended=True, exit_code=run.exit_code, signal=run.signal, open=list(run.open))
-    return _finish(run, way, book)
+class _Watch:
+    """Shows what happens in a run, and stops it: on a signal, and when nobody takes the output any more."""
+
+    def __init__(self, plan: Plan, way: Way, show: Callable[[Event], None]) -> None:
+        self._plan, self._form, self._show = plan, way.form, show
+        self._last: dict[str, str] = {}
+        self._lost: OSError | None = None
+        self.stop = threading.Event()
+        self.runner: Runner | None = None
+
+    def emit(self, event: Event) -> None:
+        """Show an event; a lost output stops the run, but is no reason to leave VMs switched off."""
+        from vsphere_ai.cli.progress import lose_output
+
+        if event.planned is not None and event.what != "progress":
+            self._last[event.planned.id] = event.what
+        try:
+            self._show(event)
+        except OSError as error:  # `| head`, a closed terminal, a full disk
+            self._lost = error
+            lose_output(error)
+            self._halt(signal.SIGPIPE)
+
+    def tell(self, line: str) -> None:
+        """Show a line about the connection."""
+        from vsphere_ai.apply import Event
+
+        self.emit(Event("waiting", text=line))
+
+    def stopped(self, number: int) -> None:
+        """Take the first signal."""
+        from vsphere_ai.apply import Event
+
+        self._halt(number)
+        self.emit(Event("stopping", text=STOPPING))
+
+    def _halt(self, number: int) -> None:
+        self.stop.set()
+        if self.runner is not None:
+            self.runner.stop(self.runner.signalled or number)
+
+    def exit_code(self, run: Run) -> int:
+        """Return the exit code of the process."""
+        from vsphere_ai.errors import Storage, most_serious
+
+        if self._lost is not None and not isinstance(self._lost, BrokenPipeError):
+            return most_serious((run.exit_code, Storage.exit_code))
+        return 128 + run.signal if run.signal else run.exit_code
+
+    def last_words(self) -> None:
+        """End a JSON stream as it has to end, though this process leaves before its steps have ended."""
+        from vsphere_ai.apply import Outcome, Run, State
+        from vsphere_ai.report.run_json import summary_line
+
+        if self._form != "json" or self.runner is None:
+            return
+        states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
+        found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in self._plan.steps)
+        outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
+        run = Run(self._plan, outcomes, 0.0, self.runner.signalled)
+        click.echo(summary_line(run, 128 + signals.latest()))
 
 
 def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> Journal:
@@ -82,7 +176,7 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
-    return journal.create(
+    book = journal.create(
         {
             "what": way.what,
             "inventory": str(bench.inventory.path.absolute()),
@@ -93,43 +187,18 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             "before": to_document(bench.before(loaded, plan, estate)),
         }
     )
+    if way.settles is not None:
+        for debt in (d for d in way.settles.debts() if d.kind != "lock"):  # that one is taken over with the lock
+            book.owe(debt)
+            way.settles.settle(debt)
+    return book
 
 
-@contextmanager
-def _orderly_stop(runner: Runner, emit: Callable[[Any], None]) -> Iterator[None]:
-    """The first signal lets what is in flight end; the second leaves at once."""
-    from vsphere_ai.apply import Event
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        if runner.signalled:
-            _leave(128 + number)
-        runner.stop(number)
-        emit(Event("stopping", text="finishing what is in flight, starting nothing new; again to leave at once"))
-
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {n: signal.signal(n, stop) for n in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _leave(code: int) -> None:
-    """End the process now: threads that wait for a vCenter would hold an ordinary exit back for minutes."""
-    import os
-    import sys
-
-    sys.stdout.flush()
-    click.echo("left at once; finish the run with: vsphere-ai resume", err=True)
-    os._exit(code)
-
-
-def _finish(run: Run, way: Way, book: Journal) -> int:
+def _finish(run: Run, code: int, way: Way, book: Journal) -> int:
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
 
-    click.echo(summary_line(run) if way.form == "json" else f"\n{run_text(run)}")
+    click.echo(summary_line(run, code) if way.form == "json" else f"\n{run_text(run)}")
     if (run.exit_code or run.open or run.signal) and way.form == "text":
         click.echo(f"Continue from what is there: vsphere-ai resume {book.id}", err=True)
-    return 128 + run.signal if run.signal else run.exit_code
+    return code

@@ -1,4 +1,4 @@
-"""`vsphere-ai show`: the live state as a playbook, for which plan is empty."""
+"""`vsphere-ai show`: the live state as a playbook, for which plan is empty; or what a run was and did."""
 
 from __future__ import annotations
 
@@ -6,22 +6,43 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, hush, open_bench
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench
+from vsphere_ai.errors import UsageError
 
 
 @click.command("show")
-@click.argument("pattern", required=False, default="")
+@click.argument("what", metavar="[PATTERN|RUN]", required=False, default="")
 @estate_options
-def command(pattern: str, **shared: Any) -> int:
+@format_option("text", "json")
+def command(what: str, form: str, **shared: Any) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Planning the result finds nothing to do. What cannot be read is left out, with a comment saying why.
+
+    With the name of a RUN, or its beginning: who ran what and when, what was approved, how each step ended, and what
+    is still owed. No vCenter is asked for that.
     """
+    from vsphere_ai import journal
+
+    if what and journal.is_named(what):
+        return _show_run(what, form)
+    if form == "json":
+        raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
     from vsphere_ai.report.playbook_text import playbook_text
 
-    shared["limit"] = pattern or shared["limit"]
+    shared["limit"] = what or shared["limit"]
     with open_bench(shared) as bench:
         text = playbook_text(*bench.show())
     hush()
     click.echo(text, nl=False)
+    return 0
+
+
+def _show_run(name: str, form: str) -> int:
+    from vsphere_ai import journal
+    from vsphere_ai.cli.record import record, record_text
+    from vsphere_ai.report.plan_json import dumps
+
+    document = record(journal.open_run(name))
+    click.echo(dumps(document) if form == "json" else record_text(document))
     return 0

@@ -58,6 +58,11 @@ def is_vgpu(device: Mapping[str, Any]) -> bool:
     return bool(backing.get("_typeName") == VGPU_BACKING)
 
 
+def is_whole(device: Mapping[str, Any]) -> bool:
+    """Tell whether a virtual device is a whole PCI device of a host."""
+    return device.get("_typeName") == "VirtualPCIPassthrough" and not is_vgpu(device)
+
+
 def wanted_vgpus(case: Case) -> int:
     """Return how many vGPUs the VM has, or will have after this plan."""
     planned = case.planned("vgpu", "profiles")
@@ -71,6 +76,9 @@ def wanted_adapters(case: Case) -> tuple[tuple[str, str | None], ...]:
     planned = case.planned("pvrdma", "adapters")
     if planned is not None:
         return tuple((a.port_group, a.protocol) for a in planned)
+    cards = case.planned("adapters", "adapters")
+    if cards is not None:
+        return tuple((c.port_group.partition(":")[2], c.protocol) for c in cards if c.type == "pvrdma")
     present = [d for d in case.need("config.hardware.device") if d.get("_typeName") == PVRDMA]
     return tuple((_port_group(d), d.get("deviceProtocol")) for d in present)
 

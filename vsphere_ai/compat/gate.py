@@ -11,18 +11,18 @@ from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
 from vsphere_ai.compat.base import Finding, Rule
-from vsphere_ai.compat.devices import PVRDMA, found_gpus, is_vgpu
+from vsphere_ai.compat.devices import PVRDMA, found_gpus, is_vgpu, is_whole
 from vsphere_ai.facts import View
 from vsphere_ai.state import Target
 
 Kinds = frozenset[str]
 
 ORDER = ("vcenter", "host", "vm")
-DEVICES = {"vgpu": "profiles", "pvrdma": "adapters"}
+DEVICES = {"vgpu": "profiles", "pvrdma": "adapters", "pci_devices": "devices"}
 """Kinds that put devices into a VM; with an empty list they take them away and need nothing of VM and hosts."""
 
-HOST_KINDS: Kinds = frozenset({"graphics", "mig", "pvrdma_host"})
-VM_KINDS: Kinds = frozenset({"hardware", "vgpu", "pvrdma"})
+HOST_KINDS: Kinds = frozenset({"graphics", "mig", "nics", "pvrdma_host", "roce"})
+VM_KINDS: Kinds = frozenset({"hardware", "vgpu", "pvrdma", "pci_devices"})
 
 
 @cache
@@ -85,7 +85,9 @@ def _of(target: str, kinds: Kinds) -> tuple[Rule, ...]:
 
 def _with_devices(view: View, target: Target, kinds: Kinds) -> Kinds:
     empty = {k for k, field in DEVICES.items() if getattr(view.state(target.ref, k), field, None) == ()}
-    return kinds - empty
+    cards = getattr(view.state(target.ref, "adapters"), "adapters", None) if "adapters" in kinds else None
+    rdma: Kinds = frozenset({"pvrdma"} if any(c.type == "pvrdma" for c in cards or ()) else ())
+    return (kinds - empty) | rdma
 
 
 def _possible_hosts(view: View, vm: Target) -> tuple[Target, ...]:
@@ -146,3 +148,5 @@ def _kinds_of_devices(devices: tuple[Mapping[str, object], ...]) -> Iterator[str
         yield "vgpu"
     if any(d.get("_typeName") == PVRDMA for d in devices):
         yield "pvrdma"
+    if any(is_whole(d) for d in devices):
+        yield "pci_devices"

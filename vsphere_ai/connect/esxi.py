@@ -19,7 +19,7 @@ import paramiko
 
 from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys
-from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VsphereAiError
 from vsphere_ai.facts import Output
 
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
@@ -39,6 +39,14 @@ class SshRefused(Unreachable):
     """The host answers, but nothing listens: the SSH service is stopped."""
 
 
+class _Broken(Unreachable):
+    """The connection ended in the middle of the handshake or the login: no command was sent."""
+
+    def __init__(self, message: str, remedy: str = "", *, before_login: bool = False) -> None:
+        super().__init__(message, remedy)
+        self.before_login = before_login
+
+
 @dataclass(frozen=True)
 class SshEndpoint:
     """An ESXi host's SSH service. `host` is the name in vCenter, `address` and `port` are what is connected to."""
@@ -55,11 +63,13 @@ class SshEndpoint:
 
 @dataclass(frozen=True)
 class SshLimits:
-    """Seconds to connect, until the server's banner, and for the login."""
+    """Seconds to connect, until the server's banner, and for the login; and how often a broken one is begun."""
 
     connect: float = 10.0
     banner: float = 15.0
     login: float = 15.0
+    attempts: int = 3
+    pause: float = 1.0
 
 
 class Ssh:
@@ -93,6 +103,18 @@ class Ssh:
             return
         self.close()
         keys = HostKeys(self.endpoint.known_hosts)
+        for left in reversed(range(self.limits.attempts)):
+            try:
+                self._transport = self._logged_in(keys)
+            except _Broken as broken:
+                # A login that breaks off may have counted as a failed one, unless the credential is known to be right.
+                if not left or not (broken.before_login or self._gate.knows(self._credential())):
+                    raise
+                time.sleep(self.limits.pause)
+            else:
+                return
+
+    def _logged_in(self, keys: HostKeys) -> paramiko.Transport:
         transport = self._handshake(keys)
         try:
             keys.check(self.endpoint.host, self.endpoint.address, self.endpoint.port, transport.get_remote_server_key())
@@ -100,7 +122,7 @@ class Ssh:
         except BaseException:
             transport.close()
             raise
-        self._transport = transport
+        return transport
 
     def run(self, argv: Sequence[str], deadline_s: float, *, changes: bool = False) -> Output:
         """Run one command and return its status and output.
@@ -108,17 +130,9 @@ class Ssh:
         Without an end within `deadline_s` seconds, or when the connection breaks, the connection is closed, and the
         error is OutcomeUnknown if the command `changes` something, else Unreachable.
         """
-        self.open()
-        transport = self._transport
-        if transport is None:
-            raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed")
+        transport, channel = self._session(deadline_s)
         deadline = time.monotonic() + deadline_s
         command = shlex.join(argv)
-        try:
-            channel = transport.open_session(timeout=deadline_s)
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            self.close()
-            raise Unreachable(f"{self.endpoint.host}: no SSH session could be opened: {_say(error)}") from error
         # paramiko waits for the answer to exec without any limit; only closing the connection wakes it.
         watchdog = threading.Timer(max(0.1, deadline - time.monotonic()), transport.close)
         watchdog.daemon = True
@@ -128,13 +142,29 @@ class Ssh:
             return self._collect(channel, deadline)
         except _Cut as cut:
             self._abandon(command, str(cut), changes=changes)
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except Exception as error:  # paramiko's parser lets anything out when bytes are damaged on their way
             late = time.monotonic() >= deadline
             why = _LATE if late else f"the connection broke ({_say(error)})"
             self._abandon(command, why, changes=changes)
         finally:
             watchdog.cancel()
-            channel.close()
+            with contextlib.suppress(Exception):  # it says goodbye to whoever has left
+                channel.close()
+
+    def _session(self, deadline_s: float) -> tuple[paramiko.Transport, paramiko.Channel]:
+        """Open a session; on a connection that has broken meanwhile, on a new one: nothing was sent yet."""
+        for left in reversed(range(self.limits.attempts)):
+            self.open()
+            transport = self._transport
+            try:
+                if transport is not None:
+                    return transport, transport.open_session(timeout=deadline_s)
+            except Exception as error:
+                said_no = isinstance(error, paramiko.ChannelException) or "timeout" in str(error).lower()
+                self.close()
+                if said_no or not left:
+                    raise Unreachable(f"{self.endpoint.host}: no SSH session could be opened: {_say(error)}") from error
+        raise Unreachable(f"{self.endpoint.host}: the SSH connection is closed")
 
     def _abandon(self, command: str, why: str, *, changes: bool) -> NoReturn:
         self.close()
@@ -182,8 +212,10 @@ class Ssh:
                 f"{at.host}: {at.address}:{at.port} cannot be reached: {_say(error)}",
                 "Check address and firewalls.",
             ) from error
-        # Two small packets a command: with Nagle's algorithm on, each costs 40 ms.
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError):  # reset already: the handshake will tell
+            # Two small packets a command: with Nagle's algorithm on, each costs 40 ms.
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        begun = time.monotonic()
         transport = paramiko.Transport(raw, disabled_algorithms=WEAK)
         transport.banner_timeout = self.limits.banner
         transport.auth_timeout = self.limits.login
@@ -192,11 +224,15 @@ class Ssh:
             transport.start_client(timeout=self.limits.banner)
             # After its time start_client just returns; only here it shows whether there was a handshake.
             transport.get_remote_server_key()
-        except (paramiko.SSHException, OSError, EOFError) as error:
+        except Exception as error:
             transport.close()
-            raise Unreachable(
-                f"{at.host}: no SSH handshake: {_say(error)}", "The host may be starting up or shutting down."
-            ) from error
+            said, remedy = (
+                f"{at.host}: no SSH handshake: {_say(error)}",
+                "The host may be starting up or shutting down.",
+            )
+            if time.monotonic() - begun >= self.limits.banner:
+                raise Unreachable(said, remedy) from error
+            raise _Broken(said, remedy, before_login=True) from error
         return transport
 
     def _credential(self) -> str:
@@ -212,14 +248,18 @@ class Ssh:
                 self._with_password(transport, at.password or "")
         except paramiko.AuthenticationException as error:
             # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
-            if "timeout" in str(error).lower() or not transport.is_active():
+            if "timeout" in str(error).lower():
                 raise Unreachable(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
+            if "EOF" in str(error):  # "transport shut down or saw EOF": nobody said no
+                raise _Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
             raise CredentialRefused(
                 f"{at.host} does not accept the SSH login of {at.username}",
                 "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures.",
             ) from error
-        except (paramiko.SSHException, OSError, EOFError) as error:
-            raise Unreachable(f"{at.host}: the SSH login broke off: {_say(error)}") from error
+        except VsphereAiError:
+            raise
+        except Exception as error:
+            raise _Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
         if not transport.is_authenticated():
             raise Denied(f"{at.host} wants more than one factor for the SSH login of {at.username}")
 
@@ -270,7 +310,7 @@ def fetch_host_key(
             return transport.get_remote_server_key()
     except ConnectionRefusedError as error:
         raise SshRefused(f"nothing listens on {address}:{port}", "Start the host's SSH service.") from error
-    except (paramiko.SSHException, OSError, EOFError) as error:
+    except Exception as error:
         raise Unreachable(f"{address}:{port} shows no host key: {_say(error)}") from error
 
 
@@ -279,4 +319,5 @@ class _Cut(Exception):
 
 
 def _say(error: BaseException) -> str:
-    return str(getattr(error, "strerror", None) or error or type(error).__name__)
+    said = str(getattr(error, "strerror", None) or error)
+    return said or ("the connection was closed" if isinstance(error, EOFError) else type(error).__name__)

@@ -6,17 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.connect.plain import to_plain
-from vsphere_ai.errors import Conflict, Denied, StepFailed, VsphereAiError
-
-
-class VimFault(StepFailed):
-    """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
-
-    def __init__(self, message: str, remedy: str, detail: Mapping[str, Any]) -> None:
-        super().__init__(message, remedy)
-        self.detail = detail
-        self.fault = str(detail.get("_typeName", ""))
-
+from vsphere_ai.errors import ChangedMeanwhile, Denied, VimFault, VsphereAiError
 
 _REMEDIES = {
     "TaskInProgress": "Wait until the other task has ended, then run again.",
@@ -76,5 +66,7 @@ def error_of(fault: Any, doing: str) -> VsphereAiError:
         need = f"The account needs the privilege {privilege}" if privilege else "The account lacks a privilege"
         return Denied(f"{doing}: {said}", f"{need} on {detail.get('object', 'the object')}.")
     if name == "ConcurrentAccess":
-        return Conflict(f"{doing}: somebody else changed it meanwhile", "Plan again and look at the difference.")
+        return ChangedMeanwhile(
+            f"{doing}: somebody else changed it meanwhile", "Plan again and look at the difference."
+        )
     return VimFault(f"{doing}: {said}", _REMEDIES.get(name, ""), detail)

@@ -37,6 +37,11 @@ class LoginGate:
         with first:
             self._try(credential, attempt)
 
+    def knows(self, credential: str) -> bool:
+        """Tell whether a credential was accepted before in this run."""
+        with self._lock:
+            return credential in self._good
+
     def _try(self, credential: str, attempt: Callable[[], None]) -> None:
         with self._lock:
             refused = self._refused.get(credential)

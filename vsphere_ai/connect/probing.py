@@ -24,8 +24,11 @@ _START_S = 10.0
 class Prober:
     """Runs probes on hosts. `may_start` allows to start a stopped SSH service for the time of the probes."""
 
-    def __init__(self, vcenter: VCenter, shells: Shells, *, may_start: bool, deadline_s: float) -> None:
+    def __init__(
+        self, vcenter: VCenter, shells: Shells, *, may_start: bool, deadline_s: float, note: service.Note
+    ) -> None:
         self.vcenter = vcenter
+        self.note = note
         self.shells = shells
         self.may_start = may_start
         self.deadline_s = deadline_s
@@ -55,7 +58,7 @@ class Prober:
         self, host: Facts, names: Mapping[tuple[str, ...], Iterable[str]], answers: dict[str, Output | ProbeFailure]
     ) -> ProbeFailure | None:
         try:
-            with service.running(self.vcenter, host) as started:
+            with service.running(self.vcenter, host, self.note) as started:
                 shell = self.shells(Target("host", host.name, host.ref))
                 with shell:
                     _open(shell, _START_S if started else 0.0)

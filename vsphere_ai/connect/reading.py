@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.connect.faults import text_of
+from vsphere_ai.connect.outage import Lost
 from vsphere_ai.connect.plain import declared_part, supports, to_object, to_plain, to_ref, type_named, version_id
-from vsphere_ai.connect.session import Lost, Session
+from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.facts import Facts
 
@@ -117,7 +118,12 @@ def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Any]:
         if any(isinstance(root, kind) for kind in kinds):
             # A view shows what is below its root, never the root itself.
             objects.append(Collector.ObjectSpec(obj=root, skip=False))
-        yield from _pages(session, objects, known)
+        try:
+            yield from _pages(session, objects, known)
+        except vmodl.fault.ManagedObjectNotFound as fault:
+            if fault.obj is None or to_ref(fault.obj) != to_ref(view):
+                raise
+            raise vim.fault.NotAuthenticated from fault  # views end with their session
     finally:
         with contextlib.suppress(Lost, vmodl.MethodFault):
             session.invoke(view, "DestroyView")
@@ -145,8 +151,24 @@ def _pages(session: Session, objects: list[Any], known: Mapping[str, set[str]]) 
     collector = session.content.propertyCollector
     page = session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
     while page is not None:
+        _demand_session(page)
         yield from page.objects
-        page = session.invoke(collector, "ContinueRetrievePropertiesEx", page.token) if page.token else None
+        page = _following(session, collector, page.token) if page.token else None
+
+
+def _following(session: Session, collector: Any, token: str) -> Any:
+    try:
+        return session.invoke(collector, "ContinueRetrievePropertiesEx", token)
+    except vmodl.fault.InvalidArgument as fault:
+        raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
+
+
+def _demand_session(page: Any) -> None:
+    """Raise NotAuthenticated when that is why properties are missing: the session is gone, not the properties."""
+    for content in page.objects:
+        for missing in content.missingSet:
+            if isinstance(missing.fault, vim.fault.NotAuthenticated):
+                raise missing.fault
 
 
 def _reason(missing: Any) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import StepFailed, VsphereAiError
 from vsphere_ai.facts import Facts, ProbeFailure
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 SSH = "TSM-SSH"
 PATHS = ("config.lockdownMode", "config.service.service", "configManager.serviceSystem", "runtime.connectionState")
@@ -46,18 +50,34 @@ def obstacle(host: Facts, *, may_start: bool) -> ProbeFailure | None:
     return None
 
 
+Note = Callable[[str], contextlib.AbstractContextManager[None]]
+"""Remembers the host (by reference) whose service is about to be started, until it was stopped again."""
+
+
 @contextlib.contextmanager
-def running(vcenter: VCenter, host: Facts) -> Iterator[bool]:
+def running(vcenter: VCenter, host: Facts, note: Note) -> Iterator[bool]:
     """Have the SSH service run for a while; yields whether it had to be started, and then stops it again."""
     if is_running(host) is not False:
         yield False
         return
     system = host.get("configManager.serviceSystem") or vcenter.resolve_path(host.ref, "configManager.serviceSystem")
-    vcenter.call(system, "StartService", {"id": SSH})
-    try:
-        yield True
-    finally:
-        _stop(vcenter, host, system)
+    with note(host.ref):
+        vcenter.call(system, "StartService", {"id": SSH})
+        try:
+            yield True
+        finally:
+            _stop(vcenter, host, system)
+
+
+def stopped(vcenter: VCenter, host: Facts) -> Facts | None:
+    """Stop the SSH service of a host that somebody left running; return its facts. None while it is not connected."""
+    if host.get("runtime.connectionState", "connected") != "connected":
+        return None
+    if not is_running(host):
+        return host
+    _stop(vcenter, host, vcenter.resolve_path(host.ref, "configManager.serviceSystem"))
+    now = vcenter.read_objects([host.ref], {"HostSystem": ("config.service.service",)}).get(host.ref)
+    return replace(host, properties={**host.properties, **now.properties}) if now else host
 
 
 class LeftRunning(StepFailed):

@@ -3,50 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import ssl
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextvars import ContextVar
 from typing import Any, TypeVar
-from xml.parsers.expat import ExpatError
-
-import tenacity
 
 from vsphere_ai.connect import tls, versions
+from vsphere_ai.connect.answers import Answer
 from vsphere_ai.connect.faults import error_of, type_of
+from vsphere_ai.connect.keepalive import KeepAlive
+from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, to_plain, version_id
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import SoapAdapter, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds: to connect, for one answer, and how long a read is repeated while vCenter cannot be reached."""
-
-    connect: float = 10.0
-    answer: float = 60.0
-    patience: float = 60.0
-    backoff: float = 1.0
-
-
-class Lost(Exception):
-    """No answer to a request. `sent` is False when it certainly never left."""
-
-    def __init__(self, error: BaseException, *, sent: bool) -> None:
-        super().__init__(tls.describe(error))
-        self.error = error
-        self.sent = sent
-
-    @property
-    def may_pass(self) -> bool:
-        """Tell whether asking again can help: yes for broken connections, no for answers nobody can read."""
-        return isinstance(self.error, OSError | http.client.HTTPException | ExpatError)
+OPERATION = "operationID"
+SLOWEST = 2
+"""How many times longer than its limit an answer may take that keeps coming in."""
+part: ContextVar[str] = ContextVar("part", default="")
+"""The part of the run that this thread works on: its requests name it."""
 
 
 class _NotSent(Exception):
@@ -63,25 +45,50 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             version=version,
             sslContext=context,
             httpConnectionTimeout=limits.connect,
-            # A kept connection that the server has closed meanwhile would make the next change look lost.
             connectionPoolTimeout=5,
         )
         self._answer = limits.answer
+        self.run = ""
 
     def GetConnection(self) -> Any:  # noqa: N802 pyVmomi's name
         try:
             connection = super().GetConnection()
+            while _left(connection):
+                connection.close()
+                connection = super().GetConnection()
         except (OSError, http.client.HTTPException) as error:
             raise _NotSent from error
-        if getattr(connection, "sock", None) is not None:
+        connection.kept = True
+        connection.response_class = functools.partial(Answer, seconds=self._answer * SLOWEST)
+        if connection.sock is not None:
             connection.sock.settimeout(self._answer)
         return connection
 
     def SerializeRequest(self, mo: Any, info: Any, args: Any) -> Any:  # noqa: N802 pyVmomi's name
+        context = VmomiSupport.GetRequestContext()  # pyVmomi has one for each thread, whatever it is connected to
+        if self.run:
+            context[OPERATION] = "-".join(filter(None, (self.run, part.get())))
         try:
             return super().SerializeRequest(mo, info, args)
         except (TypeError, ValueError) as error:
             raise NotExpressible(f"{info.wsdlName} cannot be sent: {error}") from error
+        finally:
+            context.pop(OPERATION, None)
+
+
+def _left(connection: Any) -> bool:
+    """Tell whether the server has closed a connection that was kept: written to it, a change would only look sent."""
+    sock = connection.sock
+    if sock is None or not getattr(connection, "kept", False):
+        return False
+    sock.settimeout(0)
+    try:
+        sock.recv(1)
+    except (ssl.SSLWantReadError, BlockingIOError):
+        return False
+    except OSError:
+        return True
+    return True  # its end, or something nobody asked for
 
 
 class Session:
@@ -93,11 +100,14 @@ class Session:
     def __init__(self, endpoint: Endpoint, limits: Limits, minimum: str) -> None:
         self.endpoint = endpoint
         self.limits = limits
-        self._lock = threading.Lock()
-        self._generation = 0
+        self.outage = Outage(limits)
         self.key = ""
         """vCenter's id of the login session, for questions about its rights."""
+        self._lock = threading.Lock()
+        self._generation = self._failures = 0
+        self._closed = False
         self._relogins: deque[float] = deque()
+        self._active = time.monotonic()
         context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
         self._require(minimum)
@@ -110,7 +120,9 @@ class Session:
         try:
             self._login()
         except Lost as lost:
-            raise tls.refusal(endpoint, lost.error) from lost.error
+            raise lost.refusal(endpoint) from lost.error
+        self._keep_alive = KeepAlive(self._ask_time, lambda: self._active, limits.keep_alive)
+        self._keep_alive.start()
 
     def _require(self, minimum: str) -> None:
         offered = version_id(self.version)
@@ -122,9 +134,16 @@ class Session:
 
     def close(self) -> None:
         """Log out and close every connection; a server that is gone is no error."""
+        self._closed = True  # a thread that still asks must not log in again
+        self._keep_alive.stop()
         with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
             self.invoke(self.content.sessionManager, "Logout")
         self.stub.DropConnections()
+
+    def _ask_time(self) -> None:
+        # not SessionIsActive, which takes a privilege of its own
+        with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
+            self.invoke(vim.ServiceInstance("ServiceInstance"), "CurrentTime")
 
     def invoke(self, target: Any, method: str, *args: Any) -> Any:
         """Send one request, once, and return pyVmomi's value. Raises vSphere's faults as they are, else Lost."""
@@ -132,49 +151,62 @@ class Session:
         padded = [*args, *[None] * (len(info.params) - len(args))]
         try:
             answer = self.stub.InvokeMethod(target, info, padded)
-        except (vmodl.MethodFault, VsphereAiError):
+        except vmodl.MethodFault:
+            self._active = time.monotonic()
+            raise
+        except VsphereAiError:
             raise
         except _NotSent as error:
             cause = error.__cause__ or error
-            if isinstance(cause, ssl.SSLError):
+            if distrusted(cause):
                 raise tls.refusal(self.endpoint, cause) from cause
             raise Lost(cause, sent=False) from cause
         except Exception as error:  # pyVmomi's parser lets anything out when an answer is damaged
             raise Lost(error, sent=True) from error
         if answer is None and info.result is not type(None) and not info.resultFlags & VmomiSupport.F_OPTIONAL:
             raise Lost(ValueError(f"{method} was answered with nothing"), sent=True)
+        self._active = time.monotonic()
         return answer
 
     def reading(self, read: Callable[[], T], *, patient: bool = True) -> T:
         """Run something that only reads: after a lost session once more, after a lost answer until patience ends."""
-        attempts = tenacity.Retrying(
-            retry=tenacity.retry_if_exception(lambda e: isinstance(e, Lost) and e.may_pass),
-            wait=tenacity.wait_exponential(self.limits.backoff, 16) + tenacity.wait_random(0, self.limits.backoff / 2),
-            stop=tenacity.stop_after_delay(self.limits.patience) if patient else tenacity.stop_after_attempt(1),
-            reraise=True,
-        )
-        try:
-            found: T = attempts(self._logged_in, read)
-            return found
-        except Lost as lost:
-            if lost.may_pass:
-                raise tls.refusal(self.endpoint, lost.error) from lost.error
-            raise Unreachable(f"{self.endpoint} gave an answer that cannot be read: {lost}") from lost.error
-        except vmodl.MethodFault as fault:
-            raise error_of(fault, str(self.endpoint)) from fault
+        trial = Trial(self.outage, self.limits)
+        while True:
+            try:
+                return self._answered(read)
+            except Lost as lost:
+                if not (patient and trial.again(lost)):
+                    raise lost.refusal(self.endpoint) from lost.error
+            except vmodl.MethodFault as fault:
+                raise error_of(fault, str(self.endpoint)) from fault
 
     def changing(self, change: Callable[[], T], doing: str) -> T:
-        """Run one call that changes something. It is never sent twice unless the server said it did not run it."""
+        """Run one call that changes something: sent again only when it certainly was not sent, or was not carried out.
+
+        A server that cannot be reached is waited for as in `reading`; a lost answer is `OutcomeUnknown` at once.
+        """
+        trial = Trial(self.outage, self.limits)
+        while True:
+            try:
+                return self._answered(change)
+            except Lost as lost:
+                if lost.sent:
+                    raise OutcomeUnknown(
+                        f"{doing}: sent, but the answer was lost ({lost})", "Plan again to see whether it took effect."
+                    ) from lost.error
+                if not trial.again(lost):
+                    raise lost.refusal(self.endpoint) from lost.error
+            except vmodl.MethodFault as fault:
+                raise error_of(fault, doing) from fault
+
+    def _answered(self, work: Callable[[], T]) -> T:
         try:
-            return self._logged_in(change)
-        except Lost as lost:
-            if not lost.sent:
-                raise tls.refusal(self.endpoint, lost.error) from lost.error
-            raise OutcomeUnknown(
-                f"{doing}: sent, but the answer was lost ({lost})", "Plan again to see whether it took effect."
-            ) from lost.error
-        except vmodl.MethodFault as fault:
-            raise error_of(fault, doing) from fault
+            found = self._logged_in(work)
+        except vmodl.MethodFault:
+            self.outage.over()
+            raise
+        self.outage.over()
+        return found
 
     def _logged_in(self, work: Callable[[], T]) -> T:
         generation = self._generation
@@ -186,9 +218,14 @@ class Session:
             return work()
 
     def _login_again(self, generation: int) -> None:
+        failures = self._failures
         with self._lock:
+            if self._closed:
+                raise Unreachable(f"{self.endpoint}: this session was closed")
             if generation != self._generation:
                 return
+            if failures != self._failures:
+                raise Lost(TimeoutError("another login was not answered"), sent=False)
             now = time.monotonic()
             while self._relogins and now - self._relogins[0] > self.LOGIN_WINDOW:
                 self._relogins.popleft()
@@ -197,11 +234,13 @@ class Session:
                     f"{self.endpoint} ended the session {len(self._relogins)} times within ten minutes",
                     "Look whether somebody terminates sessions, and at vCenter's session timeout.",
                 )
-            self._relogins.append(now)
             try:
                 self._login()
             except Lost as lost:
-                raise tls.refusal(self.endpoint, lost.error) from lost.error
+                self._failures += 1
+                # what was to be done was refused before it began, so it may be tried again
+                raise Lost(lost.error, sent=False) from lost.error
+            self._relogins.append(now)
 
     def _login(self) -> None:
         manager = self.content.sessionManager

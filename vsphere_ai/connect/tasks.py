@@ -8,16 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 from vsphere_ai.connect.faults import error_of
+from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain
 from vsphere_ai.connect.reading import read_objects
-from vsphere_ai.connect.session import Lost, Session
+from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
-from vsphere_ai.errors import OutcomeUnknown, Unreachable
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
 
 Progress = Callable[[int | None], None]
 _WAKE_S = 8
 """The longest wait in one request; after each one `progress` is told, so that an operator sees life."""
-_MOST_BREAKS = 6
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
+_LOOK = "Look at the task in vCenter, then plan again."
 _ENDED = ("success", "error")
 
 
@@ -32,7 +34,9 @@ class TaskWatch:
         self.seen: dict[str, Any] = {}
         self._collector: Any = None
         self._version = ""
-        self._breaks = 0
+        self._trial: Trial | None = None
+        self._broken_since = 0.0
+        self._pause = _SHORTEST_PAUSE
 
     def result(self, timeout: float, progress: Progress | None) -> Any:
         """Wait for the end; return the task's result. A failed task raises its fault, no end OutcomeUnknown."""
@@ -56,8 +60,13 @@ class TaskWatch:
                 self._subscribe()
             options = Collector.WaitOptions(maxWaitSeconds=max(1, min(_WAKE_S, int(left))))
             update = self.session.invoke(self._collector, "WaitForUpdatesEx", self._version, options)
+        except Lost as lost:
+            self._collector = None
+            self._trial = self._trial or Trial(self.session.outage, self.session.limits)
+            if not self._trial.again(lost):
+                raise self._unknown(f"can no longer be followed: {lost.refusal(self.session.endpoint)}") from lost
+            return
         except (
-            Lost,
             vim.fault.NotAuthenticated,
             vmodl.query.InvalidCollectorVersion,
             vmodl.fault.ManagedObjectNotFound,
@@ -65,30 +74,48 @@ class TaskWatch:
         ) as error:
             # Collectors live in the session: whatever happened to it, start over with a new one.
             self._collector = None
-            self._breaks += 1
-            if self._breaks > _MOST_BREAKS:
-                raise self._unknown(f"can no longer be followed ({error})") from error
-            time.sleep(min(left, 0.1 * 2**self._breaks))
+            self._start_over(error, left)
             return
-        self._breaks = 0
+        self._answered()
         if update is not None:
             self._version = update.version
             for of_filter in update.filterSet:
                 for changed in of_filter.objectSet:
                     self._take(changed)
 
+    def _answered(self) -> None:
+        self.session.outage.over()
+        self._trial, self._broken_since, self._pause = None, 0.0, _SHORTEST_PAUSE
+
+    def _start_over(self, error: Exception, left: float) -> None:
+        """Pause before a new collector is made, unless no collector has held for too long."""
+        now = time.monotonic()
+        self._broken_since = self._broken_since or now
+        if now - self._broken_since > self.session.outage.budget:
+            raise self._unknown(f"can no longer be followed ({type(error).__name__.rpartition('.')[2]})") from error
+        time.sleep(min(left, self._pause))
+        self._pause = min(self._pause * 2, _LONGEST_PAUSE)
+
     def _take(self, changed: Any) -> None:
         if changed.kind == "leave" and isinstance(changed.obj, vim.Task):
-            raise self._unknown("is no longer known to vCenter")
+            raise self._gone()
         for change in changed.changeSet:
             self.seen[change.name] = to_plain(change.val)
 
     def _subscribe(self) -> None:
+        self._version = ""
         try:
             self._collector = self.session.reading(self._new_collector)
-        except Unreachable as error:
+        except (Unreachable, Denied) as error:
             raise self._unknown(f"can no longer be followed: {error.message}") from error
-        self._version = ""
+        except VimFault as error:
+            if error.fault != "ManagedObjectNotFound":
+                raise self._unknown(f"can no longer be followed: {error.message}") from error
+            if not self.subject:
+                raise self._gone() from error
+            # one of the two is gone: the object, which does not end the task, or the task
+            self.subject = ""
+            self._subscribe()
 
     def _new_collector(self) -> Any:
         objects = [Collector.ObjectSpec(obj=to_object(self.task), skip=False)]
@@ -118,11 +145,11 @@ class TaskWatch:
         """Read how it ended in one piece, because state and result may come in different updates."""
         try:
             found = read_objects(self.session, [self.task], {"Task": ("info.error", "info.result", "info.state")})
-        except Unreachable as error:
+        except (Unreachable, Denied) as error:
             raise self._unknown(f"has ended, but how cannot be read: {error.message}") from error
         info = found.get(self.task)
         if info is None:
-            raise self._unknown("has ended, and is no longer known to vCenter")
+            raise self._gone()
         if info.get("info.state") == "success":
             return info.get("info.result")
         raise error_of(self._fault(), self.doing)
@@ -133,13 +160,21 @@ class TaskWatch:
             propSet=[Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.error"])],
         )
         collector = self.session.content.propertyCollector
-        page = self.session.reading(
-            lambda: self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
-        )
+        try:
+            page = self.session.reading(
+                lambda: self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
+            )
+        except (Unreachable, Denied, VimFault) as error:
+            raise self._unknown(f"has failed, but why cannot be read: {error.message}") from error
         faults = [p.val for o in (page.objects if page else ()) for p in o.propSet]
         if not faults:
             raise self._unknown("failed without saying why")
         return faults[0]
 
-    def _unknown(self, what: str, remedy: str = "Look at the task in vCenter, then plan again.") -> OutcomeUnknown:
-        return OutcomeUnknown(f"{self.doing}: the task {self.task.partition(':')[2]} {what}", remedy)
+    def _gone(self) -> OutcomeUnknown:
+        name = self.task.partition(":")[2]
+        return OutcomeUnknown(f"{self.doing}: the task {name} is no longer known to vCenter", _LOOK)
+
+    def _unknown(self, what: str, remedy: str = "") -> OutcomeUnknown:
+        name = self.task.partition(":")[2]
+        return OutcomeUnknown(f"{self.doing}: the task {name} {what}", remedy or _LOOK, task=self.task)

@@ -11,6 +11,18 @@ from pathlib import Path
 
 from vsphere_ai.errors import Denied, Unreachable
 
+# in OpenSSL's reasons (https://docs.openssl.org/master/man3/ERR_reason_error_string/)
+_DISAGREEMENTS = (
+    "PROTOCOL",
+    "VERSION",
+    "CIPHER",
+    "HANDSHAKE_FAILURE",
+    "CERTIFICATE",
+    "UNKNOWN_CA",
+    "SECURITY",
+    "TOO_SMALL",
+)
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -131,7 +143,7 @@ def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:
             "Put the CA that signed it in tls.ca_file, or the certificate's SHA-256 in tls.fingerprint; "
             "the address has to be a name in the certificate.",
         )
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, ssl.SSLError) and _is_refusal(error):
         return Denied(
             f"{endpoint}: no secure connection: {error.reason or error}",
             "TLS 1.2 or newer is needed; check that address and port are those of a vCenter.",
@@ -140,10 +152,21 @@ def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:
         return Unreachable(f"{endpoint}: the name does not resolve", "Check vcenters.*.address in the inventory.")
     if isinstance(error, TimeoutError):
         return Unreachable(f"{endpoint} did not answer in time", "Check the address, the port and firewalls.")
+    if isinstance(error, ssl.SSLError):
+        return Unreachable(
+            f"{endpoint}: the TLS connection broke: {error.reason or describe(error)}",
+            "Check that address and port are those of a vCenter, and the network on the way.",
+        )
     return Unreachable(f"{endpoint} cannot be reached: {describe(error)}", "Check the address, the port and firewalls.")
 
 
+def _is_refusal(error: ssl.SSLError) -> bool:
+    """Tell whether the two could not agree; anything else is a damaged or broken connection."""
+    reason = error.reason or ""
+    return any(word in reason for word in _DISAGREEMENTS) and reason != "WRONG_VERSION_NUMBER"
+
+
 def describe(error: BaseException) -> str:
-    """Return an error in a few words, never empty."""
+    """Return an error in a few words on one line, never empty."""
     strerror = getattr(error, "strerror", None)
-    return str(strerror or error or type(error).__name__)
+    return " ".join(str(strerror or error).split()) or type(error).__name__

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
 
 from vsphere_ai.connect import plain, reading
-from vsphere_ai.connect.session import Limits, Session
+from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.tasks import Progress, TaskWatch
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import VmomiSupport
@@ -17,6 +19,7 @@ from vsphere_ai.facts import About, Facts
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
+DEFAULTS = Limits()
 _READS = ("query", "fetch", "retrieve", "find", "has", "check", "current")
 """How the names of methods begin that change nothing, so that they may be repeated."""
 
@@ -30,6 +33,7 @@ class VCenter:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         about = session.content.about
         self.about = About(
             name=str(about.name),
@@ -42,16 +46,45 @@ class VCenter:
 
     @classmethod
     def connect(
-        cls, endpoint: Endpoint, *, limits: Limits | None = None, minimum: str = MINIMUM, operation: str = ""
+        cls,
+        endpoint: Endpoint,
+        *,
+        limits: Limits | None = None,
+        minimum: str = MINIMUM,
+        operation: str = "",
+        tell: Callable[[str], None] | None = None,
     ) -> Self:
         """Verify the server, agree on a version, log in once. Refused when it is older than `minimum`.
 
-        `operation` is sent along with every request, so that vCenter's log shows which run it belongs to.
+        `operation` is sent along with every request, so that vCenter's log shows which run it belongs to. `tell` gets
+        a line every few seconds while vCenter does not answer.
         """
-        session = Session(endpoint, limits or Limits(), minimum)
-        if operation:
-            session.stub.requestContext = {"operationID": operation}
+        session = Session(endpoint, limits or DEFAULTS, minimum)
+        session.stub.run = operation
+        session.outage.tell = tell or session.outage.tell
         return cls(session)
+
+    def serve(
+        self, run: str, *, tell: Callable[[str], None], submitted: Callable[[str, str], None] | None = None
+    ) -> None:
+        """Work for a run from now on: requests carry its name, and an outage is waited for as long as runs do.
+
+        `tell` gets a line every few seconds while vCenter does not answer; `submitted` the step (see `doing`) and the
+        reference of every task that a call has started, before it is waited for.
+        """
+        self._session.stub.run = run
+        self._session.outage.budget = self._session.limits.run_patience
+        self._session.outage.tell = tell
+        self._submitted = submitted or self._submitted
+
+    @contextmanager
+    def doing(self, step: str) -> Iterator[None]:
+        """Let the requests of this thread carry the name of a step behind that of the run."""
+        token = part.set(step)
+        try:
+            yield
+        finally:
+            part.reset(token)
 
     def close(self) -> None:
         """Log out."""
@@ -152,6 +185,8 @@ class VCenter:
         or when the VM asks a question, the error is OutcomeUnknown and names the task.
         """
         task = str(self.call(ref, method, args))
+        if part.get():
+            self._submitted(part.get(), task)
         return TaskWatch(self._session, task, ref, f"{method} on {ref}").result(timeout, progress)
 
     def wait_task(self, task: str, *, subject: str = "", timeout: float, progress: Progress | None = None) -> Any:

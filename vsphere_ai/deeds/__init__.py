@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import re
 
+from vsphere_ai.deeds import instances
+from vsphere_ai.deeds.access import Access
 from vsphere_ai.deeds.changes import Changes
+from vsphere_ai.deeds.doubt import Doubt
 from vsphere_ai.deeds.lifecycle import Lifecycles
 from vsphere_ai.deeds.means import Means, Say, polling
 from vsphere_ai.deeds.waits import Waits
-from vsphere_ai.errors import Conflict, OutcomeUnknown, Unreachable, VsphereAiError
+from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 DOUBT = 15.0  # seconds a lost call is given to show its effect
+MOST_LOST = 3  # answers to one step that may get lost
+BUSY, BUSY_PAUSE = 600.0, 2.0  # seconds something else at work is waited for, and the first pause
+UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVMs")
+"""Faults of calls that did nothing, because something else was at work."""
+PASSING = (*UNTOUCHED, "HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
+"""Faults that pass by themselves."""
 
 
 class Deeds:
@@ -20,24 +29,42 @@ class Deeds:
 
     def __init__(self, means: Means) -> None:
         self._means = means
+        self._doubt = Doubt(means, self._took_effect)
         self._changes, self._lifecycles, self._waits = Changes(means), Lifecycles(means), Waits(means)
+        self._access = Access(means, lambda host: self._lifecycles.switch_ssh(host, running=True))
 
     def before(self, step: Step) -> str:
-        """Return what has to be remembered about a target before a step: the boot time before a reboot."""
-        if not (isinstance(step, Lifecycle) and step.action == "reboot"):
+        """Return what has to be remembered about a target before a step: the boot time before a reboot.
+
+        Also before a change that counts only after one.
+
+        `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, and when one that
+        is to leave it has lost a GPU.
+        """
+        if isinstance(step, Lifecycle) and step.action == "exit-maintenance":
+            self._waits.all_gpus(step.target, float(step.options.get("settle", 0)))
+        if isinstance(step, Lifecycle) and step.action == "enter-maintenance" and not step.options.get("begun"):
+            self._lifecycles.refuse_taken(step.target)
+        reboots = isinstance(step, Lifecycle) and step.action == "reboot"
+        if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
             return ""
         booted = str(self._means.read(step.target, "runtime.bootTime").get("runtime.bootTime"))
-        self._waits.remember_boot(step.target, booted)
+        if reboots:
+            self._waits.remember_boot(step.target, booted)
         return booted
 
     def remember_boot(self, host: Target, booted: str) -> None:
         """Take over the boot time before a reboot from the journal of an earlier attempt."""
         self._waits.remember_boot(host, booted)
 
-    def do(self, step: Step, say: Say) -> None:
-        """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress."""
+    def do(self, step: Step, say: Say, name: str = "") -> None:
+        """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress.
+
+        `name` is what requests of this step are marked with.
+        """
         try:
-            self._do_surely(step, say)
+            with self._means.within(name):
+                self._do_surely(step, say)
         except VsphereAiError as error:
             # the API names objects by reference, operators by name
             whole = rf"{re.escape(step.target.ref)}(?!\d)"  # vm-1 is not the beginning of vm-12
@@ -47,37 +74,64 @@ class Deeds:
 
     def _do_surely(self, step: Step, say: Say) -> None:
         """Do a step; when its answer is lost, look what happened, and repeat it only where that cannot do it twice."""
-        try:
-            self._do(step, say)
-        except OutcomeUnknown as lost:
-            say("the answer was lost, looking what happened")
-            for _ in polling(DOUBT, fastest=0.5):
-                if self._took_effect(step):
+        for left in reversed(range(MOST_LOST)):
+            try:
+                self._when_free(step, say)
+            except OutcomeUnknown as lost:
+                if self._doubt.resolve(step, lost, say, DOUBT):
                     return
-            if not _repeatable(step):
+                if not (left and (_repeatable(step) or self._is_next(step))):
+                    raise
+            except Conflict:
+                # the configuration did change meanwhile: by an earlier call whose answer was lost?
+                if left + 1 < MOST_LOST and self._took_effect(step):
+                    return
                 raise
+            else:
+                return
+
+    def _when_free(self, step: Step, say: Say) -> None:
+        """Do a step; while something else is at work on its target, wait for that."""
+        refused: VimFault | None = None
+        for waited in polling(BUSY, fastest=BUSY_PAUSE, slowest=30.0):
+            if refused is not None:
+                say(f"{refused.message}; trying again, {waited:.0f} s")
             try:
                 self._do(step, say)
-            except Conflict:  # the configuration did change meanwhile: by the call whose answer was lost?
-                if not self._took_effect(step):
-                    raise lost from None
+            except VimFault as error:
+                if error.fault not in PASSING or not (error.fault in UNTOUCHED or _repeatable(step)):
+                    raise
+                refused = error
+            else:
+                return
+        if refused is not None:
+            raise refused
 
     def _took_effect(self, step: Step) -> bool:
         """Read back whether the effect of one step is there."""
-        try:
-            match step:
-                case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
-                    return self._means.in_maintenance(step.target) == (action == "enter-maintenance")
-                case Lifecycle(action="power-off" | "power-on" as action):
-                    wanted = "poweredOff" if action == "power-off" else "poweredOn"
-                    return bool(self._means.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
-                case Reconfigure() | Shell() | Invoke():
-                    return not any(item.kind in step.kinds for item in self._means.left(step.target))
-        except (Unreachable, OutcomeUnknown):
-            pass  # still in the dark; asked again until the time is over
+        match step:
+            case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
+                return self._means.in_maintenance(step.target) == (action == "enter-maintenance")
+            case Lifecycle(action="power-off" | "power-on" as action):
+                wanted = "poweredOff" if action == "power-off" else "poweredOn"
+                return bool(self._means.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
+            case Shell() if instances.is_about(step):
+                return instances.took_effect(step, self._means.again(step.target)) is True
+            case Reconfigure() | Shell() | Invoke():
+                return not any(item.kind in step.kinds for item in self._means.left(step.target))
         return False
 
+    def _is_next(self, step: Step) -> bool:
+        """Tell whether a command about MIG instances would be the next one again, because nothing of it happened."""
+        if not (isinstance(step, Shell) and instances.is_about(step)):
+            return False
+        try:
+            return instances.took_effect(step, self._means.again(step.target)) is False
+        except (Denied, Unreachable):
+            return False
+
     def _do(self, step: Step, say: Say) -> None:
+        self._access.before(step)
         match step:
             case Reconfigure():
                 self._changes.reconfigure(step, say)
@@ -107,5 +161,5 @@ def _repeatable(step: Step) -> bool:
     """Tell whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
     if isinstance(step, Lifecycle):
         return step.action != "reboot"
-    # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one
-    return not isinstance(step, Shell) or "-mig" in step.argv
+    # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb
+    return not isinstance(step, Shell) or "-mig" in step.argv or (step.argv[0] == "esxcli" and "set" in step.argv)

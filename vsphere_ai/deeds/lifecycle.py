@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
-from vsphere_ai.errors import Conflict, OutcomeUnknown, StepFailed
+from vsphere_ai.deeds.withdrawal import enter_unless_stopped
+from vsphere_ai.errors import Conflict, HostUnhealthy, OutcomeUnknown, StepFailed
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle
 from vsphere_ai.windows import SSH_SERVICE
@@ -26,9 +27,7 @@ class Lifecycles:
             case "exit-maintenance" if not self._means.in_maintenance(step.target):
                 return
             case "enter-maintenance":
-                timeout = int(step.options["timeout"])
-                args = {"timeout": timeout, "evacuatePoweredOffVms": False}
-                self._means.task(step.target, "EnterMaintenanceMode_Task", args, say, timeout + 60)
+                self._enter_maintenance(step, say)
             case "exit-maintenance":
                 timeout = int(step.options["timeout"])
                 self._means.task(step.target, "ExitMaintenanceMode_Task", {"timeout": timeout}, say, timeout + 60)
@@ -40,6 +39,23 @@ class Lifecycles:
                 self._power_off(step, say)
             case "power-on":
                 self.power_on(step.target, say)
+
+    def refuse_taken(self, host: Target) -> None:
+        """Raise `HostUnhealthy` when a host is in maintenance mode already: then it is not ours to bring out of it."""
+        if self._means.in_maintenance(host):
+            raise HostUnhealthy(
+                f"{host.name} is in maintenance mode since this was planned, and not because of this run",
+                "it was left so; find out who works on it, then plan again",
+            )
+
+    def _enter_maintenance(self, step: Lifecycle, say: Say) -> None:
+        timeout = int(step.options["timeout"])
+        args = {"timeout": timeout, "evacuatePoweredOffVms": False}
+
+        def enter() -> None:
+            self._means.task(step.target, "EnterMaintenanceMode_Task", args, say, timeout + 60)
+
+        enter_unless_stopped(self._means, step.target, enter, say)
 
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
@@ -57,9 +73,12 @@ class Lifecycles:
             raise Conflict(f"{step.target.name} is not in maintenance mode any more; it is not rebooted", "plan again")
         try:
             if step.options["via"] == "api":
+                self._means.note.sending(step.target)
                 self._means.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
                 return
             with self._means.shell(step.target) as shell:
+                shell.open()  # so that the note and the command are as close together as can be
+                self._means.note.sending(step.target)
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)
         except OutcomeUnknown:
             return  # the host takes the connection down with it; the newer boot time will tell

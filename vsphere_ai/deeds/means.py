@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from vsphere_ai.errors import Conflict
 from vsphere_ai.facts import Facts, Output
+from vsphere_ai.health import Found
 from vsphere_ai.plan import Item
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Step
 
 TASK_TIMEOUT = 1800
 COMMAND_TIMEOUT = 120
+STALL = 120.0  # seconds without progress after which an operator is told
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
@@ -22,6 +26,7 @@ Say = Callable[[str], None]
 class Server(Protocol):
     """What deeds need of a vCenter (see `connect.vcenter.VCenter`)."""
 
+    def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
     def read_objects(self, refs: list[str], paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
     def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
     def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any: ...  # noqa: D102
@@ -33,7 +38,22 @@ class Server(Protocol):
 class CommandLine(Protocol):
     """A shell on a host (see `connect.esxi.Ssh`)."""
 
+    def open(self) -> None: ...  # noqa: D102
     def run(self, argv: tuple[str, ...], deadline_s: float, *, changes: bool = False) -> Output: ...  # noqa: D102
+
+
+class Note(Protocol):
+    """Where is noted what only the sender of a call can know (see `journal.Journal`)."""
+
+    def sending(self, host: Target) -> None:
+        """Note that the command to reboot a host is about to leave; without this note it never did."""
+
+
+class NoNote:
+    """Notes nothing."""
+
+    def sending(self, host: Target) -> None:
+        """Note nothing."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +67,19 @@ class Means:
     """Host reference -> number of NVIDIA GPUs it had when planned."""
     hosts: Mapping[str, str]
     """VM reference -> reference of its host when planned."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when the operator stops the run."""
+    note: Note = field(default_factory=NoNote)
+    found: Mapping[str, Found] = field(default_factory=dict)
+    """Host reference -> what its health is measured by."""
+    planned: Mapping[str, Facts] = field(default_factory=dict)
+    """What was read of each object when this was planned."""
+    notice: Say = lambda _line: None
+    """Takes a line that an operator has to see even where progress is not shown."""
+    again: Callable[[Target], tuple[Step, ...] | None] = lambda _target: None
+    """Reads a target again and returns the steps that are left there; None when nobody can tell."""
+    within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
+    """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 
     def read(self, target: Target, *paths: str) -> Facts:
         """Read properties of one target; `Conflict` when it is gone."""
@@ -63,21 +96,40 @@ class Means:
     def task(
         self, target: Target, method: str, args: Mapping[str, Any], say: Say, timeout: float = TASK_TIMEOUT
     ) -> None:
-        """Call a method of a target that returns a task, and wait for its end."""
-
-        def progress(percent: int | None) -> None:
-            if percent is not None:
-                say(f"{percent}%")
-
-        self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=progress)
+        """Call a method of a target that returns a task, and wait for its end; it is never cancelled for being slow."""
+        follow = _Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
+        self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
 
 
-def polling(limit: float, *, fastest: float) -> Iterator[float]:
-    """Yield the seconds waited, at least once, in growing pauses of at most 10 s, until `limit` has passed."""
+class _Follow:
+    """Passes on how far a task is, and speaks up when it stands still."""
+
+    def __init__(self, what: str, say: Say, notice: Say) -> None:
+        self._what, self._say, self._notice = what, say, notice
+        self._percent: int | None = None
+        self._since = self._told = time.monotonic()
+
+    def __call__(self, percent: int | None) -> None:
+        now = time.monotonic()
+        if percent != self._percent:
+            self._percent, self._since, self._told = percent, now, now
+        if percent is not None:
+            self._say(f"{percent}%")
+        if now - self._told >= STALL:
+            self._told = now
+            at = "is not begun yet" if percent is None else f"stands at {percent}%"
+            self._notice(
+                f"{self._what} {at} for {now - self._since:.0f} s; vCenter goes on with it, and it is waited for"
+            )
+
+
+def polling(limit: float, *, fastest: float, slowest: float = 10.0) -> Iterator[float]:
+    """Yield the seconds waited, at least once, in growing pauses, the last time after `limit`."""
     started, pause = time.monotonic(), fastest
     while True:
         yield time.monotonic() - started
-        if time.monotonic() - started + pause > limit:
+        left = limit - (time.monotonic() - started)
+        if left <= 0:
             return
-        time.sleep(pause)
-        pause = min(10.0, pause * 1.3)
+        time.sleep(min(pause, left))
+        pause = min(slowest, pause * 1.3)

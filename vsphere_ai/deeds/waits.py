@@ -1,12 +1,16 @@
-"""What is waited for: a host that boots, GPUs that answer, a target that is as planned."""
+"""What is waited for: a host that boots, GPUs that answer, a target that is as planned, a healthy host."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
-from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable
+from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable, VsphereAiError
+from vsphere_ai.facts import Facts
+from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
+from vsphere_ai.health import HOST_PATHS, VM_PATHS, Alarm, Found, ailments, missing_vms, new_alarms
 from vsphere_ai.plan import Item
 from vsphere_ai.report.values import shown
 from vsphere_ai.state import Target
@@ -36,6 +40,8 @@ class Waits:
                 self._gpus_answer(step, say)
             case "as-planned":
                 self._as_planned(step, say)
+            case "healthy":
+                self._healthy(step, say)
 
     def _host_back(self, step: Wait, say: Say) -> None:
         before, seen_down = self._booted[step.target.ref], False
@@ -48,8 +54,8 @@ class Waits:
                 booted = datetime.fromisoformat(boot)
                 if booted > before + BOOT_JITTER or (seen_down and booted > before):
                     return
-            never = float(step.options.get("unless_never_down", limit))
-            if waited >= never and not seen_down:
+            never = step.options.get("unless_never_down")
+            if never is not None and waited >= never and not seen_down:
                 return  # an earlier attempt was cut off before it sent the reboot
             say(f"host is {state}, {waited:.0f} s")
         raise HostUnhealthy(
@@ -59,9 +65,15 @@ class Waits:
         )
 
     def _gpus_answer(self, step: Wait, say: Say) -> None:
-        expected, last = self._means.gpus.get(step.target.ref, 0), "no answer"
+        last = "no answer"
         for waited in polling(float(step.options["timeout"]), fastest=0.5):
             try:
+                # a GPU that is passed through belongs to a VM: the host's driver does not see it
+                shows = nvidia_gpus(self._means.read(step.target, "config.graphicsInfo"))
+                passed = sum(g["graphicsType"] == "direct" for g in shows)
+                expected = self._means.gpus.get(step.target.ref, 0) - passed
+                if passed and expected <= 0:
+                    return
                 with self._means.shell(step.target) as shell:
                     answer = shell.run(QUERY_GPUS, COMMAND_TIMEOUT)
                 seen = len(parse_gpus(answer.status, answer.stdout))
@@ -85,6 +97,50 @@ class Waits:
             f"{step.target.name} was changed, but reading back shows: {describe_left(left)}",
             "nothing further was done to it; plan again to see what is left",
         )
+
+    def _healthy(self, step: Wait, say: Say) -> None:
+        target = step.target
+        wrong: tuple[str, ...] = ()
+        alarms: tuple[Alarm, ...] = ()
+        before = self._means.found.get(target.ref, Found(target, self._means.gpus.get(target.ref, 0)))
+        for waited in polling(float(step.options["timeout"]), fastest=0.2):
+            now = self._means.read(target, *HOST_PATHS)
+            wrong = ailments(now, before, maintenance=step.options["maintenance"])
+            wrong += missing_vms(step.options["vms"], self._vms(step), target.ref)
+            alarms = new_alarms(now, before)
+            if not wrong and not alarms:
+                return
+            say(f"{'; '.join([*wrong, *(['a red alarm'] if alarms else [])])}, {waited:.0f} s")
+        wrong += tuple(f"the alarm '{name}' is red" for name in self._names(alarms))
+        raise HostUnhealthy(
+            f"{target.name} is in service but not healthy: {'; '.join(wrong)}",
+            "look at the host in the vSphere Client; no further host was started",
+        )
+
+    def all_gpus(self, host: Target, limit: float) -> None:
+        """Wait until vCenter shows as many GPUs of a host as before its turn; `HostUnhealthy` after `limit` seconds."""
+        before, seen = self._means.found.get(host.ref), 0
+        for _ in polling(limit, fastest=0.5):
+            seen = len(nvidia_gpus(self._means.read(host, "config.graphicsInfo"))) if before else 0
+            if before is None or seen == before.gpus:
+                return
+        raise HostUnhealthy(
+            f"{host.name} shows {seen} of {before.gpus if before else 0} GPUs, so it does not leave maintenance mode",
+            "look at the host, then use resume; no further host was started",
+        )
+
+    def _vms(self, step: Wait) -> Mapping[str, Facts]:
+        refs = [vm["ref"] for vm in step.options["vms"]]
+        return self._means.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
+
+    def _names(self, alarms: Sequence[Alarm]) -> list[str]:
+        """Return how the vSphere Client calls these alarms; their references where that cannot be read."""
+        refs = sorted({a.definition for a in alarms})
+        try:
+            found = self._means.vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
+        except VsphereAiError:
+            found = {}
+        return [str(found[ref].get("info.name", ref)) if ref in found else ref for ref in refs]
 
 
 def describe_left(items: tuple[Item, ...]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.search import (
     FOUR_PLUS_THREE_DRIVER,
@@ -57,6 +57,8 @@ def reasons(
     """Return every reason why the layout cannot be made while the `busy` instances stay; empty if it can."""
     if not board.mig_capable:
         return (f"{board.title} has no MIG",)
+    if board.named_profiles:
+        return tuple(_unpublished(board, wanted))
     known, unknown = resolve(board, wanted)
     found = [
         *_sums(board, known),
@@ -143,6 +145,14 @@ def pool(
     answers = (split(want, gpus) for gpus in range(1, most_gpus + 1))
     found = next((a for a in answers if a is not None), None)
     return None if found is None else tuple(_arranged(board, _profiles(kinds, m)) for m in found)
+
+
+def _unpublished(board: Board, wanted: Iterable[Item]) -> Iterator[str]:
+    """Say what is known of a request when NVIDIA publishes no more than the names of the profiles."""
+    yield NO_PLACEMENTS
+    for name in dict.fromkeys(i.profile for i in wanted):
+        if not name.isdigit() and name not in board.profile_names:
+            yield f"no profile {name} on this GPU; its profiles are {', '.join(board.profile_names)}"
 
 
 def _sums(board: Board, known: Sequence[Wanted]) -> Iterator[str]:

@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from vsphere_ai.gpu.catalog import Board, Profile
-from vsphere_ai.gpu.ondemand import MigState, claim, mig_state
+from vsphere_ai.gpu.ondemand import MigState, claim, claims, mig_state
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, mig_profile, parse
 
@@ -46,7 +46,7 @@ class GpuKind:
     def __init__(self, slot: GpuSlot) -> None:
         self.board, self.mode, self.driver_major = slot.board, slot.mode, slot.driver_major
         self.offered, self.spellings = slot.offered, slot.spellings or slot.board.vgpu_boards
-        self.any_series = slot.sharing.any_series
+        self.any_series, self.explicit = slot.sharing.any_series, slot.explicit
         self.mixed = slot.sharing.mixed and slot.board.architecture not in _EQUAL_SIZES_ONLY
         self._known: dict[str, Profile | VgpuProfile | None] = {}
 
@@ -90,7 +90,8 @@ class GpuSlot:
 
     An instance in `instances` that is in use needs no entry in `running` to count. `offered` holds the profile names
     the host lists (None: whatever the catalogue says), `spellings` the board's spellings in them (None: all).
-    `unsure` says that somebody uses the GPU of whom nothing more is known.
+    `unsure` says that somebody uses the GPU of whom nothing more is known. With `explicit`, instances can be made at
+    any legal start beforehand; else vSphere makes them where the driver puts them.
     """
 
     host: str
@@ -104,11 +105,12 @@ class GpuSlot:
     spellings: tuple[str, ...] | None = None
     driver_major: int | None = None
     unsure: bool = False
+    explicit: bool = False
 
     @cached_property
     def kind(self) -> GpuKind:
         """What an empty GPU like this one takes; the same object for all that are alike."""
-        key = (self.board, self.mode, self.sharing, self.offered, self.spellings, self.driver_major)
+        key = (self.board, self.mode, self.sharing, self.offered, self.spellings, self.driver_major, self.explicit)
         found = _KINDS.get(key)
         if found is None:
             found = _KINDS[key] = GpuKind(self)
@@ -213,6 +215,14 @@ def _mixed_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> b
     return used + Fraction(1, max_mixed(kind.board, wanted.fb_gb)) <= 1
 
 
+def _steps(kind: GpuKind, state: State, name: str) -> Sequence[tuple[State, int | None]]:
+    takes = kind.takes(name)
+    if kind.explicit and isinstance(takes, Profile) and isinstance(state, MigState):
+        return claims(kind.board, state, takes, kind.driver_major)
+    got = step(kind, state, name)
+    return () if got is None else (got,)
+
+
 @lru_cache(maxsize=4096)
 def combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> frozenset[Vector]:
     """Return every count of vGPUs per name (aligned with `names`) that can power on in some order, none included.
@@ -224,8 +234,7 @@ def combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> frozens
     while todo:
         now, counts = todo.pop()
         for at, name in enumerate(names):
-            got = step(kind, now, name)
-            if got is not None:
+            for got in _steps(kind, now, name):
                 more = (got[0], (*counts[:at], counts[at] + 1, *counts[at + 1 :]))
                 if more not in seen:
                     seen.add(more)

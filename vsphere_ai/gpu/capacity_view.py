@@ -56,7 +56,10 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
     for name, slots in at_home.farm.hosts.items():
         here = [d for d in at_home.demands if names[d.name] == name]
         answer = solve(replace(at_home.farm, slots=tuple(slots)), here)
-        for problem in _refusals(hosts.get(name), answer, question.targets):
+        unsure = any(s.unsure for s in slots)
+        if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
+            answer = solve(replace(at_home.farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
+        for problem in _refusals(hosts.get(name), answer, question.targets, unsure=unsure):
             refused = True
             yield problem
     if spare_hosts and not refused:
@@ -75,13 +78,18 @@ def _offered_at_home(view: View, question: Question) -> Question:
     return replace(question, demands=tuple(d for d in question.demands if offered(d)))
 
 
-def _refusals(host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target]) -> Iterator[Problem]:
+def _refusals(
+    host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target], *, unsure: bool
+) -> Iterator[Problem]:
     if host is None:
         return
     if isinstance(answer, NoFit) and answer.exact:
         named = ", ".join(sorted(targets[ref].name for ref in answer.vms))
-        yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", room_words(answer.room))
-    elif isinstance(answer, Fit) and answer.stuck:
+        room = room_words(answer.room)
+        help_ = f"{room}, if nothing stands on its GPUs that was not read" if unsure else room
+        yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", help_)
+    # instances that were not read may open an order; vGPUs are attached by name, not in another order
+    elif isinstance(answer, Fit) and (answer.stuck or answer.reordered) and not unsure:
         named = ", ".join(sorted(targets[ref].name for ref in answer.assignment))
         yield Problem(
             host,
@@ -137,7 +145,7 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
 def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ...]:
     """Return the GPUs of a host that give vGPUs once the plan is carried out; `stay` are the VMs that keep theirs.
 
-    GPUs of a board that is not in the catalogue are left out: nothing is known of what they take.
+    GPUs are left out of which neither the catalogue nor the host's own list tells what they take.
     """
     facts, now = view.facts(host.ref), readable(view.facts(host.ref))
     infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
@@ -147,20 +155,24 @@ def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ..
         board = listed.board
         if board is None or not _shared_direct(view, host.ref, pci):
             continue
+        mode = _mode(view, host.ref, pci, board)
+        if mode == "mig" and board.named_profiles:
+            continue
         info = infos.get(pci, {})
         slot = GpuSlot(
             host=host.name,
             pci=pci,
             board=board,
-            mode=_mode(view, host.ref, pci, board),
+            mode=mode,
             sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=_version(facts) >= ANY_SERIES),
             offered=_offered(view, facts),
             spellings=_spellings(board, facts),
             driver_major=now.driver_major(pci),
         )
         guests = tuple(info.get("vm", ()))
-        unread = (v for v in guests if host.ref not in view.rebooting and not _was_read(view, v))
-        slot = replace(slot, unsure=any(unread))
+        unread = any(not _was_read(view, v) for v in guests)
+        unseen = mode == "mig" and not _has_layout(view, host.ref, pci) and all(g.pci != pci for g in now.gpus)
+        slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
         slots.append(_with_instances(slot, view, host.ref, now, [v for v in guests if v not in staying]))
     return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
 
@@ -169,10 +181,8 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, leaving: It
     """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
     if slot.mode != "mig":
         return slot
-    state = _gpu_state(view, host, slot.pci)
-    layout = getattr(state, "layout", None)
-    if layout is not None and view.is_planned(host, "mig"):
-        return replace(slot, instances=tuple(_instances(slot.board, layout)))
+    if _has_layout(view, host, slot.pci):
+        return replace(slot, instances=tuple(_instances(slot.board, _gpu_state(view, host, slot.pci).layout)))
     if host in view.rebooting:
         return slot
     there = [
@@ -248,6 +258,11 @@ def _shared_direct(view: View, host: str, pci: str) -> bool:
 
 def _gpu_state(view: View, host: str, pci: str) -> Any:
     return (getattr(view.state(host, "mig"), "gpus", None) or {}).get(pci)
+
+
+def _has_layout(view: View, host: str, pci: str) -> bool:
+    """Tell whether this plan says what will stand on a GPU."""
+    return view.is_planned(host, "mig") and getattr(_gpu_state(view, host, pci), "layout", None) is not None
 
 
 def _mode(view: View, host: str, pci: str, board: Board) -> Mode:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from vsphere_ai.gpu.capacity_assign import Item, Misfit
 from vsphere_ai.gpu.capacity_gpu import GpuSlot
+from vsphere_ai.gpu.capacity_items import Item, Misfit
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse
 
 FEW = 4

@@ -14,6 +14,7 @@ import yaml
 from vsphere_ai.errors import UsageError
 
 Count = int | None
+NO_PLACEMENTS = "placements of this board are not published; they are read from the host, at the latest once MIG is on"
 
 
 class UnknownBoard(UsageError):
@@ -91,6 +92,8 @@ class Board:
     memory_slices: int = 0
     compute_slices: int = 0
     profiles: tuple[Profile, ...] = ()
+    named_profiles: tuple[str, ...] = ()
+    """Profiles of which NVIDIA publishes the names alone; empty on every other board, and once the host lists them."""
     min_driver: int | None = None
     mig_needs_reboot_on_esxi: bool = False
     mig_mode_persists: bool = False
@@ -107,15 +110,23 @@ class Board:
     @property
     def mig_capable(self) -> bool:
         """Tell whether the GPU can be divided into GPU instances."""
-        return bool(self.profiles)
+        return bool(self.profiles or self.named_profiles)
+
+    @property
+    def profile_names(self) -> tuple[str, ...]:
+        """The names of its profiles, those of unknown placement included."""
+        return (*(p.name for p in self.profiles), *self.named_profiles)
 
     def profile(self, token: str | int) -> Profile:
         """Return the profile of a name (``3g.20gb``, ``MIG 3g.20gb``) or an id (``9``); `UnknownProfile` if none."""
         found = self.find_profile(token)
         if found is not None:
             return found
-        known = ", ".join(f"{p.name} ({p.id})" for p in self.profiles)
         text = str(token)
+        if self.named_profiles:
+            names = ", ".join(self.named_profiles)
+            raise UnknownProfile(f"{text} cannot be placed on {self.key}", f"{NO_PLACEMENTS}; its profiles are {names}")
+        known = ", ".join(f"{p.name} ({p.id})" for p in self.profiles)
         near = difflib.get_close_matches(text, [p.name for p in self.profiles], n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         remedy = f"{hint}{self.key} has {known}" if known else f"{self.title} has no MIG"
@@ -158,7 +169,8 @@ def board_of_device(device_id: int) -> Board | None:
 def _board(entry: Mapping[str, Any]) -> Board:
     fields = dict(entry)
     fields["device_ids"] = tuple(fields["device_ids"])
-    fields["vgpu_boards"] = tuple(fields.get("vgpu_boards", ()))
+    for names in ("vgpu_boards", "named_profiles"):
+        fields[names] = tuple(fields.get(names, ()))
     fields["profiles"] = tuple(_profile(p) for p in fields.get("profiles", ()))
     sizes = fields.pop("time_sliced", {})
     return Board(**fields, time_sliced=tuple(TimeSliced(fb, *counts) for fb, counts in sizes.items()))

@@ -1,6 +1,9 @@
-"""Which GPU boards a host has, by PCI address."""
+"""Which GPUs a host has: its NVIDIA graphics devices, and their boards by PCI address."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.catalog import Board, board_of_device
@@ -20,3 +23,8 @@ def boards_of(facts: Facts) -> dict[str, Board | None]:
         if device["vendorId"] & 0xFFFF == NVIDIA and display and device.get("subDeviceId"):
             found[device["id"]] = board_of_device(device["deviceId"] & 0xFFFF)
     return dict(sorted(found.items()))
+
+
+def nvidia_gpus(facts: Facts) -> tuple[Mapping[str, Any], ...]:
+    """Return the NVIDIA entries of graphicsInfo; the BMC's own VGA is listed there as well."""
+    return tuple(g for g in facts.get("config.graphicsInfo", ()) if "nvidia" in g.get("vendorName", "").lower())

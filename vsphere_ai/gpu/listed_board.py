@@ -22,6 +22,7 @@ from vsphere_ai.gpu.listings import (
     parse_placements,
     parse_profiles,
 )
+from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
 
 _SLICES = re.compile(r"(\d+)g\.")
 _NO_ENGINES = Engines(0, 0, 0, 0, 0, 0)
@@ -58,9 +59,36 @@ def boards_as_listed(facts: Facts) -> Mapping[str, ListedBoard]:
     """Return PCI address -> board of every NVIDIA GPU of a host.
 
     Profiles, ids, starts, sizes and maxima are the host's own where it lists them; before R550 it does so only while
-    MIG is on. Compute slices come from the profile's name, names of vGPU types from the catalogue.
+    MIG is on. Compute slices come from the profile's name. A board whose vGPU names the catalogue does not have gets
+    those of ``config.sharedPassthruGpuTypes`` that belong to no other board, when it is the only such board there.
     """
-    return _combined(_outputs(facts), tuple(boards_of(facts).items()))
+    found = _combined(_outputs(facts), tuple(boards_of(facts).items()))
+    boards = [listed.board for listed in found.values()]
+    nameless = {b.key if b else "" for b in boards if b is None or not b.vgpu_boards}
+    names = tuple(facts.get("config.sharedPassthruGpuTypes", ())) if len(nameless) == 1 else ()
+    return {
+        pci: replace(seen, board=_named(seen.board, names)) if seen.board and not seen.board.vgpu_boards else seen
+        for pci, seen in found.items()
+    }
+
+
+def _vgpu_names(types: Iterable[str]) -> Iterator[VgpuProfile]:
+    for name in types:
+        try:
+            yield parse(name.lower())
+        except VgpuNameError:
+            continue  # devices of other makers are listed there as well
+
+
+@lru_cache(maxsize=256)
+def _named(board: Board, types: tuple[str, ...]) -> Board:
+    """Return the board with those vGPU names of its host that are no other board's; the largest is of the whole GPU."""
+    names = [n for n in _vgpu_names(types) if board_of(n) is None]
+    if not names:
+        return board
+    spellings = tuple(dict.fromkeys(n.board for n in names))
+    most = max(board.memory_gb, *(n.fb_gb for n in names))
+    return replace(board, vgpu_prefix=f"{names[0].brand}_", vgpu_boards=spellings, memory_gb=most)
 
 
 def _outputs(facts: Facts) -> tuple[Output | None, ...]:
@@ -147,6 +175,15 @@ def _board(gpu: _Offer, table: Board | None) -> tuple[Board | None, tuple[str, .
             profiles=tuple(profiles),
         )
         return board, (f"the catalogue does not know {gpu.name}; the host's own list of MIG profiles is used",)
+    if table.named_profiles:
+        board = replace(
+            table,
+            profiles=tuple(profiles),
+            named_profiles=(),
+            memory_slices=slices,
+            compute_slices=whole.compute_slices,
+        )
+        return board, (f"the catalogue has no placements of {table.title}; the host's own list is used",)
     # what the loaded driver is too old for is not listed, and stays in the table: the reason then names the driver
     newer = [p for p in table.profiles if _too_new(p, gpu.driver_major) and p.id not in places]
     board = replace(
@@ -222,7 +259,12 @@ def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:
                 len(starts),
                 _NO_ENGINES,
             )
-    return replace(board, profiles=(*board.profiles, *found.values())) if found else board
+    slices = max((s + p.memory_slices for p in found.values() for s in p.starts), default=0)
+    return (
+        replace(board, profiles=(*board.profiles, *found.values()), memory_slices=max(board.memory_slices, slices))
+        if found
+        else board
+    )
 
 
 def _too_new(profile: Profile, driver_major: int | None) -> bool:

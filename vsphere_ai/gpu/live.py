@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from vsphere_ai.facts import Estate, Facts, Output
+from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.listings import (
     GpuStatus,
@@ -70,6 +70,18 @@ def live(facts: Facts) -> Live | None:
         parse_compute_instances(compute.status, compute.stdout),
         busy(facts),
     )
+
+
+def why_unread(facts: Facts) -> str:
+    """Return why it is not known what stands on the host's GPUs; empty when it is."""
+    answers = (facts.probes.get(p.name) for p in STATE)
+    failure = next((a for a in answers if isinstance(a, ProbeFailure)), None)
+    if failure is not None:
+        return failure.reason
+    try:
+        return "" if live(facts) is not None else f"{facts.name} was not asked over SSH"
+    except UnreadableOutput as error:
+        return " / ".join(error.message.splitlines())
 
 
 def readable(facts: Facts) -> Live:

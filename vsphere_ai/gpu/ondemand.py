@@ -80,6 +80,20 @@ def claim(
     return None
 
 
+def claims(
+    board: Board, state: MigState, profile: Profile, driver_major: int | None = None
+) -> tuple[tuple[MigState, int], ...]:
+    """Return every state `claim` could lead to if the start were chosen, as it is in a layout made beforehand."""
+    if any(p.profile == profile for p in state.idle):
+        taken = claim(board, state, profile, driver_major)
+        return (taken,) if taken else ()
+    if not allowed(board, (*state.tags, profile), driver_major):
+        return ()
+    tags = _tags(board, (*state.tags, profile))
+    places = [Placed(profile, start) for start in profile.starts]
+    return tuple((MigState(state.mask | p.mask, state.idle, tags), p.start) for p in places if not state.mask & p.mask)
+
+
 def predict(
     board: Board, present: Iterable[Instance], order: Sequence[str], *, driver_major: int | None = None
 ) -> tuple[Instance, ...] | Stuck:

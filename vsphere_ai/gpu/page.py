@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from vsphere_ai.gpu import search
-from vsphere_ai.gpu.catalog import Board, Profile, TimeSliced, boards
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, TimeSliced, boards
 
 HEAD = """\
 # GPU boards
@@ -48,14 +48,24 @@ def _index(with_mig: list[Board]) -> Iterator[str]:
     yield "| board | GPUs | PCI device ids | driver from | layouts that fill it |"
     yield "|---|---|---|---|---|"
     for board in with_mig:
-        full = len(search.full_layouts(board, search.plain_profiles(board)))
+        full = "not published" if board.named_profiles else _full(board)
         trust = "" if board.verified else " (by analogy)"
         driver = f"R{board.min_driver}" if board.min_driver else "not published"
         yield f"| [`{board.key}`](#{board.key}) | {board.title}{trust} | {_ids(board)} | {driver} | {full} |"
 
 
+def _full(board: Board) -> str:
+    return str(len(search.full_layouts(board, search.plain_profiles(board))))
+
+
 def _section(board: Board) -> Iterator[str]:
     yield f"## {board.key}\n"
+    if board.named_profiles:
+        names = ", ".join(f"`{name}`" for name in board.named_profiles)
+        yield f"{board.title}. {board.compute_slices} compute slices. NVIDIA publishes the names of its profiles only:"
+        yield f"{names};\n{NO_PLACEMENTS}.\n"
+        yield f"{_mode(board)}\n"
+        return
     trust = "" if board.verified else " Ids or starts by analogy: check `nvidia-smi mig -lgip` on the host."
     yield f"{board.title}. {board.compute_slices} compute slices, {board.memory_slices} memory slices.{trust}\n"
     yield f"{_mode(board)}\n"

@@ -33,7 +33,7 @@ class GpuInXml:
     """A GPU as ``-q -x`` shows it; None where it says ``N/A``, or where the driver is too old to say it.
 
     `virtualization` is such as ``Pass-Through`` or ``Host VGPU``, `vgpu_mode` such as ``SR-IOV``; a GPU with
-    `mixed_sizes` takes time-sliced vGPUs of different sizes.
+    `mixed_sizes` takes time-sliced vGPUs of different sizes. `device_id` is PCI's, such as 0x20b0.
     """
 
     pci: str
@@ -45,6 +45,7 @@ class GpuInXml:
     virtualization: str | None
     vgpu_mode: str | None
     mixed_sizes: bool | None
+    device_id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def _refuse(*_: object) -> NoReturn:
 
 def _gpu(bus_id: str, values: Values, devices: Sequence[Values]) -> GpuInXml:
     mixed = _said(values, "gpu_virtualization_mode", "vgpu_heterogeneous_mode")
+    device = _said(values, "pci", "pci_device_id")
     return GpuInXml(
         pci=normal_pci(bus_id),
         name=values["product_name",],
@@ -131,6 +133,7 @@ def _gpu(bus_id: str, values: Values, devices: Sequence[Values]) -> GpuInXml:
         virtualization=_said(values, "gpu_virtualization_mode", "virtualization_mode"),
         vgpu_mode=_said(values, "gpu_virtualization_mode", "host_vgpu_mode"),
         mixed_sizes=None if mixed is None else MODES[mixed],
+        device_id=None if device is None else int(device, 16) >> 16,  # 20B010DE: device, then vendor
     )
 
 

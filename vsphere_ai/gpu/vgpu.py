@@ -57,11 +57,15 @@ def parse(name: str) -> VgpuProfile:
 
 
 def mig_profile(board: Board, vgpu: VgpuProfile) -> Profile | None:
-    """Return the GPU instance profile a MIG-backed vGPU takes on that board; None when it has none there."""
+    """Return the GPU instance profile a MIG-backed vGPU takes on that board; None when it has none there.
+
+    Where NVIDIA publishes no vGPU type of a profile, ``3-20c`` is taken for ``3g.20gb``: every published one is so.
+    """
     if not vgpu.is_mig or vgpu.board not in board.vgpu_boards:
         return None
     suffix = f"{vgpu.slices}-{vgpu.fb_gb}{vgpu.series}{vgpu.suffix}".upper()
-    return next((p for p in board.profiles if p.vgpu_suffix == suffix), None)
+    name = f"{vgpu.slices}g.{vgpu.fb_gb}gb{'+' if vgpu.suffix else ''}{vgpu.suffix}"
+    return next((p for p in board.profiles if p.vgpu_suffix == suffix or (not p.vgpu_suffix and p.name == name)), None)
 
 
 def board_of(vgpu: VgpuProfile) -> Board | None:

@@ -22,16 +22,23 @@ from vsphere_ai.lab.managed import (
     cluster,
     compatibility_checker,
     datacenter,
+    dvs,
+    dvs_port_groups,
     environment_browser,
+    folder,
     host_system,
     image_config,
+    kernel_module_system,
     maintenance,
     network,
+    network_system,
+    pci_passthru_system,
     power,
     reconfigure,
     search_index,
     service_instance,
     task,
+    unregister,
     virtual_machine,
 )
 from vsphere_ai.lab.scenario import Host as HostSpec
@@ -43,11 +50,18 @@ HANDLERS = (
     collector,
     compatibility_checker,
     datacenter,
+    dvs,
+    dvs_port_groups,
     environment_browser,
+    folder,
     image_config,
+    kernel_module_system,
+    network_system,
+    pci_passthru_system,
     reconfigure,
     search_index,
     task,
+    unregister,
     views,
 )
 """Modules that are imported because importing them registers their methods."""
@@ -225,6 +239,7 @@ def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
     for index, slot in enumerate(spec.gpus):
         gpu = Gpu.of(index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None)
         gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
+        gpu.numa_node, gpu.bridges = slot.numa, slot.bridges
         gpu.configured = cast(Any, slot.graphics_type)
         gpu.mig_current = gpu.mig_pending = slot.mig and gpu.mig_capable
         yield gpu
@@ -236,6 +251,9 @@ def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
         pci=nic.pci.lower(),
         mac=f"0c:42:a1:{host >> 8 & 0xFF:02x}:{host & 0xFF:02x}:{index:02x}",
         link_up=nic.link_up,
+        vfs_configured=nic.vfs,
+        numa_node=nic.numa,
+        bridges=nic.bridges,
         **NIC_MODELS.get(nic.model, {}),
     )
     if nic.rdma:

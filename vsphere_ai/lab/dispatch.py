@@ -11,7 +11,7 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
-from vsphere_ai.lab import wire
+from vsphere_ai.lab import ledger, wire
 from vsphere_ai.lab.collector import PUBLIC
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import calls
@@ -84,6 +84,7 @@ def _carried_out(
     farm: Farm, request: wire.Request, version: str, sender: tuple[Mapping[str, str], str], doom: Doom | None
 ) -> Answer:
     headers, peer = sender
+    ledger.operation.set(request.operation[: ledger.LONGEST_OPERATION])
     try:
         with farm.store.lock:
             farm.settle()

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 Channel = Literal["soap", "ssh"]
+operation: ContextVar[str] = ContextVar("operation", default="")
+"""The client's name for what it does (``operationID``), while its call or the task it started is carried out."""
+LONGEST_OPERATION = 256
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,8 @@ class Entry:
     channel: Channel
     ref: str = ""
     """The managed object's id, where there is one: names are not unique."""
+    operation: str = ""
+    """The client's ``operationID``; empty when it sent none, and over SSH."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the entry as plain JSON types."""
@@ -34,6 +40,7 @@ class Entry:
             "detail": dict(self.detail),
             "channel": self.channel,
             "ref": self.ref,
+            "operation": self.operation,
         }
 
 
@@ -60,7 +67,7 @@ class Ledger:
         with self._lock:
             self._number += 1
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            entry = Entry(self._number, now, object, call, dict(detail or {}), channel, ref)
+            entry = Entry(self._number, now, object, call, dict(detail or {}), channel, ref, operation.get())
             self._entries.append(entry)
             self.on_entry(entry.number)
             return entry

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-RANGE = re.compile(r"\[(\d+):(\d+)\]")
+RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
 
 
 @dataclass(frozen=True)
@@ -41,10 +41,11 @@ class Timing:
 
 @dataclass(frozen=True)
 class PortGroup:
-    """A distributed port group. `vlan` 0 means untagged."""
+    """A distributed port group. `vlan` 0 means untagged; without `active_uplinks` it has those of its switch."""
 
     name: str
     vlan: int = 0
+    active_uplinks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Switch:
     mtu: int = 1500
     uplinks: int = 2
     version: str = "7.0.2"
+    nioc: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Cluster:
 class Gpu:
     """A GPU in a slot: its PCI address and the key of its board in the board table, e.g. ``a100-40gb``.
 
+    `bridges` are the PCI bridges above it from the root port down (a root port of its own when left out).
     `device_id` picks one PCI device of the board (hexadecimal); `graphics_type` and `mig` are the state at the start.
     """
 
@@ -79,11 +82,17 @@ class Gpu:
     device_id: str = ""
     graphics_type: str = "shared"
     mig: bool = False
+    numa: int = 0
+    bridges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Nic:
-    """A physical NIC. `switch` names the distributed switch it is an uplink of; `rdma` its RDMA device, if any."""
+    """A physical NIC. `switch` names the distributed switch it is an uplink of; `rdma` its RDMA device, if any.
+
+    `numa` and `bridges` say where it sits, as those of a GPU. `vfs` is how many SR-IOV virtual functions it has at
+    the start.
+    """
 
     name: str
     pci: str
@@ -92,15 +101,19 @@ class Nic:
     rdma: str = ""
     rdma_state: str = "Active"
     link_up: bool = True
+    vfs: int = 0
+    numa: int = 0
+    bridges: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Vmkernel:
-    """A VMkernel adapter on a port group."""
+    """A VMkernel adapter on a port group. `mtu` 0 means that of its switch."""
 
     name: str
     port_group: str
     ip: str = ""
+    mtu: int = 0
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import hashlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,14 @@ from typing import Any
 import yaml
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.lab import nodes
 from vsphere_ai.lab.hardware.boards import board_keys
-from vsphere_ai.lab.scenario import RANGE, Scenario, expand
+from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
 
 DEFAULT = "default.yml"
+MOST_NAMES = 100_000
+MAX_FAULTS = 100
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
@@ -41,10 +44,7 @@ def load(path: Path | None = None) -> Scenario:
     if path is None:
         text = resources.files("vsphere_ai.lab").joinpath("scenarios", DEFAULT).read_text(encoding="utf-8")
         return parse(text, DEFAULT)
-    try:
-        return parse(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError([Diagnostic(Mark(str(path)), f"cannot read the scenario: {error}")]) from error
+    return parse(nodes.read(path, "scenario"), str(path))
 
 
 def digest(path: Path | None) -> str:
@@ -54,20 +54,15 @@ def digest(path: Path | None) -> str:
 
 def parse(text: str, file: str) -> Scenario:
     """Return the scenario in `text`; `file` is the name shown in faults."""
-    try:
-        node = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
-    except yaml.YAMLError as error:
-        at = getattr(error, "problem_mark", None)
-        mark = Mark(file, at.line + 1, at.column + 1) if at else Mark(file)
-        raise InputError([Diagnostic(mark, f"not YAML: {getattr(error, 'problem', None) or error}")]) from error
+    node = nodes.compose(text, file)
     reader = _Reader(file)
     if node is None:
-        raise InputError([Diagnostic(Mark(file), "the scenario is empty")])
+        raise InputError([Diagnostic(Mark(file, 1, 1), "the scenario is empty")])
     scenario = reader.record(node, Scenario)
     if reader.faults:
         raise InputError(reader.faults)
     assert isinstance(scenario, Scenario)  # noqa: S101 - no fault means it was built
-    faults = list(_relations(scenario, file))
+    faults = list(_too_many(scenario, reader.places)) or list(_relations(scenario, reader.places))
     if faults:
         raise InputError(faults)
     return scenario
@@ -79,9 +74,13 @@ class _Reader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.faults: list[Diagnostic] = []
+        self.places: dict[int, Mark] = {}
+        """Where each part of the scenario is, by its id()."""
 
     def fault(self, node: Any, message: str, help_: str = "") -> None:
         self.faults.append(Diagnostic(self.mark(node), message, help_))
+        if len(self.faults) >= MAX_FAULTS:
+            raise InputError(self.faults)
 
     def mark(self, node: Any) -> Mark:
         return Mark(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
@@ -94,7 +93,9 @@ class _Reader:
         fields = {f.name: f for f in dataclasses.fields(cls)}
         values: dict[str, Any] = {}
         for key, value in node.value:
-            if key.value not in fields:
+            if not isinstance(key, yaml.ScalarNode):
+                self.fault(key, f"a field of a {cls.__name__} is a name")
+            elif key.value not in fields:
                 near = difflib.get_close_matches(key.value, fields, 1)
                 hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
                 self.fault(key, f"unknown field {key.value!r} of a {cls.__name__}", hint)
@@ -106,7 +107,9 @@ class _Reader:
         if missing:
             self.fault(node, f"a {cls.__name__} needs {', '.join(missing)}")
             return None
-        return cls(**values)
+        made = cls(**values)
+        self.places[id(made)] = self.mark(node)
+        return made
 
     def value(self, node: Any, hint: Any, where: tuple[str, str]) -> Any:
         origin = typing.get_origin(hint)
@@ -119,7 +122,7 @@ class _Reader:
             if not isinstance(node, yaml.MappingNode):
                 self.fault(node, f"{where[1]} must be a mapping")
                 return {}
-            return {k.value: self.value(v, str, where) for k, v in node.value}
+            return {str(self.value(k, str, where)): self.value(v, str, where) for k, v in node.value}
         if dataclasses.is_dataclass(hint):
             return self.record(node, hint)
         if not isinstance(node, yaml.ScalarNode):
@@ -157,14 +160,31 @@ def _required(field: dataclasses.Field[Any]) -> bool:
     return field.default is missing and field.default_factory is missing
 
 
-def _relations(scenario: Scenario, file: str) -> Iterator[Diagnostic]:
+def _too_many(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:
+    """Yield the ranges that stand for nothing, and the first part with which the farm gets too large."""
+    total = 0
+    parts: tuple[Host | Vm, ...] = (*scenario.hosts, *scenario.vms)
+    for part in parts:
+        for text in (part.name, part.host) if isinstance(part, Vm) else (part.name,):
+            found = RANGE.search(text)
+            low, high = (int(found[1]), int(found[2])) if found else (1, 1)
+            if low > high:
+                yield Diagnostic(places[id(part)], f"the range in {text!r} is empty", "low end first: [01:16]")
+            total += max(0, high - low + 1)
+            if total > MOST_NAMES:
+                yield Diagnostic(places[id(part)], f"with {text!r} the farm has more than {MOST_NAMES} hosts and VMs")
+                return
+
+
+def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:
     """Yield what is wrong between the parts: a name that nothing has, a name that two have."""
-    mark = Mark(file)
     clusters = {c.name for c in scenario.clusters}
     switches = {s.name for s in scenario.switches}
     groups = {g.name for s in scenario.switches for g in s.port_groups}
     hosts: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for host in scenario.hosts:
+        mark = places[id(host)]
         for name in expand(host.name):
             if name in hosts:
                 yield Diagnostic(mark, f"host {name!r} is described twice")
@@ -182,19 +202,21 @@ def _relations(scenario: Scenario, file: str) -> Iterator[Diagnostic]:
                 yield Diagnostic(
                     mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}"
                 )
-    yield from _vm_relations(scenario, mark, hosts, groups)
-
-
-def _vm_relations(scenario: Scenario, mark: Mark, hosts: set[str], groups: set[str]) -> Iterator[Diagnostic]:
-    seen: set[tuple[str, str]] = set()
     for vm in scenario.vms:
-        for name in expand(vm.name):
-            if (vm.folder, name) in seen:
-                yield Diagnostic(mark, f"VM {name!r} is described twice in folder {vm.folder!r}")
-            seen.add((vm.folder, name))
-        for name in expand(vm.host):
-            if name not in hosts:
-                yield Diagnostic(mark, f"VM {vm.name!r} runs on host {name!r}, which is not described")
-        for group in (*vm.pvrdma, *([vm.network] if vm.network != "VM Network" else [])):
-            if group not in groups:
-                yield Diagnostic(mark, f"VM {vm.name!r} names the unknown port group {group!r}")
+        yield from _vm_relations(vm, places[id(vm)], (hosts, groups), seen)
+
+
+def _vm_relations(
+    vm: Vm, mark: Mark, known: tuple[set[str], set[str]], seen: set[tuple[str, str]]
+) -> Iterator[Diagnostic]:
+    hosts, groups = known
+    for name in expand(vm.name):
+        if (vm.folder, name) in seen:
+            yield Diagnostic(mark, f"VM {name!r} is described twice in folder {vm.folder!r}")
+        seen.add((vm.folder, name))
+    for name in expand(vm.host):
+        if name not in hosts:
+            yield Diagnostic(mark, f"VM {vm.name!r} runs on host {name!r}, which is not described")
+    for group in (*vm.pvrdma, *([vm.network] if vm.network != "VM Network" else [])):
+        if group not in groups:
+            yield Diagnostic(mark, f"VM {vm.name!r} names the unknown port group {group!r}")

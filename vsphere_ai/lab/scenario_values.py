@@ -22,7 +22,7 @@ SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
     ("Host", "nvidia_driver"): (re.compile(r"(\d+(\.\d+)+)?"), "a driver version, such as 470.256.02"),
     ("Host", "build"): _NUMBER,
     ("VCenter", "build"): _NUMBER,
-    ("Host", "name"): (re.compile(r"[A-Za-z0-9_.-]+(\[\d+:\d+\])?[A-Za-z0-9_.-]*"), "a host name"),
+    ("Host", "name"): (re.compile(r"[A-Za-z0-9_.-]+(\[[0-9]{1,9}:[0-9]{1,9}\])?[A-Za-z0-9_.-]*"), "a host name"),
     ("Vm", "name"): _NAMED,
     ("Cluster", "name"): _NAMED,
     ("Switch", "name"): _NAMED,
@@ -41,7 +41,11 @@ RANGES: dict[tuple[str, str], tuple[float, float]] = {
     ("PortGroup", "vlan"): (0, 4094),
     ("Switch", "mtu"): (1280, 9000),
     ("Switch", "uplinks"): (1, 32),
+    ("Vmkernel", "mtu"): (0, 9000),
 }
+
+
+LARGEST = 10**12
 
 
 def fault_in_text(text: str, where: tuple[str, str]) -> str:
@@ -55,7 +59,7 @@ def fault_in_text(text: str, where: tuple[str, str]) -> str:
 def fault_in_number(number: float, where: tuple[str, str]) -> str:
     """Return what is wrong with a number in the field `where`; empty when nothing is."""
     low, high = RANGES.get(where, (0, math.inf))
-    if math.isfinite(number) and low <= number <= high:
+    if low <= number <= min(high, LARGEST) and math.isfinite(number):
         return ""
     allowed = f"{low:g} to {high:g}" if high < math.inf else f"{low:g} or more"
     return f"{where[1]} must be {allowed}, not {number}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from pyVmomi import vim, vmodl
@@ -96,7 +98,9 @@ class Tasks:
         self.running[mo.moid] = task
         self._recent(entity, add=mo.ref)
         self._list()
-        thread = threading.Thread(target=self._run, args=(task, work, hold_lock, doom), daemon=True, name=mo.moid)
+        # in the caller's context: what a task does belongs to the operation that started it
+        run = partial(contextvars.copy_context().run, self._run, task, work, hold_lock, doom)
+        thread = threading.Thread(target=run, daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
 
@@ -123,6 +127,7 @@ class Tasks:
             time.sleep(self.seconds)
             if doom is not None:
                 _meet(task, doom)
+            task.check()  # it was cancelled while it was queued
             if hold_lock:
                 with self.store.lock:
                     self._finish(task, state="success", result=work(task))

@@ -44,6 +44,8 @@ class Request:
     this: Any = None
     info: Any = None
     args: dict[str, Any] = field(default_factory=dict)
+    operation: str = ""
+    """The ``operationID`` of the SOAP header: the client's own name for what it does."""
 
 
 class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
@@ -122,8 +124,9 @@ class RequestParser(Soap.ExpatDeserializerNSHandlers):  # type: ignore[misc]
             raise BadRequest(f"unexpected parameter {parameter} of {self.request.name}")
         return self.params[parameter].type
 
-    def CharacterDataHandler(self, data: str) -> None:  # noqa: D102 - expat's name; all text is inside parameters
-        return
+    def CharacterDataHandler(self, data: str) -> None:  # noqa: D102 - expat's name; other text is inside parameters
+        if self.path[1:] == ["Header", "operationID"]:
+            self.request.operation += data
 
     def EndElementHandler(self, tag: str) -> None:  # noqa: D102 - expat's name
         self._flush()

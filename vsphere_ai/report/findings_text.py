@@ -34,4 +34,5 @@ def findings_text(findings: Sequence[Finding], vcenter: str, *, passes: bool = T
 
 def _by_target(finding: Finding) -> tuple[int, str, str]:
     target = finding.target
-    return (0, "", "") if target is None else (1 if target.kind == "host" else 2, target.name, target.ref)
+    order = {"datacenter": 1, "host": 2, "vm": 3}
+    return (0, "", "") if target is None else (order[target.kind], target.name, target.ref)

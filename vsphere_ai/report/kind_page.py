@@ -36,7 +36,9 @@ def fields(kind: type[Resource]) -> str:
     if shown:
         lines += ["", "Shown in plans, but not set in a playbook:", "", "| field | value | meaning |", "|---|---|---|"]
         lines += [_row(*row) for row in shown]
-    if kind.shorthand:
+    if kind.keyed:
+        lines += ["", f"Written as `{kind.kind}: {{NAME: ...}}`."]
+    elif kind.shorthand:
         lines += ["", f"`{kind.kind}: [...]` is short for `{kind.kind}: {{{kind.shorthand}: [...]}}`."]
     if kind.after:
         lines += ["", f"Planned after {', '.join(f'[`{k}`]({k}.md)' for k in sorted(kind.after))}."]
@@ -77,7 +79,9 @@ def _value(given: Mapping[str, Any], models: Mapping[str, Any]) -> str:
     if given["type"] == "array":
         return f"list of {_value(given['items'], models)}"
     if given["type"] == "object":
-        return f"mapping to {_value(given['additionalProperties'], models)}"
+        # keys with a pattern of their own: PCI addresses
+        inside = given.get("additionalProperties") or next(iter(given["patternProperties"].values()))
+        return f"mapping to {_value(inside, models)}"
     return SCALARS[given["type"]] + _limits(given)
 
 

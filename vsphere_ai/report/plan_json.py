@@ -72,7 +72,8 @@ def open_saved(text: str, name: str) -> dict[str, Any]:
 def step_document(planned: PlannedStep) -> dict[str, Any]:
     """Return one step with its place."""
     step = planned.step
-    return {"id": planned.id, "after": list(planned.after), "do": type(step).__name__.lower(), **plain(step)}
+    place = {"id": planned.id, "after": list(planned.after), "behind": list(planned.behind)}
+    return {**place, "do": type(step).__name__.lower(), **plain(step)}
 
 
 def finding_document(finding: Finding) -> dict[str, Any]:

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from vsphere_ai.graph import waves
+from vsphere_ai.graph import Impact, waves
 from vsphere_ai.plan import Item, Plan
 from vsphere_ai.report.values import safe, shown
 from vsphere_ai.state import Target
 
-TITLES = {"host": "HOSTS", "vm": "VMS"}
+TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
 
 
-def plan_text(plan: Plan, digest: str, width: int = 100) -> str:
-    """Return the plan for a terminal of that many columns."""
+def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection[Target] = ()) -> str:
+    """Return the plan for a terminal of that many columns. `left_out` is what `--limit` leaves out of the playbook."""
     about = plan.about
     head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
     lines = [*_wrapped(head, width, 4), ""]
-    if not plan.changed() and not plan.problems:
+    if not plan.changed() and not plan.problems and not plan.steps:
         lines.append(f"Nothing to do: {_count(len(plan.items), 'setting')} as wanted.")
         lines += _warnings(plan, width)
         return "\n".join(safe(line) for line in lines)
-    lines += _impact(plan, width)
+    lines += _impact(plan, width, left_out)
     for kind, title in TITLES.items():
         lines += _targets(title, [i for i in plan.items if i.target.kind == kind], width)
     lines += _answers(plan, width)
@@ -36,7 +36,7 @@ def plan_text(plan: Plan, digest: str, width: int = 100) -> str:
     return "\n".join(safe(line) for line in lines)
 
 
-def _impact(plan: Plan, width: int) -> Iterator[str]:
+def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[str]:
     impact, texts = plan.impact, []
     if impact.reboots:
         pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
@@ -49,14 +49,40 @@ def _impact(plan: Plan, width: int) -> Iterator[str]:
         texts.append(
             f"{_count(len(impact.power_cycles), 'VM')} switched off and on again: {_names(impact.power_cycles)}"
         )
-    if impact.outside:
-        texts.append(f"of these not in the playbook: {_names(impact.outside)}")
-    elif impact.power_cycles:
+    strangers = [t for t in impact.outside if t not in left_out]
+    beyond = [t for t in impact.outside if t in left_out]
+    if strangers:
+        texts.append(f"of these not in the playbook: {_names(strangers)}")
+    if beyond:
+        texts.append(f"of these outside --limit: {_names(beyond)}")
+    if impact.power_cycles and not impact.outside:
         texts.append("no VM outside the playbook is affected")
+    if impact.moves:
+        how = (
+            "moves to another host (vMotion by DRS)"
+            if len(impact.moves) == 1
+            else "move to other hosts (vMotion by DRS)"
+        )
+        texts.append(f"{_count(len(impact.moves), 'VM')} {how}: {_names(impact.moves)}")
+    texts += _turns(impact)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
     yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
     yield ""
+
+
+def _turns(impact: Impact) -> Iterator[str]:
+    """Say in which batches hosts take turns, how many may fail, and which alarms are red before anything is done."""
+    for roll in impact.rolls:
+        if len(roll.batches) > 1:
+            batches = "; ".join(f"{n}: {_names(batch)}" for n, batch in enumerate(roll.batches, 1))
+            yield f"{roll.cluster} in {len(roll.batches)} batches, {batches}"
+        if roll.max_fail:
+            yield f"{roll.cluster}: no further host is started once more than {roll.max_fail} failed"
+    for found in impact.found:
+        if found.alarms:
+            names = ", ".join(dict.fromkeys(a.name or a.definition for a in found.alarms))
+            yield f"red before this plan, and no obstacle to it: {found.host.name}: {names}"
 
 
 def _targets(title: str, items: Sequence[Item], width: int) -> Iterator[str]:

@@ -3,30 +3,92 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal, NotRequired
+
+from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
 from vsphere_ai.apply import Event, Run
-from vsphere_ai.report.plan_json import SCHEMA_VERSION, plain
+from vsphere_ai.report.plan_json import SCHEMA_VERSION
 from vsphere_ai.report.values import escaped
 
 
-def header_line(digest: str, steps: int) -> str:
+class TargetLine(TypedDict):
+    """A host, a VM or a datacenter; `ref` is its managed object reference."""
+
+    kind: Literal["host", "vm", "datacenter"]
+    name: str
+    ref: str
+
+
+class RunLine(TypedDict):
+    """The first line. `digest` is the plan's, `steps` how many it has; `run` names the journal, when there is one."""
+
+    type: Literal["run"]
+    schema_version: int
+    digest: str
+    steps: int
+    run: str
+
+
+class EventLine(TypedDict):
+    """One event. Without `step` it is about the run as a whole; `seconds` counts from the start of the step."""
+
+    type: Literal["event"]
+    time: str
+    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
+    text: str
+    seconds: float
+    step: NotRequired[str]
+    target: NotRequired[TargetLine]
+    summary: NotRequired[str]
+
+
+class OutcomeLine(TypedDict):
+    """How one step ended: `error` is what stopped it, `reason` why it was not started."""
+
+    step: str
+    target: str
+    state: Literal["done", "failed", "unknown", "skipped"]
+    error: str | None
+    reason: str
+
+
+class SummaryLine(TypedDict):
+    """The last line. `verified` names what was read back and found as planned, `open` what could not be put back."""
+
+    type: Literal["summary"]
+    exit_code: int
+    seconds: float
+    done: int
+    failed: int
+    unknown: int
+    skipped: int
+    interrupted: bool
+    verified: list[str]
+    open: list[str]
+    outcomes: list[OutcomeLine]
+
+
+def header_line(digest: str, steps: int, run: str = "") -> str:
     """Return the first line."""
-    return _line({"type": "run", "schema_version": SCHEMA_VERSION, "digest": digest, "steps": steps})
+    line: RunLine = {"type": "run", "schema_version": SCHEMA_VERSION, "digest": digest, "steps": steps, "run": run}
+    return _line(line)
 
 
 def event_line(event: Event, clock: str) -> str:
     """Return one event."""
-    document: dict[str, Any] = {"type": "event", "time": clock, "what": event.what, "text": event.text}
+    seconds = round(event.seconds, 3)
+    line: EventLine = {"type": "event", "time": clock, "what": event.what, "text": event.text, "seconds": seconds}
     if event.planned is not None:
         step = event.planned.step
-        document |= {"step": event.planned.id, "target": plain(step.target), "summary": step.summary}
-    return _line({**document, "seconds": round(event.seconds, 3)})
+        line["step"], line["summary"] = event.planned.id, step.summary
+        line["target"] = {"kind": step.target.kind, "name": step.target.name, "ref": step.target.ref}
+    return _line(line)
 
 
-def summary_line(run: Run) -> str:
-    """Return the last line."""
-    outcomes = [
+def summary_line(run: Run, exit_code: int = 0) -> str:
+    """Return the last line. `exit_code` is that of the process."""
+    outcomes: list[OutcomeLine] = [
         {
             "step": o.planned.id,
             "target": o.planned.step.target.name,
@@ -36,22 +98,21 @@ def summary_line(run: Run) -> str:
         }
         for o in run.outcomes
     ]
-    return _line(
-        {
-            "type": "summary",
-            "exit_code": run.exit_code,
-            "seconds": round(run.seconds, 3),
-            "done": run.count("done"),
-            "failed": run.count("failed"),
-            "unknown": run.count("unknown"),
-            "skipped": run.count("skipped"),
-            "interrupted": run.interrupted,
-            "verified": [t.name for t in run.verified()],
-            "open": list(run.open),
-            "outcomes": outcomes,
-        }
-    )
+    line: SummaryLine = {
+        "type": "summary",
+        "exit_code": exit_code,
+        "seconds": round(run.seconds, 3),
+        "done": run.count("done"),
+        "failed": run.count("failed"),
+        "unknown": run.count("unknown"),
+        "skipped": run.count("skipped"),
+        "interrupted": run.interrupted,
+        "verified": [t.name for t in run.verified()],
+        "open": list(run.open),
+        "outcomes": outcomes,
+    }
+    return _line(line)
 
 
-def _line(document: dict[str, Any]) -> str:
+def _line(document: Any) -> str:
     return escaped(json.dumps(document, ensure_ascii=False))

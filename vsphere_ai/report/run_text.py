@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.apply import Event, Run, failures
-from vsphere_ai.report.values import safe
+from vsphere_ai.report.values import duration, safe
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
@@ -46,9 +46,3 @@ def run_text(run: Run) -> str:
         lines.append("LEFT OPEN")
         lines += [f"  ! {safe(line)}" for line in run.open]
     return "\n".join(lines)
-
-
-def duration(seconds: float) -> str:
-    """Return seconds as ``4m10s``."""
-    whole = round(seconds)
-    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"

@@ -26,6 +26,12 @@ def safe(text: str) -> str:
     return "".join("\N{REPLACEMENT CHARACTER}" if _invisible(c) else c for c in text)
 
 
+def duration(seconds: float) -> str:
+    """Return seconds as ``4m10s``."""
+    whole = round(seconds)
+    return f"{whole // 60}m{whole % 60:02d}s" if whole >= 60 else f"{whole}s"
+
+
 # what no text of ours holds: C1 controls, escape sequences other than CSI, and signs that reorder or hide what follows
 _NEVER_OURS = re.compile("[\x80-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff]|\x1b(?!\\[)")
 

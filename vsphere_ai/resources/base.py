@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
-from vsphere_ai.facts import Facts, View
+from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.state import Change, Problem, State, Target, TargetKind
-from vsphere_ai.steps import Probe, Step
+from vsphere_ai.steps import Probe, Query, Step
 
 Spot = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
@@ -38,7 +38,10 @@ class Files(Protocol):
 
 
 class Resource(State, ABC):
-    """One kind of setting on hosts or on VMs. Its fields are the YAML keys, the plan's columns and the doc table."""
+    """One kind of setting of datacenters, hosts or VMs.
+
+    Its fields are the YAML keys, the plan's columns and the doc table.
+    """
 
     target: ClassVar[TargetKind]
     after: ClassVar[tuple[str, ...]] = ()
@@ -46,11 +49,23 @@ class Resource(State, ABC):
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Managed type -> property paths this kind wants read, for its targets and whatever it has to look up."""
     probes: ClassVar[tuple[Probe, ...]] = ()
+    queries: ClassVar[tuple[Query, ...]] = ()
+    """Questions to managers of a host whose answers this kind wants (host kinds only)."""
 
     @classmethod
-    @abstractmethod
+    def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
+        """Yield questions that depend on what a playbook wants of which targets; `estate` is what was read so far."""
+        return iter(())
+
+    @classmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Build the present state from what was read; None when it cannot be known or does not exist."""
+        raise NotImplementedError(f"{cls.kind} has to say what it sees, in observe or in observe_in")
+
+    @classmethod
+    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+        """Build the present state of a target from the whole reading, for kinds that look at other objects too."""
+        return cls.observe(estate[ref])
 
     def with_files(self, files: Files) -> Self:
         """Return this state, just read from a playbook, with what stands in the files it names."""
@@ -74,6 +89,13 @@ class Resource(State, ABC):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Yield the steps from ``change.before`` to this state, flagged with what they disrupt."""
 
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Yield objects as they will be read once this (settled) state is there, for kinds that look them up.
+
+        An object that does not exist yet has a `late.Late` for its reference, and for keys only the server gives.
+        """
+        return iter(())
+
     def after_reboot(self, target: Target, view: View) -> Self:
         """Return what is left of this observed state once the host has rebooted."""
         return self
@@ -85,6 +107,14 @@ class Resource(State, ABC):
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """Return this observed state as a playbook may state it; None when the target has nothing of the kind."""
         return self.shown(view)
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """Return this observed state as a rollback states it: what a change adds has to go away again."""
+        return self.as_playbook(target, view)
+
+    def left_out(self, target: Target, view: View) -> str:
+        """Say in a line what of this observed state no playbook can state; empty when there is nothing."""
+        return ""
 
     def runs_on(self, host: Target, view: View) -> bool:
         """Tell whether a VM in this state can run on a host (VM kinds only)."""

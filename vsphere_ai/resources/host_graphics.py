@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from vsphere_ai.facts import Facts, View
+from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Invoke, Step
@@ -29,6 +30,7 @@ class HostGraphics(Resource):
 
     kind: ClassVar[str] = "graphics"
     target = "host"
+    after: ClassVar[tuple[str, ...]] = ("passthrough",)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": ("config.graphicsConfig", "config.graphicsInfo", "config.pciPassthruInfo")
     }
@@ -102,6 +104,7 @@ class HostGraphics(Resource):
         config = facts.get("config.graphicsConfig")
         wanted = self._config(config)
         wanted_types = self._types()
+        count = len(nvidia_gpus(facts))
         restart = any(g["graphicsType"] != wanted_types.get(g["pciId"], g["graphicsType"]) for g in nvidia_gpus(facts))
         if wanted != config:
             yield Invoke(
@@ -112,7 +115,7 @@ class HostGraphics(Resource):
                 args={"config": wanted},
                 needs_maintenance=restart,
                 summary=f"set graphics to {self.default_type}, {self.assignment_policy} "
-                f"({len(nvidia_gpus(facts))} GPUs)",
+                f"({count} GPU{'' if count == 1 else 's'})",
             )
         if restart:
             yield Step(
@@ -132,9 +135,16 @@ class HostGraphics(Resource):
             )
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Leave out hosts without a GPU, and those that wait for a restart: no playbook says that."""
-        waits = any("(" in value for value in (self.gpus or {}).values())
-        return None if waits or not self.gpus else self
+        """Leave out hosts without a GPU, and those with a GPU that is not as the default: no playbook says that."""
+        return self if self.gpus and not self._odd() else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """A GPU may wait for a restart, or have a type of its own (passthrough among them)."""
+        odd = ", ".join(f"GPU {pci} is {value}" for pci, value in self._odd().items())
+        return f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
+
+    def _odd(self) -> dict[str, str]:
+        return {pci: value for pci, value in (self.gpus or {}).items() if value != self.default_type}
 
     def _types(self) -> dict[str, str]:
         """Return PCI address -> API type; a GPU that nobody states a type for and that waits for one is left alone."""
@@ -153,11 +163,6 @@ class HostGraphics(Resource):
             "sharedPassthruAssignmentPolicy": self.assignment_policy,
             "deviceType": tuple(have.values()),
         }
-
-
-def nvidia_gpus(facts: Facts) -> tuple[Mapping[str, Any], ...]:
-    """Return the NVIDIA entries of graphicsInfo; the BMC's own VGA is listed there as well."""
-    return tuple(g for g in facts.get("config.graphicsInfo", ()) if "nvidia" in g.get("vendorName", "").lower())
 
 
 def _spelled(graphics_type: str) -> str:

@@ -26,8 +26,10 @@ from vsphere_ai.steps import Probe, Shell, Step
 
 def _readable(value: Any) -> Any:
     """Refuse what nvidia-smi would silently misread, while the place in the playbook is still known."""
+    if isinstance(value, bool) or not isinstance(value, int | str | list | tuple):
+        raise ValueError("a layout is a list of profiles\nwrite e.g. [3g.20gb, 2g.10gb], or [] for none")
     try:
-        items = layouts.parse((value,) if isinstance(value, int) else value) if value != () else ()
+        items = layouts.parse((value,) if isinstance(value, int) else value) if value not in ((), []) else ()
     except layouts.LayoutError as error:
         raise ValueError(f"{error.message}\n{error.remedy}") from error
     return tuple(str(i) for i in items)
@@ -39,6 +41,7 @@ def _mode(value: str) -> str:
     return value
 
 
+_UNLISTED = "have mode: enabled applied first; the layout once the host lists the GPU's profiles"
 Layout = Annotated[tuple[str, ...], BeforeValidator(_readable)]
 
 
@@ -206,7 +209,7 @@ class Mig(Resource):
                 target,
                 "mig.layout",
                 f"GPU {pci} ({board.title}) cannot be cut into {', '.join(wanted.layout)}: {'; '.join(way.reasons)}",
-                f"closest legal layouts: {close}" if close else "",
+                f"closest legal layouts: {close}" if close else _UNLISTED if board.named_profiles else "",
             )
 
     def _left(self, target: Target, view: View, pci: str) -> GpuMig | None:
@@ -296,6 +299,12 @@ class Mig(Resource):
             if gpu.mode in ("enabled", "disabled")
         }
         return self.model_copy(update={"gpus": gpus}) if gpus else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """A mode that waits for a reboot."""
+        odd = {pci: gpu.mode for pci, gpu in (self.gpus or {}).items() if gpu.mode not in ("enabled", "disabled")}
+        waits = ", ".join(f"GPU {pci} is {mode}" for pci, mode in odd.items())
+        return f"MIG left out: {waits}" if waits else ""
 
     def after_reboot(self, target: Target, view: View) -> Self:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai import fabric
-from vsphere_ai.facts import Facts, View
+from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
+from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.resources.base import Resource, partly_reserved
-from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Reconfigure, Step
+from vsphere_ai.state import Change, Problem, State, Target, observed
+from vsphere_ai.steps import Query, Reconfigure, Step
 
 DEVICE = "VirtualVmxnet3Vrdma"
-MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
-PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only
-MAX_ADAPTERS = 10  # vSphere configuration maximum: virtual NICs per VM
 
 
 class Adapter(BaseModel):
@@ -56,6 +54,11 @@ class Pvrdma(Resource):
         default=None, description="The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having an adapter.")
+
+    @classmethod
+    def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
+        """Ask the clusters how many adapters such VMs can have."""
+        return adapter_limits.questions(cls.kind, wanted, estate)
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -98,9 +101,11 @@ class Pvrdma(Resource):
         """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
         if not self.adapters:
             return
-        yield from self._version_problems(target, view)
-        if len(self.adapters) > MAX_ADAPTERS:
-            yield Problem(target, "pvrdma.count", f"{len(self.adapters)} adapters, a VM has at most {MAX_ADAPTERS}")
+        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
+        there = (now.adapters or ()) if now else ()
+        chosen = {a.protocol for a in self.adapters if a.protocol and a not in there}
+        yield from pvrdma_fit.version_problems(target, view, chosen)
+        yield from self._count_problems(target, view, len(there))
         megabytes = partly_reserved(target, view)
         if megabytes is not None:
             yield Problem(
@@ -114,27 +119,21 @@ class Pvrdma(Resource):
             if group is None:
                 yield from self._no_group(target, adapter, view)
             else:
-                yield from self._host_problems(target, view, group, adapter.protocol)
+                yield from pvrdma_fit.host_problems(target, view, group, adapter.protocol)
 
-    def _version_problems(self, target: Target, view: View) -> Iterator[Problem]:
-        version = getattr(view.state(target.ref, "hardware"), "version", None)
-        if version is not None and version < MINIMUM_VERSION:
-            yield Problem(
-                target,
-                "pvrdma.hardware-version",
-                f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
-                "add hardware: {version: 19} to the play",
-            )
-        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
-        there = (now.adapters or ()) if now else ()
-        chosen = {a.protocol for a in self.adapters or () if a.protocol and a not in there}
-        if version is not None and chosen and version not in PROTOCOL_VERSIONS:
-            yield Problem(
-                target,
-                "pvrdma.protocol",
-                f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})",
-                "leave protocol out",
-            )
+    def _count_problems(self, target: Target, view: View, there: int) -> Iterator[Problem]:
+        count, most = len(self.adapters or ()), adapter_limits.limits(target, view)
+        if count > most.pvrdma:
+            yield Problem(target, "pvrdma.count", f"{count} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
+                          "leave some out; a later hardware version may take more")  # fmt: skip
+            return
+        if count <= there or (target.ref, "adapters") in view.stated:  # which counts all of them
+            return
+        cards = ethernet.cards(view.facts(target.ref).get("config.hardware.device", ()))
+        total = count + sum(d["_typeName"] != DEVICE for d in cards)
+        if total > most.cards:
+            yield Problem(target, "pvrdma.count", f"{total} network adapters of all types; {most.cards} at most",
+                          "leave some out, or remove others with adapters: {exclusive: true, ...}")  # fmt: skip
 
     def _no_group(self, target: Target, adapter: Adapter, view: View) -> Iterator[Problem]:
         groups = fabric.port_groups(view.estate, adapter.port_group)
@@ -156,32 +155,6 @@ class Pvrdma(Resource):
             f"{adapter.port_group}: {what}",
             f"distributed port groups: {', '.join(known) or 'none'}",
         )
-
-    def _host_problems(self, target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
-        for host in view.candidates(target.ref):
-            link = fabric.broken(fabric.prove(view.estate, host.ref, group, protocol))
-            if link is not None:
-                yield Problem(
-                    target,
-                    "pvrdma.not-rdma",
-                    f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})",
-                    link.help,
-                )
-            prepared = view.state(host.ref, "pvrdma_host")
-            if prepared is None or not prepared.vmknic:
-                yield Problem(
-                    target,
-                    "pvrdma.vmknic",
-                    f"{host.name} names no vmkernel adapter for PVRDMA",
-                    "add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for that host",
-                )
-            if prepared is not None and not prepared.firewall:
-                yield Problem(
-                    target,
-                    "pvrdma.firewall",
-                    f"{host.name} has its firewall closed for PVRDMA",
-                    "add pvrdma_host: {firewall: true} to a play for that host",
-                )
 
     def shown(self, view: View) -> Self:
         """Show port groups by name."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from vsphere_ai.facts import Facts, View
+from vsphere_ai.late import is_late
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Step
@@ -21,6 +23,7 @@ class PvrdmaHost(Resource):
 
     kind: ClassVar[str] = "pvrdma_host"
     target = "host"
+    after: ClassVar[tuple[str, ...]] = ("vmkernel",)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")
     }
@@ -44,13 +47,16 @@ class PvrdmaHost(Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """The vmkernel adapter or the ruleset does not exist."""
         facts = view.facts(target.ref)
-        present = {v["device"] for v in facts.get("config.network.vnic", ())}
+        devices = [v["device"] for v in facts.get("config.network.vnic", ())]
+        present = [d for d in devices if not is_late(d)]
         if self.vmknic and self.vmknic not in present:
+            made = len(devices) > len(present)
             yield Problem(
                 target,
                 "pvrdma.vmknic-missing",
                 f"this host has no vmkernel adapter {self.vmknic}",
-                f"it has {', '.join(sorted(present)) or 'none'}",
+                f"it has {', '.join(sorted(present)) or 'none'}"
+                + ("; for one that this plan makes write pvrdma: true in vmkernel" if made else ""),
             )
         if self.vmknic is not None and facts.get(f"option:{OPTION}") is None:
             why = facts.unreadable.get(f"option:{OPTION}", "the host does not know this option")
@@ -68,6 +74,19 @@ class PvrdmaHost(Resource):
                 "PVRDMA needs ESXi 6.5 or later",
             )
 
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the option and the ruleset as they will be, to those who follow the path of RDMA."""
+        facts = view.facts(target.ref)
+        rulesets = tuple(
+            {**r, "enabled": self.firewall} if r["key"] == RULESET and self.firewall is not None else r
+            for r in facts.get("config.firewall.ruleset", ())
+        )
+        more: dict[str, Any] = {"config.firewall.ruleset": rulesets}
+        stated = view.stated.get((target.ref, self.kind))
+        if self.vmknic is not None and (stated is None or stated.vmknic is not None):
+            more[f"option:{OPTION}"] = self.vmknic
+        yield replace(facts, properties={**facts.properties, **more})
+
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """An option that is not set cannot be stated."""
         return self.model_copy(update={"vmknic": self.vmknic or None})
@@ -76,6 +95,8 @@ class PvrdmaHost(Resource):
         """One option and one ruleset, each only when it differs."""
         for field in change.fields:
             if field.name == "vmknic":
+                if view.facts(change.target.ref).get(f"option:{OPTION}") == self.vmknic:
+                    continue  # vmkernel of the same plan says it too
                 option = {"_typeName": "OptionValue", "key": OPTION, "value": self.vmknic}
                 yield Invoke(
                     target=change.target,

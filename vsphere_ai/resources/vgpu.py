@@ -11,7 +11,8 @@ from pydantic import Field
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.live import why_unread
 from vsphere_ai.resources.base import Resource, partly_reserved
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
@@ -81,7 +82,8 @@ class Vgpu(Resource):
         wanted = tuple(sorted(p.lower() for p in profiles))
         if not wanted:
             return self.model_copy(update={"profiles": wanted, "uvm": None})
-        size = names.mmio_size_gb(max(1, sum(_framebuffer(p) for p in wanted)))
+        host = view.estate.host_of(target.ref)
+        size = names.mmio_size_gb(max(1, sum(_framebuffer(p, host, view) for p in wanted)))
         have = now.mmio_size_gb if now and now.mmio_size_gb else 0
         return self.model_copy(
             update={
@@ -123,7 +125,8 @@ class Vgpu(Resource):
                     "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
                     f"given: {', '.join(sorted(wanted))}",
                 )
-            partial = sorted(p for p in wanted if not _whole(p))
+            host = view.estate.host_of(target.ref)
+            partial = sorted(p for p in wanted if not _whole(p, host, view))
             if partial:
                 yield Problem(
                     target,
@@ -148,6 +151,21 @@ class Vgpu(Resource):
         now = view.facts(target.ref).get("config.firmware")
         if self.profiles and now == "bios":
             yield "firmware bios → efi, which vGPUs need: a guest installed under BIOS will not boot any more"
+        yield from self._unread(target, view)
+
+    def _unread(self, target: Target, view: View) -> Iterator[str]:
+        """Whether a MIG-backed vGPU finds room depends on what stands on the GPUs, which only nvidia-smi tells."""
+        host = view.estate.host_of(target.ref)
+        mig = [p for p in dict.fromkeys(self.profiles or ()) if (parsed := _parsed(p)) and parsed.is_mig]
+        starts = view.is_planned(target.ref, self.kind) or not _is_on(view.facts(target.ref))
+        if not mig or host is None or host.ref in view.rebooting or not starts:
+            return
+        why = why_unread(view.facts(host.ref))
+        if why:
+            yield (
+                f"the GPU instances of {host.name} are not known ({why}): "
+                f"room for {', '.join(mig)} there is assumed where vSphere usually makes instances"
+            )
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: devices that stay keep their key, a changed profile is one out and one in."""
@@ -215,7 +233,7 @@ def offers(host: str, profile: str, view: View) -> bool:
         return profile in {t.lower() for t in facts.get("config.sharedPassthruGpuTypes", ())}
     parsed = _parsed(profile)
     return parsed is not None and any(
-        _gpu_offers(host, pci, board, parsed, view) for pci, board in boards_of(facts).items()
+        _gpu_offers(host, pci, listed.board, parsed, view) for pci, listed in boards_as_listed(facts).items()
     )
 
 
@@ -229,7 +247,8 @@ def _gpu_offers(host: str, pci: str, board: Board | None, profile: names.VgpuPro
     divided = gpu.mode == "enabled" if gpu else _lists_mig(view.facts(host))
     if profile.is_mig:
         return divided and names.mig_profile(board, profile) is not None
-    return not divided and any(t.fb_gb == profile.fb_gb for t in board.time_sliced)
+    listed = {t.lower() for t in view.facts(host).get("config.sharedPassthruGpuTypes", ())}
+    return not divided and (profile.name in listed or any(t.fb_gb == profile.fb_gb for t in board.time_sliced))
 
 
 def _lists_mig(facts: Facts) -> bool:
@@ -246,8 +265,15 @@ def _why(host: Target, profile: str, view: View) -> str:
         return f"it lists {', '.join(listed)}"
     if not listed and not view.is_planned(host.ref, "graphics"):
         return "it lists no profiles: add graphics: {default_type: shared_direct} to a play for that host"
+    unnamed = [b.title for b in _boards(host, view) if not b.vgpu_boards]
+    if unnamed and names.board_of(parsed) is None:
+        return f"vGPU names of {unnamed[0]} are not published: apply the play for {host.name}, then it lists its own"
     divided = "MIG mode enabled" if parsed.is_mig else "MIG mode disabled"
     return f"{profile} needs a {parsed.board} GPU in shared direct mode with {divided}; add mig: to a play for the host"
+
+
+def _boards(host: Target, view: View) -> Iterator[Board]:
+    return (listed.board for listed in boards_as_listed(view.facts(host.ref)).values() if listed.board)
 
 
 def _contradictions(target: Target, view: View) -> Iterator[Problem]:
@@ -282,18 +308,28 @@ def _parsed(name: str) -> names.VgpuProfile | None:
         return None
 
 
-def _framebuffer(name: str) -> int:
+def _board_of(profile: names.VgpuProfile, host: Target | None, view: View) -> Board | None:
+    """Return the board behind a vGPU name: the catalogue's, else the one whose names the VM's host lists."""
+    listed = _boards(host, view) if host else iter(())
+    return names.board_of(profile) or next((b for b in listed if profile.board in b.vgpu_boards), None)
+
+
+def _framebuffer(name: str, host: Target | None, view: View) -> int:
     """Return GB to count for the MMIO window: the whole board's, since a vGPU shows its board's large BAR."""
     profile = _parsed(name)
-    board = names.board_of(profile) if profile else None
+    board = _board_of(profile, host, view) if profile else None
     return board.memory_gb if board else profile.fb_gb if profile else 0
 
 
-def _whole(name: str) -> bool:
-    """Tell whether a profile has its board's full framebuffer; one that is not in the catalogue gets the doubt."""
+def _whole(name: str, host: Target | None, view: View) -> bool:
+    """Tell whether a profile has its board's full framebuffer; one of a board nobody knows gets the doubt."""
     profile = _parsed(name)
-    board = names.board_of(profile) if profile else None
+    board = _board_of(profile, host, view) if profile else None
     return profile is None or board is None or profile.fb_gb >= board.memory_gb
+
+
+def _is_on(facts: Facts) -> bool:
+    return bool(facts.get("runtime.powerState") == "poweredOn")
 
 
 def _is_vgpu(device: Mapping[str, Any]) -> bool:

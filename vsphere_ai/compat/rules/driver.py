@@ -104,7 +104,7 @@ def _doubts(case: Case, driver: HostDriver) -> Iterator[str]:
 
 
 def _compute_only(board: Board) -> bool:
-    return board.mig_capable and not any("+gfx" in p.name for p in board.profiles)
+    return board.mig_capable and not any("+gfx" in name for name in board.profile_names)
 
 
 def _boards(case: Case) -> tuple[Board, ...]:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
 from vsphere_ai.compat.devices import Gpu, gpus
+from vsphere_ai.gpu.listed_board import boards_as_listed
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on
@@ -60,7 +61,7 @@ class GpuMigCapable(Rule):
         "pass": "the board has MIG profiles",
         "warn": "the board has none, but another GPU of the host has",
         "fail": "no GPU of the host has MIG profiles",
-        "unknown": "the board is not in the catalogue",
+        "unknown": "the board is not in the catalogue, and nvidia-smi was not asked or lists no MIG profiles",
     }
     properties: ClassVar[Paths] = {"HostSystem": ("hardware.pciDevice",)}
     needed_by = frozenset({"mig"})
@@ -68,13 +69,16 @@ class GpuMigCapable(Rule):
     def judge(self, case: Case) -> Iterator[Finding]:
         """One finding per model; a host without GPUs is left to the rule gpu.model."""
         found = gpus(case)
-        capable = any(g.board and g.board.mig_capable for g in found)
+        listed = boards_as_listed(case.view.facts(case.ref))
+        boards = {g.pci: listed[g.pci].board for g in found}
+        capable = any(b and b.mig_capable for b in boards.values())
         for same in _by_model(found):
-            seen, board = [g.seen for g in same], same[0].board
+            seen, board = [g.seen for g in same], boards[same[0].pci]
             if board is None:
                 yield case.unknown(f"10de:{same[0].device_id:04x} is not in the catalogue", *seen)
             elif board.mig_capable:
-                note = "" if board.verified else " (profile ids unverified)"
+                unpublished = " (placements not published, read from the host)" if board.named_profiles else ""
+                note = unpublished if board.verified else " (profile ids unverified)"
                 yield case.passed(f"{board.title} supports MIG{note}", *seen)
             elif capable:
                 yield case.warned(f"{board.title} has no MIG; the host's other GPUs have", *seen)
@@ -83,7 +87,7 @@ class GpuMigCapable(Rule):
 
 
 class GpuPassthrough(Rule):
-    """A GPU handed to passthrough as a whole cannot be Shared Direct."""
+    """A GPU handed to passthrough as a whole cannot be Shared Direct; the host's other GPUs can."""
 
     id = "gpu.passthrough"
     title = "GPU not in passthrough mode"
@@ -91,7 +95,8 @@ class GpuPassthrough(Rule):
     source = "vSphere Resource Management, Configuring Virtual Graphics on vSphere"
     verdicts: ClassVar[Meanings] = {
         "pass": "passthrough is off for every GPU",
-        "fail": "passthrough is enabled or active for a GPU",
+        "warn": "a VM has one of the GPUs as a whole; no playbook asks for its graphics type",
+        "fail": "passthrough is enabled or active for every GPU, or for one whose graphics type is asked for",
         "unknown": "vCenter does not list the GPU among the passthrough devices",
     }
     properties: ClassVar[Paths] = {
@@ -104,18 +109,25 @@ class GpuPassthrough(Rule):
         found = gpus(case)
         settings = _by_id(case.need("config.pciPassthruInfo"), "id")
         active = _by_id(case.view.facts(case.ref).get("config.graphicsInfo") or (), "pciId")
-        free = []
+        free: list[tuple[str, Any]] = []
+        taken: list[tuple[Gpu, tuple[str, Any]]] = []
         for gpu in found:
             if active.get(gpu.pci, {}).get("graphicsType") == "direct":
-                yield self._taken(case, gpu, (f"config.graphicsInfo[{gpu.pci}].graphicsType", "direct"))
+                taken.append((gpu, (f"config.graphicsInfo[{gpu.pci}].graphicsType", "direct")))
             elif gpu.pci not in settings:
                 yield case.unknown(f"vCenter shows no passthrough setting for GPU {gpu.pci}")
             elif settings[gpu.pci].get("passthruEnabled"):
-                yield self._taken(case, gpu, (f"config.pciPassthruInfo[{gpu.pci}].passthruEnabled", True))
+                taken.append((gpu, (f"config.pciPassthruInfo[{gpu.pci}].passthruEnabled", True)))
             else:
                 free.append((f"config.pciPassthruInfo[{gpu.pci}].passthruEnabled", False))
         if free:
-            yield case.passed(f"passthrough is off for {len(free)} GPUs", *free)
+            yield case.passed(f"passthrough is off for {_gpus(free)}", *free)
+        meant = not free or (case.ref, "graphics") in case.view.stated
+        for gpu, seen in taken:
+            if meant:
+                yield self._taken(case, gpu, seen)
+            else:
+                yield case.warned(f"GPU {gpu.pci} is in passthrough mode, the host's others are not", seen)
 
     def _taken(self, case: Case, gpu: Gpu, seen: tuple[str, Any]) -> Finding:
         return case.failed(
@@ -158,7 +170,7 @@ class GpuSharedDirect(Rule):
         ready = [pci for pci, kind in active.items() if kind == "sharedDirect"]
         waiting = [pci for pci in active if pci not in ready and _configured(case, pci) == "sharedDirect"]
         if len(ready) == len(active):
-            yield case.passed(f"{len(ready)} GPUs are Shared Direct", *seen)
+            yield case.passed(f"{_gpus(ready, ' is', ' are')} Shared Direct", *seen)
         elif case.ref in case.view.rebooting and len(ready) + len(waiting) == len(active):
             yield case.passed("Shared Direct after the restart in this plan", *seen, ("plan.reboot", True))
         elif waiting:
@@ -239,12 +251,16 @@ class GpuSriov(Rule):
                 help="check SR-IOV (global), VT-d and ARI in the BIOS",
             )  # fmt: skip
         elif seen:
-            yield case.passed(f"{len(seen)} GPUs are SR-IOV-capable", *seen)
+            yield case.passed(f"{_gpus(seen, ' is', ' are')} SR-IOV-capable", *seen)
 
 
 def _by_model(found: Sequence[Gpu]) -> tuple[tuple[Gpu, ...], ...]:
     models = dict.fromkeys(g.device_id for g in found)
     return tuple(tuple(g for g in found if g.device_id == m) for m in models)
+
+
+def _gpus(found: Sequence[object], one: str = "", more: str = "") -> str:
+    return f"1 GPU{one}" if len(found) == 1 else f"{len(found)} GPUs{more}"
 
 
 def _by_id(items: Sequence[Mapping[str, Any]], key: str) -> dict[str, Mapping[str, Any]]:

@@ -1,17 +1,26 @@
-"""Rules about RDMA: the host's devices and PVRDMA adapter, and the distributed switch behind a VM's port groups."""
+"""Rules about RDMA: the host's devices, uplinks and PVRDMA adapter, and the way from a VM's port groups to the wire."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from vsphere_ai import fabric
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.compat.releases import dotted, numbers
+from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric.hops import Hop
+from vsphere_ai.fabric.host import RULESET
+from vsphere_ai.fabric.path import path_hops
 from vsphere_ai.facts import Facts
+from vsphere_ai.late import is_late
 
 MINIMUM_SWITCH = (6, 5, 0)
-OPTION = "option:Net.PVRDMAVmknic"
+OPTION = vmk.OPTION_FACT
+NONE_NAMED = "no VMkernel adapter is named for PVRDMA"
+FIREWALL = "config.firewall.ruleset"
+DEVICES, NICS, SWITCHES = fabric.HOST_PATHS
 PORT_GROUP = "DistributedVirtualPortgroup"
 ACTIVE = ("active", "activeDefer")
 
@@ -55,8 +64,11 @@ class HostPvrdmaVmknic(Rule):
     title = "VMkernel adapter for PVRDMA"
     target = "host"
     source = "vSphere Networking 7.0, Assign a VMkernel Adapter for PVRDMA"
-    verdicts: ClassVar[Meanings] = {"pass": "one is named, now or by this plan", "warn": "none is named"}
-    properties: ClassVar[Paths] = {"HostSystem": (OPTION,)}
+    verdicts: ClassVar[Meanings] = {
+        "pass": "one is named, now or by this plan",
+        "warn": "none is named, or one that the host does not have",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (OPTION, vmk.VNICS)}
     needed_by = frozenset({"pvrdma"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
@@ -66,13 +78,107 @@ class HostPvrdmaVmknic(Rule):
             yield case.passed(f"this plan names {planned}", ("plan.pvrdma_host.vmknic", planned))
             return
         name = case.need(OPTION)
-        if name:
+        vnics = case.view.facts(case.ref).get(vmk.VNICS)
+        missing = name and vnics is not None and name not in {v["device"] for v in vnics}
+        if is_late(name):
+            yield case.passed("this plan makes the adapter PVRDMA uses", ("plan.vmkernel", "pvrdma: true"))
+        elif name and not missing:
             yield case.passed(f"PVRDMA uses {name}", (OPTION, name))
         else:
+            what = f"{name} is named for PVRDMA, and there is no such VMkernel adapter" if missing else NONE_NAMED
             yield case.warned(
-                "no VMkernel adapter is named for PVRDMA", (OPTION, "empty"),
+                what, (OPTION, name or "empty"),
                 help="add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for this host",
             )  # fmt: skip
+
+
+class HostPvrdmaFirewall(Rule):
+    """PVRDMA of two hosts talks over a port that the host firewall opens with the ruleset `pvrdma`."""
+
+    id = "host.pvrdma-firewall"
+    title = "Firewall open for PVRDMA"
+    target = "host"
+    source = "vSphere Networking 7.0, Enable the Firewall Rule for PVRDMA"
+    verdicts: ClassVar[Meanings] = {"pass": "open, now or by this plan", "warn": "closed, or there is no such ruleset"}
+    properties: ClassVar[Paths] = {"HostSystem": (FIREWALL,)}
+    needed_by = frozenset({"pvrdma"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Look at the ruleset as it will be."""
+        rulesets = {r["key"]: r["enabled"] for r in case.need(FIREWALL)}
+        seen = (f"{FIREWALL}[{RULESET}].enabled", rulesets.get(RULESET, "no such ruleset"))
+        if rulesets.get(RULESET):
+            yield case.passed(f"firewall ruleset {RULESET} is open", seen)
+        else:
+            yield case.warned(f"the firewall is closed for PVRDMA (ruleset {RULESET})", seen,
+                              help="add pvrdma_host: {firewall: true} to a play for this host")  # fmt: skip
+
+
+class HostRdmaUplinks(Rule):
+    """PVRDMA does not team: the RDMA NIC has to be the only uplink of its distributed switch on a host."""
+
+    id = "host.rdma-uplinks"
+    title = "RDMA NIC alone on its switch"
+    target = "host"
+    source = "vSphere Networking 7.0, PVRDMA Support"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "every switch with an RDMA NIC has no other NIC of the host",
+        "warn": "a switch has an RDMA NIC and another one",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (DEVICES, NICS, SWITCHES)}
+    needed_by = frozenset({"pvrdma"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Look at each switch an RDMA NIC serves; a host whose RDMA NIC serves none has nothing to be wrong here."""
+        rdma = {(d.get("backing") or {}).get("pairedUplink") for d in case.need(DEVICES)}
+        names = {n["key"]: str(n["device"]) for n in case.need(NICS)}
+        mixed = [p for p in case.view.facts(case.ref).get(SWITCHES, ()) if rdma & set(p.get("pnic", ()))]
+        found = {_name(p): [names.get(k, k) for k in p.get("pnic", ())] for p in mixed}
+        seen = [(f"{SWITCHES}[{name}].pnic", ", ".join(nics)) for name, nics in found.items()]
+        shared = [p for p in mixed if len(p["pnic"]) > 1]
+        if shared:
+            keep = ", ".join(f"{_name(p)}: {{{uplink}: {nic}}}" for p in shared for uplink, nic in dvs.nics(p).items()
+                             if nic in {names.get(k) for k in rdma})  # fmt: skip
+            yield case.warned(f"{', '.join(map(_name, shared))} has other NICs beside the RDMA NIC: no RDMA over it",
+                              *seen, help=f"name the only uplink in a play for this host: uplinks: {{{keep}}}",
+                              )  # fmt: skip
+        elif found:
+            yield case.passed(f"the RDMA NIC is the only uplink of {', '.join(found)}", *seen)
+
+
+class HostPvrdmaMtu(Rule):
+    """The VMkernel adapter for PVRDMA needs the MTU of its switch: longer frames are lost on the way."""
+
+    id = "host.pvrdma-mtu"
+    title = "MTU of the PVRDMA adapter"
+    target = "host"
+    source = "vSphere Networking 7.0, Assign a VMkernel Adapter for PVRDMA; that they have to be equal is unverified"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "adapter and switch have the same MTU, now or by this plan",
+        "warn": "they differ",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (OPTION, vmk.VNICS)}
+    needed_by = frozenset({"pvrdma"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Compare the adapter that is named with the distributed switch it is on."""
+        name, vnics = case.need(OPTION), case.need(vmk.VNICS)
+        vnic = next((v for v in vnics if v["device"] == name), None)
+        spec = (vnic or {}).get("spec") or {}
+        uuid = (spec.get("distributedVirtualPort") or {}).get("switchUuid")
+        switch = next((s for s in case.view.estate.of_type(*fabric.SWITCHES) if s.get("uuid") == uuid), None)
+        size = switch.get("config.maxMtu") if switch else None
+        if switch is None or not size or not spec.get("mtu"):
+            return  # no adapter, or one that is not on a distributed switch: other rules say so
+        said = "the adapter this plan makes" if is_late(name) else name
+        seen = ((f"{vmk.VNICS}[{said}].spec.mtu", spec["mtu"]), (f"{switch.name}: config.maxMtu", size))
+        if spec["mtu"] != size:
+            raised = max(spec["mtu"], size)
+            where = f"switches: {{{switch.name}: {{mtu: {raised}}}}} in a play for the datacenter"
+            where = where if size < raised else f"vmkernel: {{PORT_GROUP: {{mtu: {raised}}}}} in a play for this host"
+            yield case.warned(f"{said} has MTU {spec['mtu']}, {switch.name} has {size}", *seen, help=f"write {where}")
+        else:
+            yield case.passed(f"{said} and {switch.name} have MTU {size}", *seen)
 
 
 class DvsVersion(Rule):
@@ -123,11 +229,67 @@ class DvsVersion(Rule):
         return case.passed(f"{facts.name} has version {text}", seen)
 
 
+class VmRdmaPath(Rule):
+    """Where the way from a PVRDMA adapter to an RDMA device is broken, PVRDMA falls back to TCP and tells nobody.
+
+    The way is followed link by link on the host the VM is on; `vsphere-ai rdma trace` shows all of it.
+    """
+
+    id = "vm.rdma-path"
+    title = "Way from the VM to an RDMA device"
+    target = "vm"
+    source = "vSphere Networking 7.0, Remote Direct Memory Access for Virtual Machines; PVRDMA Support"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "every link holds, for every adapter, now or after this plan",
+        "warn": "a link is broken: the VM's RDMA traffic with other hosts goes over TCP",
+        "unknown": "the VM's host, its network or the port group cannot be read",
+    }
+    properties: ClassVar[Paths] = {
+        "VirtualMachine": ("config.hardware.device",),
+        "HostSystem": fabric.HOST_PATHS,
+        PORT_GROUP: ("name", *fabric.PORT_GROUP_PATHS),
+        **{switch: ("name", *fabric.SWITCH_PATHS) for switch in fabric.SWITCHES},
+    }
+    needed_by = frozenset({"pvrdma"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Follow every adapter; all broken links are one finding."""
+        adapters = tuple(dict.fromkeys(wanted_adapters(case)))
+        host = case.view.estate.host_of(case.ref)
+        if not adapters:
+            return
+        if host is None:
+            yield case.unknown("the VM has no host, or it may not be read")
+            return
+        ways: list[tuple[str, Hop]] = []
+        for name, protocol in adapters:
+            group, hops = _port_group(case, name), list[Hop]()
+            path_hops(case.view.estate, host, group, protocol, hops)
+            ways += [(group.name if group else name, hop) for hop in hops]
+        faults = [(way, hop) for way, hop in ways if hop.verdict == "broken"]
+        hidden = [f"{way}: {hop.name}: {hop.seen}" for way, hop in ways if hop.verdict == "unknown"]
+        seen = [(f"{way} on {host.name}: {hop.name}", hop.seen) for way, hop in faults or ways[-1:]]
+        if faults:
+            said = "; ".join(f"{way}: broken at {hop.name} ({hop.seen})" for way, hop in faults)
+            yield case.warned(f"TCP instead of RoCE from {host.name}: {said}", *seen,
+                              help=f"vsphere-ai rdma trace {case.view.facts(case.ref).name} says what mends it",
+                              )  # fmt: skip
+        elif hidden:
+            yield case.unknown("; ".join(hidden))
+        else:
+            over = ", ".join(dict.fromkeys(way for way, _ in ways))
+            yield case.passed(f"RDMA over {over} on {host.name}", *seen)
+
+
 def _port_group(case: Case, name: str) -> Facts | None:
     """Find a port group by its key, which is its object id, or by its name when only one has it."""
     found = case.view.estate.get(f"{PORT_GROUP}:{name}")
     named = [f for f in case.view.estate.of_type(PORT_GROUP) if f.name == name]
     return found or (named[0] if len(named) == 1 else None)
+
+
+def _name(proxy: Mapping[str, Any]) -> str:
+    return str(proxy.get("dvsName", proxy["dvsUuid"]))
 
 
 def _state(device: Mapping[str, Any]) -> str:

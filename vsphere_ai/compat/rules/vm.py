@@ -95,7 +95,7 @@ class VmHotAdd(Rule):
     source = "vSphere Virtual Machine Administration, Change CPU and Memory Hot Plug Settings"
     verdicts: ClassVar[Meanings] = {"pass": "both off", "warn": "memory or CPU hot add is on"}
     properties: ClassVar[Paths] = {"VirtualMachine": ("config.memoryHotAddEnabled", "config.cpuHotAddEnabled")}
-    needed_by = frozenset({"vgpu", "pvrdma"})
+    needed_by = frozenset({"vgpu", "pvrdma", "pci_devices"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Look at both switches."""
@@ -216,6 +216,5 @@ def tools_version(number: int | None) -> str:
 def _planned_reservation(case: Case) -> Evidence | None:
     if case.planned("hardware", "memory_reservation") == "full":
         return "plan.hardware.memory_reservation", "full"
-    return next(
-        ((f"plan.{k}.memory_locked", True) for k in ("vgpu", "pvrdma") if case.planned(k, "memory_locked")), None
-    )
+    locking = ("vgpu", "pvrdma", "adapters", "pci_devices")
+    return next(((f"plan.{k}.memory_locked", True) for k in locking if case.planned(k, "memory_locked")), None)

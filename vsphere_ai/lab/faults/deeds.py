@@ -13,6 +13,7 @@ from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.faults.rules import WORDS
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.listener import Listener
+from vsphere_ai.lab.managed import alarms
 from vsphere_ai.lab.sshd import SshServer
 from vsphere_ai.lab.tls import make_certificate
 
@@ -37,6 +38,7 @@ def strike(lab: Lab, fired: Fired) -> None:
         lab.expire_sessions()
         if lab.server is not None:
             lab.server.restart(action.seconds, action.starting)
+        lab.expire_sessions()  # somebody may have logged in again before the last connection was cut
     elif action.word == "cert-swap" and lab.server is not None:
         with tempfile.TemporaryDirectory() as folder:
             make_certificate(Path(folder))
@@ -44,6 +46,9 @@ def strike(lab: Lab, fired: Fired) -> None:
     elif action.word == "key-swap":
         for host in _hosts(lab, fired):
             lab.ssh[host.name].new_key()
+    elif action.word == "raise-alarm":
+        for host in _hosts(lab, fired):
+            _alarm(lab.farm, host, action.value)
     else:
         for host in _hosts(lab, fired):
             _befall(host, action.word, action.value)
@@ -56,6 +61,12 @@ def _befall(host: Host, word: str, value: str) -> None:
         host.never_returns = True
     elif word == "gpu-missing":
         host.missing_at_boot.add(value)
+
+
+def _alarm(farm: Farm, host: Host, name: str) -> None:
+    with farm.store.lock:
+        moid = next(m for m, h in farm.hosts.items() if h is host)
+        alarms.raise_alarm(farm, farm.store.objects[moid], name)
 
 
 def _hosts(lab: Lab, fired: Fired) -> Iterator[Host]:

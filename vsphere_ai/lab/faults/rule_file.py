@@ -13,6 +13,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vmodl
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.lab import nodes
 from vsphere_ai.lab.faults.rules import NOT_METHODS, ON_TASKS, WORDS, Action, EventKind, Rule, When
 
 FIELDS = ("on", "target", "nth", "every", "probability", "seed", "times", "when", "do")
@@ -28,10 +29,7 @@ _LOADER: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
 
 def load(path: Path) -> tuple[Rule, ...]:
     """Return the rules of a file; raise InputError naming every fault."""
-    try:
-        return parse(path.read_text(encoding="utf-8"), str(path))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError([Diagnostic(Mark(str(path)), f"cannot read the faults: {error}")]) from error
+    return parse(nodes.read(path, "faults"), str(path))
 
 
 def parse(text: str, file: str) -> tuple[Rule, ...]:
@@ -85,10 +83,7 @@ class _Reader:
                     raise InputError([Diagnostic(at, what)])
             return yaml.compose(text, Loader=_LOADER)
         except (yaml.YAMLError, ValueError) as error:
-            at_ = getattr(error, "problem_mark", None)
-            mark = self.mark(at_) if at_ else Mark(self.file, 1, 1)
-            problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-            raise InputError([Diagnostic(mark, f"not YAML: {problem}")]) from error
+            raise nodes.not_yaml(error, text, self.file) from None
 
     def rule(self, node: Any) -> Rule | None:
         if not isinstance(node, yaml.MappingNode):
@@ -252,6 +247,7 @@ _EXAMPLES = {
     "fault": "for example {fault: InvalidState}",
     "status": "for example {exit: 19}",
     "percent": "for example {task-stuck: 20}, or {task-stuck: queued}",
+    "alarm": "for example {raise-alarm: Host memory usage}",
     "pci": "for example {gpu-missing: '0000:3b:00.0'}",
 }
 

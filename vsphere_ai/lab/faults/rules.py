@@ -22,7 +22,7 @@ _EVERYWHERE: tuple[EventKind, ...] = ("soap", "ssh", "connect", "versions", "ssh
 
 # calls that change nothing an administrator would call a change: sessions, reading, views, filters
 _READ = re.compile(
-    r"(Query|Retrieve|Fetch|fetch|Find|Check|Wait|Continue|Cancel|Refresh|Is|Has|Log|Session|Terminate|Current|install)"
+    r"(Query|Retrieve|Get|Fetch|fetch|Find|Check|Wait|Continue|Cancel|Refresh|Is|Has|Log|Session|Terminate|Current|install)"
     r"|(Create|Destroy|Modify|Reset)(\w*View|\w*Filter|PropertyCollector)$|HostImageConfigGet"
 )
 _MUTATING_COMMAND = re.compile(
@@ -37,7 +37,7 @@ class Word:
 
     events: tuple[EventKind, ...]
     whens: tuple[When, ...] = ()
-    value: Literal["", "seconds", "fault", "status", "percent", "pci", "host"] = ""
+    value: Literal["", "seconds", "fault", "status", "percent", "pci", "host", "alarm"] = ""
 
 
 WORDS: Mapping[str, Word] = {
@@ -62,9 +62,10 @@ WORDS: Mapping[str, Word] = {
     "power-loss": Word(_EVERYWHERE, _EITHER_SIDE, "host"),
     "host-never-returns": Word(_EVERYWHERE, _EITHER_SIDE, "host"),
     "gpu-missing": Word(_EVERYWHERE, _EITHER_SIDE, "pci"),
+    "raise-alarm": Word(_EVERYWHERE, _EITHER_SIDE, "alarm"),
 }
 
-NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing")
+NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
 ON_TASKS = ("task-fails", "task-stuck", "task-gone")
 
 
@@ -90,7 +91,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Action:
-    """What a rule does; `value` is a fault type, PCI address or host glob, `seconds` a delay or an outage.
+    """What a rule does; `value` is a fault type, PCI address, host glob or alarm, `seconds` a delay or an outage.
 
     `number` is an exit status or the percentage a task stops at (-1: it stays queued). `starting` is how many seconds
     the server answers 503 after an outage.

@@ -155,6 +155,7 @@ class Gpu:
     swapped_ids: bool = False
     resettable: bool = False
     numa_node: int = 0
+    bridges: tuple[str, ...] = ()
     clients: set[str] = field(default_factory=set)
     instances: list[GpuInstance] = field(default_factory=list)
     vgpus: list[Vgpu] = field(default_factory=list)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Literal
 
-from vsphere_ai.lab.hardware import parts
+from vsphere_ai.lab.hardware import drivers, parts
 from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType
 from vsphere_ai.lab.hardware.parts import KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
 from vsphere_ai.lab.ledger import Ledger
@@ -34,7 +34,7 @@ class Host:
     `running_vms` answers the names of powered-on VMs; `maintenance` carries out a request of the ESXi Shell to enter
     (True) or leave (False) maintenance mode within so many seconds, and raises `HostRefused`.
     Listeners get ``(host, what)`` with what one of ``down up services graphics mig vgpu firewall lockdown advanced
-    kernel maintenance``, always after the lock is released; wrap several changes in `changing()` for that.
+    kernel network maintenance``, always after the lock is released; wrap several changes in `changing()` for that.
     `gpus` keep the graphics type and MIG mode they are given; `boot_seconds` is the time from down to up, and
     `shutdown_seconds` the time from a reboot request to down. With `never_returns` a reboot ends in darkness.
     """
@@ -102,10 +102,11 @@ class Host:
 
     @property
     def reboot_required(self) -> bool:
-        """Tell whether a configured graphics type or MIG mode, or an installed driver, waits for a boot."""
+        """Tell whether a graphics type, a MIG mode, module options, NICs or an installed driver wait for a boot."""
         installed = self.driver_vib.version.partition("-")[0] if self.driver_vib else ""
         waits = any(g.mig_pending != g.mig_current or (g.driver and g.configured != g.active) for g in self.gpus)
-        return waits or installed != self.driver or self.ats_support != self.ats_support_running
+        options = any(m.options != m.running for m in self.kernel_modules.values()) or any(n.waits for n in self.pnics)
+        return waits or options or installed != self.driver or self.ats_support != self.ats_support_running
 
     def gpu_at(self, pci: str) -> Gpu | None:
         """Return the GPU at a PCI address such as ``0000:3b:00.0``."""
@@ -296,6 +297,4 @@ class Host:
             self.kernel_modules.setdefault("nvidia", KernelModule("nvidia", used_by=51, size_kb=35792))
         else:
             self.kernel_modules.pop("nvidia", None)
-        for nic in self.pnics:
-            for module in (nic.driver, nic.rdma.driver if nic.rdma else nic.driver):
-                self.kernel_modules.setdefault(module, KernelModule(module, used_by=2, size_kb=1696))
+        drivers.load(self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Policy = Literal["on", "off", "automatic"]
@@ -64,7 +64,33 @@ class Pnic:
     link_up: bool = True
     sriov_max: int = 0
     numa_node: int = 0
+    bridges: tuple[str, ...] = ()
     rdma: RdmaDevice | None = None
+    pause_rx: bool = False
+    pause_tx: bool = False
+    forced_mb: int = 0
+    """The speed somebody has forced; 0: it is negotiated."""
+    vfs_configured: int = 0
+    """Virtual functions the next boot makes; `vfs` are those there are."""
+    vfs: int = 0
+    passthrough: bool = False
+    """Given to VMs as a whole from the next boot on; `passthrough_active`: now."""
+    passthrough_active: bool = False
+
+    @property
+    def waits(self) -> bool:
+        """Tell whether virtual functions or passthrough wait for a boot."""
+        return self.passthrough != self.passthrough_active or self.vfs != self.vfs_at_boot
+
+    @property
+    def vfs_at_boot(self) -> int:
+        """How many virtual functions the next boot makes; a NIC that is given away whole has none."""
+        return 0 if self.passthrough else self.vfs_configured
+
+    @property
+    def speeds(self) -> tuple[int, ...]:
+        """The speeds it can be forced to, in Mbit/s."""
+        return tuple(s for s in (100, 1000, 10000, 25000, 40000, 50000, 100000, 200000) if s <= self.speed_mb)
 
     @property
     def vendor_name(self) -> str:
@@ -94,12 +120,18 @@ class PciDevice:
 
 @dataclass
 class KernelModule:
-    """A loaded VMkernel module and its parameters."""
+    """A loaded VMkernel module. `options` is what is configured, `running` what it was loaded with at the last boot."""
 
     name: str
     used_by: int = 0
     size_kb: int = 0
-    parameters: dict[str, str] = field(default_factory=dict)
+    options: str = ""
+    running: str = ""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The configured parameters by name."""
+        return dict(word.partition("=")[::2] for word in self.options.split())
 
 
 def default_services() -> dict[str, Service]:

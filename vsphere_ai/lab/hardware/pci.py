@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from vsphere_ai.lab.hardware import functions
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import PciDevice, Pnic
@@ -23,6 +24,7 @@ def pci_devices(host: Host) -> list[PciDevice]:
             )
         ]  # fmt: skip
         found += [_nic(nic) for nic in host.pnics]
+        found += [function for nic in host.pnics for function in functions.virtual(nic)]
         for number, gpu in enumerate(host.gpus, start=1):
             found.append(_gpu(gpu, number))
             found += _virtual_functions(gpu, number)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import virtual_nic_manager
 from vsphere_ai.lab.store import ManagedObject, fill
-
-NIC_TYPES = ("management", "vmotion")
 
 
 def complete(farm: Farm) -> None:
@@ -19,9 +17,7 @@ def complete(farm: Farm) -> None:
     store = farm.store
     datastore = farm.named["datastore"]
     for mo in store.of(vim.HostSystem):
-        mo["config"].virtualNicManagerInfo = fill(
-            vim.host.VirtualNicManagerInfo(netConfig=[_nic_config(t, mo["config"].network.vnic) for t in NIC_TYPES])
-        )
+        virtual_nic_manager.start(farm, mo)
         packages = vmodl.KeyAnyValue(key="numCpuPackages", value=mo["summary"].hardware.numCpuPkgs)
         store.set(mo, licensableResource=vim.LicenseManager.LicensableResourceInfo(resource=[packages]))
     store.set(
@@ -33,11 +29,6 @@ def complete(farm: Farm) -> None:
         shown = mo["configurationEx"]
         configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig)
         store.set(mo, configuration=configuration, summaryEx=mo["summary"])
-    for mo in store.of(vim.DistributedVirtualSwitch):
-        able = dict.fromkeys(
-            ("dvsOperationSupported", "dvPortGroupOperationSupported", "dvPortOperationSupported"), True
-        )
-        store.set(mo, capability=vim.DistributedVirtualSwitch.Capability(**able))
     for mo in (datastore, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
         browser = store.new(vim.host.DatastoreBrowser, prefix="datastoreBrowser", datastore=[datastore.ref])
         store.set(mo, **{"browser" if mo is datastore else "datastoreBrowser": browser.ref})
@@ -54,16 +45,3 @@ def _neutral(farm: Farm, mo: ManagedObject) -> None:
 def _mount(datastore: ManagedObject) -> Any:
     path = datastore["info"].url.removeprefix("ds://").rstrip("/")
     return vim.host.MountInfo(path=path, accessMode="readWrite", mounted=True, accessible=True)
-
-
-def _nic_config(kind: str, adapters: Any) -> Any:
-    """Return which VMkernel adapters could, and which one does, carry a kind of traffic: the first of the host."""
-    candidates = [copy.copy(adapter) for adapter in adapters]
-    for candidate in candidates:
-        candidate.key = f"{kind}.{candidate.key}"
-    return vim.host.VirtualNicManager.NetConfig(
-        nicType=kind,
-        multiSelectAllowed=True,
-        candidateVnic=candidates,
-        selectedVnic=[c.key for c in candidates[:1]],
-    )

@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand
-from vsphere_ai.lab.managed.refusals import not_supported
+from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.scenario import Cluster
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Task
@@ -98,23 +98,50 @@ def summarise(farm: Farm, mo: ManagedObject) -> None:
     farm.store.set(mo, summary=summary, network=networks)
 
 
+DRS_SETTINGS = ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option")
+
+
+def _override(farm: Farm, mo: ManagedObject, specs: Any) -> dict[str, Any]:
+    """Add, edit or remove automation levels of single VMs; return what changed, for the ledger."""
+    config, told = mo["configurationEx"], {}
+    present = {c.key._moId: c for c in config.drsVmConfig or ()}
+    for spec in specs:
+        ref = spec.removeKey if spec.operation == "remove" else spec.info.key
+        vm = farm.store.get(ref)
+        if (vm.moid in present) == (spec.operation == "add") or farm.host_of(vm)["parent"] != mo.ref:
+            raise invalid_argument(
+                "drsVmConfigSpec", "there is one already, there is none, or it is of another cluster"
+            )
+        if spec.operation == "remove":
+            del present[vm.moid]
+        else:
+            present[vm.moid] = spec.info
+        told[str(vm["name"])] = spec.operation
+    if told:
+        config.drsVmConfig = list(present.values())
+    return told
+
+
 @handles(vim.ComputeResource, "ReconfigureComputeResource_Task")
 def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
     """Change DRS settings of a cluster; with `modify` false everything not named would be reset, which is refused."""
     demand(call, "Host.Inventory.EditCluster")
     farm, mo = call.farm, call.mo
-    drs = getattr(spec, "drsConfig", None)
+    drs, own = getattr(spec, "drsConfig", None), getattr(spec, "drsVmConfigSpec", None) or []
     others = [
         p.name
         for p in spec._GetPropertyList()
-        if p.name not in ("drsConfig", "dynamicType", "dynamicProperty") and getattr(spec, p.name) not in (None, [])
+        if p.name not in ("drsConfig", "drsVmConfigSpec", "dynamicType", "dynamicProperty")
+        and getattr(spec, p.name) not in (None, [])
     ]
-    if others or drs is None or not modify:
-        raise not_supported(f"the lab changes drsConfig with modify=true only, not {', '.join(others) or 'this'}")
+    if others or not (drs or own) or not modify:
+        what = ", ".join(others) or "this"
+        raise not_supported(f"the lab changes drsConfig and drsVmConfig with modify=true only, not {what}")
 
     def work(_task: Task) -> None:
-        present, told = mo["configurationEx"].drsConfig, {}
-        for name in ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option"):
+        told = _override(farm, mo, own)
+        present = mo["configurationEx"].drsConfig
+        for name in DRS_SETTINGS if drs else ():
             value = getattr(drs, name)
             if value not in (None, []) and value != getattr(present, name):
                 setattr(present, name, value)

@@ -10,12 +10,18 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import known_types, supported_types
 from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.devices import max_pvrdma, max_vgpus
+from vsphere_ai.lab.managed.devices import max_vgpus
+from vsphere_ai.lab.managed.devices_nic import max_pvrdma
+from vsphere_ai.lab.managed.devices_pci import system_id
 from vsphere_ai.lab.managed.placement import newest_hardware
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument
 from vsphere_ai.lab.store import ManagedObject, fill
 
 DEV = vim.vm.device
+GUESTS = {
+    "ubuntu64Guest": ("linuxGuest", "Ubuntu Linux (64-bit)"),
+    "otherGuest64": ("otherGuestFamily", "Other (64-bit)"),
+}
 VERSIONS = (10, 11, 13, 14, 15, 17, 18, 19, 20, 21, 22)
 
 
@@ -66,7 +72,9 @@ def query_config_option_descriptor(call: Call) -> Any:
 @handles(vim.EnvironmentBrowser, "QueryConfigOptionEx")
 def query_config_option_ex(call: Call, spec: Any = None) -> Any:
     """Return what a hardware version offers on a host."""
-    return _option(call, spec.key if spec else None, spec.host if spec else None)
+    if spec is None:
+        return _option(call, None, None)
+    return _option(call, spec.key, spec.host, tuple(spec.guestId))
 
 
 @handles(vim.EnvironmentBrowser, "QueryConfigOption")
@@ -97,8 +105,8 @@ def _hosts(call: Call, ref: Any) -> list[ManagedObject]:
 
 
 def _passthrough(host: ManagedObject) -> list[Any]:
-    capable = {i.id for i in host["config"].pciPassthruInfo if i.passthruEnabled}
-    system = host["summary"].hardware.uuid
+    capable = {i.id for i in host["config"].pciPassthruInfo if i.passthruActive}
+    system = system_id(host)
     return [
         vim.vm.PciPassthroughInfo(name=d.deviceName, pciDevice=d, systemId=system)
         for d in host["hardware"].pciDevice
@@ -119,7 +127,7 @@ def _portgroup(group: ManagedObject) -> Any:
     )
 
 
-def _option(call: Call, key: str | None, ref: Any) -> Any:
+def _option(call: Call, key: str | None, ref: Any, guests: tuple[str, ...] = ()) -> Any:
     farm: Farm = call.farm
     hosts = _hosts(call, ref)
     lowest = min(hosts, key=lambda h: newest_hardware(farm.host(h).version))
@@ -128,14 +136,18 @@ def _option(call: Call, key: str | None, ref: Any) -> Any:
     number = int(key[4:]) if key.startswith("vmx-") and key[4:].isdigit() else 0
     if number not in VERSIONS or number > newest:
         raise invalid_argument("key", key)
-    guest = vim.vm.GuestOsDescriptor(id="ubuntu64Guest", family="linuxGuest", fullName="Ubuntu Linux (64-bit)")
-    guest.recommendedFirmware = "efi"
+    described = [
+        vim.vm.GuestOsDescriptor(id=g, family=family, fullName=name, recommendedFirmware="efi")
+        for g, (family, name) in GUESTS.items()
+        if not guests or g in guests
+    ]
     hardware = vim.vm.VirtualHardwareOption(
         hwVersion=number,
         virtualDeviceOption=[_controllers(number), *_devices(farm.host(lowest), number)],
         numCPU=[1, 2, 4, 8, 16, 32, 64],
     )
-    return fill(vim.vm.ConfigOption(version=key, description=key, guestOSDescriptor=[guest], hardwareOptions=hardware))
+    option = vim.vm.ConfigOption(version=key, description=key, guestOSDescriptor=described, hardwareOptions=hardware)
+    return fill(option)
 
 
 def _controllers(number: int) -> Any:

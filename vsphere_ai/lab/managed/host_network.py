@@ -7,9 +7,12 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware.drivers import rdma_mtu
 from vsphere_ai.lab.hardware.parts import Pnic
+from vsphere_ai.lab.managed import virtual_nic_manager
 from vsphere_ai.lab.managed.network import join_host, new_port
 from vsphere_ai.lab.scenario import Host as HostSpec
+from vsphere_ai.lab.scenario import Vmkernel
 from vsphere_ai.lab.store import ManagedObject, fill
 
 
@@ -26,10 +29,7 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
         pnic=[_pnic(nic) for nic in host.pnics],
         rdmaDevice=[_rdma(nic) for nic in host.pnics if nic.rdma],
         proxySwitch=proxies,
-        vnic=[
-            _vnic(farm, v.name, v.port_group, v.ip or f"10.{20 + n}.0.{index}", index)
-            for n, v in enumerate(spec.vmkernel)
-        ],
+        vnic=[_vnic(farm, v, v.ip or f"10.{20 + n}.0.{index}", index) for n, v in enumerate(spec.vmkernel)],
         ipV6Enabled=False,
         dnsConfig=vim.host.DnsConfig(
             hostName=spec.name.partition(".")[0], domainName=str(mo["name"]).partition(".")[2]
@@ -50,10 +50,22 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
 
 
 def project(farm: Farm, mo: ManagedObject) -> None:
-    """Bring the state of RDMA devices in ``config.network`` up to date."""
+    """Bring NICs and RDMA devices in ``config.network`` up to date; their MTU is that of the switch they serve."""
     if mo["config"] is not None:
-        mo["config"].network.rdmaDevice = [_rdma(nic) for nic in farm.host(mo).pnics if nic.rdma]
-        farm.store.set(mo.extra["networkSystem"], networkInfo=mo["config"].network)
+        network, host = mo["config"].network, farm.host(mo)
+        _follow_switches(network, host.pnics)
+        network.pnic = [_pnic(nic) for nic in host.pnics]
+        network.rdmaDevice = [_rdma(nic) for nic in host.pnics if nic.rdma]
+        farm.store.set(mo.extra["networkSystem"], networkInfo=network)
+        virtual_nic_manager.show(farm, mo)
+
+
+def _follow_switches(network: Any, nics: list[Pnic]) -> None:
+    mtus = {key: proxy.mtu for proxy in network.proxySwitch or () for key in proxy.pnic or ()}
+    for nic in nics:
+        nic.mtu = mtus.get(_key("PhysicalNic", nic.name)) or 1500
+        if nic.rdma:
+            nic.rdma.mtu = rdma_mtu(nic.mtu)
 
 
 def _key(kind: str, name: str) -> str:
@@ -61,15 +73,19 @@ def _key(kind: str, name: str) -> str:
 
 
 def _pnic(nic: Pnic) -> Any:
-    speed = vim.host.PhysicalNic.LinkSpeedDuplex(speedMb=nic.speed_mb, duplex=True)
+    def at(speed: int) -> Any:
+        return vim.host.PhysicalNic.LinkSpeedDuplex(speedMb=speed, duplex=True)
+
     return fill(
         vim.host.PhysicalNic(
             key=_key("PhysicalNic", nic.name),
             device=nic.name,
             pci=nic.pci,
             driver=nic.driver,
-            linkSpeed=speed if nic.link_up else None,
-            spec=vim.host.PhysicalNic.Specification(linkSpeed=speed),
+            linkSpeed=at(nic.forced_mb or nic.speed_mb) if nic.link_up else None,
+            validLinkSpecification=[at(speed) for speed in nic.speeds],
+            # unset: it is negotiated
+            spec=vim.host.PhysicalNic.Specification(linkSpeed=at(nic.forced_mb) if nic.forced_mb else None),
             wakeOnLanSupported=False,
             mac=nic.mac,
             autoNegotiateSupported=True,
@@ -97,29 +113,36 @@ def _rdma(nic: Pnic) -> Any:
     )
 
 
-def _vnic(farm: Farm, name: str, group: str, address: str, index: int) -> Any:
-    target = farm.named.get(f"portgroup:{group}")
-    port = None
+def _vnic(farm: Farm, spec: Vmkernel, address: str, host: int) -> Any:
+    target = farm.named.get(f"portgroup:{spec.port_group}")
+    port: Any = spec.port_group
     mtu = 1500
     if target is not None:
         dvs = target.extra["dvs"]
         mtu = dvs["config"].maxMtu
-        port = vim.dvs.PortConnection(
-            switchUuid=dvs["uuid"], portgroupKey=target.moid, portKey=new_port(dvs), connectionCookie=1
-        )
-    return fill(
-        vim.host.VirtualNic(
-            device=name,
-            key=_key("VirtualNic", name),
-            portgroup="" if port else group,
-            port=port.portKey if port else None,
-            spec=vim.host.VirtualNic.Specification(
-                ip=vim.host.IpConfig(dhcp=False, ipAddress=address, subnetMask="255.255.0.0"),
-                mac=f"00:50:56:6{index % 16:x}:{index % 256:02x}:{int(name[3:] or 0):02x}",
-                mtu=mtu,
-                distributedVirtualPort=port,
-                portgroup=None if port else group,
-                netStackInstanceKey="defaultTcpipStack",
-            ),
-        )
+        port = vim.dvs.PortConnection(switchUuid=dvs["uuid"], portgroupKey=target.moid)
+    made = new_vnic(farm, spec.name, port)
+    made.spec.ip = vim.host.IpConfig(dhcp=False, ipAddress=address, subnetMask="255.255.0.0")
+    made.spec.mac = mac_of(int(spec.name[3:] or 0), host)
+    made.spec.mtu = spec.mtu or mtu
+    return fill(made)
+
+
+def mac_of(number: int, host: int) -> str:
+    """Return the MAC address of a host's VMkernel adapter."""
+    return f"00:50:56:6{host % 16:x}:{host % 256:02x}:{number:02x}"
+
+
+def new_vnic(farm: Farm, name: str, at: Any) -> Any:
+    """Return a VMkernel adapter on a standard port group (its name) or on a distributed one (a PortConnection)."""
+    spec = vim.host.VirtualNic.Specification(netStackInstanceKey="defaultTcpipStack")
+    made = vim.host.VirtualNic(device=name, key=_key("VirtualNic", name), portgroup="", spec=spec)
+    if isinstance(at, str):
+        made.portgroup = spec.portgroup = at
+        return made
+    dvs = farm.store.objects[at.portgroupKey].extra["dvs"]
+    made.port = new_port(dvs)
+    spec.distributedVirtualPort = vim.dvs.PortConnection(
+        switchUuid=at.switchUuid, portgroupKey=at.portgroupKey, portKey=made.port, connectionCookie=1
     )
+    return made

@@ -13,6 +13,7 @@ from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
 from vsphere_ai.lab.managed import (
     Call,
+    alarms,
     firewall_system,
     graphics_manager,
     handles,
@@ -36,6 +37,8 @@ MANAGERS: dict[str, Any] = {
     "imageConfigManager": vim.host.ImageConfigManager,
     "hostAccessManager": vim.host.HostAccessManager,
     "networkSystem": vim.host.NetworkSystem,
+    "virtualNicManager": vim.host.VirtualNicManager,
+    "kernelModuleSystem": vim.host.KernelModuleSystem,
 }
 CAPABLE = (
     "rebootSupported",
@@ -116,8 +119,10 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     for part in (graphics_manager, service_system, firewall_system, option_manager, host_network):
         part.project(farm, mo)
     # MIG is not in it: vCenter knows nothing of a mode change pending in the driver
-    mo["summary"].rebootRequired = any(g.driver and g.configured != g.active for g in machine.gpus)
-    mo["summary"].overallStatus = "green" if machine.up else "red"
+    graphics = any(g.driver and g.configured != g.active for g in machine.gpus)
+    mo["summary"].rebootRequired = graphics or any(n.waits for n in machine.pnics)
+    alarms.follow_connection(farm, mo, up=machine.up)
+    mo["summary"].overallStatus = alarms.worst(farm, mo)
     farm.store.set(mo, overallStatus=mo["summary"].overallStatus)
     farm.store.touch(mo, "runtime", "config", "summary", "hardware", "capability")
 
@@ -190,6 +195,7 @@ def _hardware(spec: HostSpec, machine: Host) -> Any:
         cpuPkg=packages,
         memorySize=spec.memory_gb << 30,
         pciDevice=pci.devices(machine),
+        numaInfo=pci.numa(machine, 2 * spec.cpu_cores),
         biosInfo=vim.host.BIOSInfo(biosVersion="1.2", releaseDate=datetime(2021, 6, 1, tzinfo=UTC)),
     )
 

@@ -100,13 +100,16 @@ def _wait_until_empty(farm: Farm, mo: ManagedObject, task: Task, timeout: int) -
         task.check()
         if time.monotonic() > end or farm.closed:
             raise vim.fault.Timedout(msg="Operation timed out.")
-        movable = [vm for vm in left if not is_pinned(vm)] if _drs_automated(farm, mo) else []
-        if not movable or not _evacuate(farm, mo, movable[0]):
+        movable = [vm for vm in left if not is_pinned(vm) and _drs_automated(farm, mo, vm)]
+        if not movable or not _evacuate(farm, mo, movable[0], task):
             time.sleep(POLL)
 
 
-def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> bool:
-    time.sleep(farm.scenario.timing.vmotion_seconds)
+def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> bool:
+    arrives = time.monotonic() + farm.scenario.timing.vmotion_seconds
+    while time.monotonic() < arrives:
+        task.check()  # a migration that has not switched over yet is given up with its task
+        time.sleep(max(0.0, min(POLL, arrives - time.monotonic())))
     with farm.store.lock:
         target = _best(farm, mo, vm)
         if target is None or vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
@@ -132,9 +135,16 @@ def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | N
     return min(fitting, key=lambda h: (len(powered_on(farm, h)), h["name"]), default=None)
 
 
-def _drs_automated(farm: Farm, mo: ManagedObject) -> bool:
+def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = None) -> bool:
+    """Tell whether DRS acts by itself in the cluster of a host; for one VM its own automation level counts."""
     parent = farm.store.get(mo["parent"])
     if not isinstance(parent.ref, vim.ClusterComputeResource):
         return False
-    drs = parent["configurationEx"].drsConfig
-    return bool(drs.enabled) and drs.defaultVmBehavior == "fullyAutomated"
+    config = parent["configurationEx"]
+    drs, level = config.drsConfig, config.drsConfig.defaultVmBehavior
+    if vm is not None and drs.enableVmBehaviorOverrides is not False:
+        own = next((c for c in config.drsVmConfig or () if c.key == vm.ref), None)
+        if own is not None and own.enabled is False:
+            return False
+        level = (own.behavior if own is not None else None) or level
+    return bool(drs.enabled) and level == "fullyAutomated"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from typing import Any
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.scenario import PortGroup, Switch
+from vsphere_ai.lab.managed.dvs_defaults import port_config, traffic
+from vsphere_ai.lab.scenario import Switch
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -17,55 +19,87 @@ Vds = vim.dvs.VmwareDistributedVirtualSwitch
 PORTGROUP = vim.dvs.DistributedVirtualPortgroup
 
 
+@dataclass(frozen=True)
+class Making:
+    """What a distributed switch is made with."""
+
+    name: str
+    uplinks: tuple[str, ...]
+    mtu: int
+    version: str
+    nioc: bool
+
+
 def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObject:
     """Add a distributed switch with its uplink port group and the scenario's port groups."""
-    digits = uuid.uuid5(uuid.NAMESPACE_DNS, switch.name).hex
+    names = tuple(f"Uplink {n + 1}" for n in range(switch.uplinks))
+    mo = make_switch(farm, folder, Making(switch.name, names, switch.mtu, switch.version, switch.nioc))
+    for group in switch.port_groups:
+        config = port_config(mo, group.vlan)
+        if group.active_uplinks:
+            order = config.uplinkTeamingPolicy.uplinkPortOrder
+            order.inherited, order.activeUplinkPort = False, list(group.active_uplinks)
+        add_port_group(farm, mo, group.name, config)
+    return mo
+
+
+def make_switch(farm: Farm, folder: ManagedObject, making: Making) -> ManagedObject:
+    """Add a distributed switch with its uplink port group."""
+    digits = uuid.uuid5(uuid.NAMESPACE_DNS, making.name).hex
     pairs = [digits[i : i + 2] for i in range(0, 32, 2)]
     identity = " ".join(pairs[:8]) + "-" + " ".join(pairs[8:])
-    names = [f"Uplink {n + 1}" for n in range(switch.uplinks)]
-    mo = farm.store.new(Vds, prefix="dvs", name=switch.name, uuid=identity, parent=folder.ref)
-    mo.extra.update(next_port=0, uplinks=names, hosts={})
-    uplink = _add_portgroup(farm, folder, mo, PortGroup(f"{switch.name}-DVUplinks"), uplink=True)
-    groups = [_add_portgroup(farm, folder, mo, g, uplink=False) for g in switch.port_groups]
-    mo.extra["uplink_group"] = uplink
+    mo = farm.store.new(Vds, prefix="dvs", name=making.name, uuid=identity, parent=folder.ref)
+    mo.extra.update(next_port=0, uplinks=list(making.uplinks), hosts={}, folder=folder)
+    product = vim.dvs.ProductSpec(
+        name="DVS", vendor="VMware, Inc.", version=making.version, forwardingClass="etherswitch"
+    )
     config = Vds.ConfigInfo(
         uuid=identity,
-        name=switch.name,
+        name=making.name,
         numStandalonePorts=0,
         numPorts=8,
         maxPorts=8000,
         configVersion="1",
-        maxMtu=switch.mtu,
-        uplinkPortPolicy=vim.DistributedVirtualSwitch.NameArrayUplinkPortPolicy(uplinkPortName=names),
-        uplinkPortgroup=[uplink.ref],
-        defaultPortConfig=_port_config(mo, 0, uplink=False),
+        maxMtu=making.mtu,
+        uplinkPortPolicy=vim.DistributedVirtualSwitch.NameArrayUplinkPortPolicy(uplinkPortName=list(making.uplinks)),
         createTime=now(),
-        networkResourceManagementEnabled=True,
-        productInfo=vim.dvs.ProductSpec(
-            name="DVS", vendor="VMware, Inc.", version=switch.version, forwardingClass="etherswitch"
-        ),
+        networkResourceManagementEnabled=making.nioc,
+        networkResourceControlVersion="version3",
+        infrastructureTrafficResourceConfig=traffic(),
+        productInfo=product,
         host=[],
     )
     summary = vim.DistributedVirtualSwitch.Summary(
-        name=switch.name, uuid=identity, numPorts=8, productInfo=config.productInfo, hostMember=[], vm=[], host=[]
+        name=making.name, uuid=identity, numPorts=8, productInfo=product, hostMember=[], vm=[], host=[]
     )
+    able = dict.fromkeys(("dvsOperationSupported", "dvPortGroupOperationSupported", "dvPortOperationSupported"), True)
     farm.store.set(
-        mo, config=fill(config), summary=fill(summary), portgroup=[uplink.ref, *(g.ref for g in groups)], runtime=None
+        mo,
+        config=config,
+        summary=fill(summary),
+        portgroup=[],
+        runtime=None,
+        capability=vim.DistributedVirtualSwitch.Capability(**able),
     )
+    config.defaultPortConfig = port_config(mo, 0)
+    group = add_port_group(farm, mo, f"{making.name}-DVUplinks", port_config(mo, 0, uplink=True), uplink=True)
+    mo.extra["uplink_group"] = group
+    config.uplinkPortgroup = [group.ref]
+    fill(config)
     folder["childEntity"].append(mo.ref)
+    farm.named[f"switch:{making.name}"] = mo
     return mo
 
 
-def _add_portgroup(
-    farm: Farm, folder: ManagedObject, dvs: ManagedObject, group: PortGroup, *, uplink: bool
-) -> ManagedObject:
-    name = group.name
+def add_port_group(farm: Farm, dvs: ManagedObject, name: str, settings: Any, *, uplink: bool = False) -> ManagedObject:
+    """Add a port group to a switch; the hosts of the switch see it at once."""
+    folder = dvs.extra["folder"]
     mo = farm.store.new(
         PORTGROUP,
         prefix="dvportgroup",
         name=name,
         parent=folder.ref,
-        host=[],
+        host=list(dvs["summary"].hostMember),
         vm=[],
         portKeys=[],
         summary=vim.Network.Summary(name=name, accessible=True),
@@ -79,29 +113,19 @@ def _add_portgroup(
         configVersion="1",
         autoExpand=True,
         uplink=uplink,
+        backingType="standard",
         policy=PORTGROUP.PortgroupPolicy(),
-        defaultPortConfig=_port_config(dvs, group.vlan, uplink=uplink),
+        defaultPortConfig=settings,
     )
     mo.extra.update(dvs=dvs, uplink=uplink)
     farm.store.set(mo, key=mo.moid, config=fill(config))
+    farm.store.set(dvs, portgroup=[*dvs["portgroup"], mo.ref])
     farm.named[f"portgroup:{name}"] = mo
     folder["childEntity"].append(mo.ref)
+    for ref in dvs["summary"].hostMember:
+        host = farm.store.get(ref)
+        farm.store.set(host, network=[*host["network"], mo.ref])
     return mo
-
-
-def _port_config(dvs: ManagedObject, vlan: int, *, uplink: bool) -> Any:
-    tag: Any = Vds.VlanIdSpec(vlanId=vlan, inherited=False)
-    if uplink:
-        tag = Vds.TrunkVlanSpec(vlanId=[vim.NumericRange(start=0, end=4094)], inherited=False)
-    order = Vds.UplinkPortOrderPolicy(inherited=True, activeUplinkPort=list(dvs.extra["uplinks"]), standbyUplinkPort=[])
-    teaming = Vds.UplinkPortTeamingPolicy(
-        inherited=True,
-        policy=vim.StringPolicy(inherited=True, value="loadbalance_srcid"),
-        uplinkPortOrder=order,
-    )
-    return Vds.VmwarePortConfigPolicy(
-        vlan=tag, uplinkTeamingPolicy=teaming, blocked=vim.BoolPolicy(inherited=True, value=False)
-    )
 
 
 def add_plain_network(farm: Farm, folder: ManagedObject, name: str) -> ManagedObject:
@@ -130,17 +154,10 @@ def new_port(dvs: ManagedObject) -> str:
 
 def join_host(farm: Farm, dvs: ManagedObject, host: ManagedObject, nics: list[str]) -> Any:
     """Make a host a member of a switch with these NICs as uplinks; return its HostProxySwitch."""
-    group, names = dvs.extra["uplink_group"], dvs.extra["uplinks"]
+    names = dvs.extra["uplinks"]
     ports = [new_port(dvs) for _ in names]
     dvs.extra["hosts"][host.moid] = dict(zip(ports, names, strict=True))
-    backing = vim.dvs.HostMember.PnicBacking(
-        pnicSpec=[
-            vim.dvs.HostMember.PnicSpec(
-                pnicDevice=nic, uplinkPortKey=ports[i], uplinkPortgroupKey=group.moid, connectionCookie=1000 + i
-            )
-            for i, nic in enumerate(nics[: len(ports)])
-        ]
-    )
+    backing = backing_of(dvs, list(zip(nics, ports, strict=False)))
     member = vim.dvs.HostMember(
         config=vim.dvs.HostMember.ConfigInfo(host=host.ref, maxProxySwitchPorts=2816, backing=backing),
         uplinkPortKey=ports,
@@ -160,8 +177,21 @@ def join_host(farm: Farm, dvs: ManagedObject, host: ManagedObject, nics: list[st
         numPortsAvailable=9970,
         uplinkPort=[vim.KeyValue(key=p, value=n) for p, n in zip(ports, names, strict=True)],
         mtu=dvs["config"].maxMtu,
-        pnic=[f"key-vim.host.PhysicalNic-{nic}" for nic in nics],
+        pnic=[f"key-vim.host.PhysicalNic-{spec.pnicDevice}" for spec in backing.pnicSpec],
         spec=vim.host.HostProxySwitch.Specification(backing=backing),
+    )
+
+
+def backing_of(dvs: ManagedObject, nics: list[tuple[str, str]]) -> Any:
+    """Return the backing of a member with these (NIC, port key) pairs."""
+    group = dvs.extra["uplink_group"].moid
+    return vim.dvs.HostMember.PnicBacking(
+        pnicSpec=[
+            vim.dvs.HostMember.PnicSpec(
+                pnicDevice=nic, uplinkPortKey=port, uplinkPortgroupKey=group, connectionCookie=1000 + index
+            )
+            for index, (nic, port) in enumerate(nics)
+        ]
     )
 
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 from pyVmomi import vim
 
+from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
+from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import host_of_manager
 
 SRIOV_ARCHITECTURES = ("ampere", "hopper", "ada", "blackwell")
 GPU_FUNCTIONS = 16
+NODES = 2
 
 
 def _short(value: int) -> int:
@@ -25,7 +29,7 @@ def _byte(value: int) -> int:
 
 
 def devices(host: Host) -> list[Any]:
-    """Return ``hardware.pciDevice`` of a host: GPUs (3D controllers) and NICs."""
+    """Return ``hardware.pciDevice`` of a host: bridges, GPUs (3D controllers) and NICs."""
     rows = [
         (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, 0x145F, "NVIDIA Corporation", g.product.pci_name)
         for g in host.gpus
@@ -33,15 +37,59 @@ def devices(host: Host) -> list[Any]:
     rows += [
         (n.pci, 0x0200, n.vendor_id, n.device_id, n.vendor_id, 0x0007, n.vendor_name, n.description) for n in host.pnics
     ]
-    return [_device(*row) for row in sorted(rows)]
+    above = {part.pci: bridges(part) for part in _parts(host)}
+    parents = {below: bridge for pci, way in above.items() for bridge, below in pairwise((*way, pci))}
+    rows += [
+        (
+            b,
+            0x0604,
+            0x8086,
+            0x347A,
+            0x8086,
+            0,
+            "Intel Corporation",
+            "PCI Express Root Port" if b not in parents else "PCI bridge",
+        )
+        for b in sorted({b for way in above.values() for b in way})
+    ]
+    return [_device(parents.get(row[0]), *row) for row in sorted(rows)]
 
 
-def _device(*row: Any) -> Any:
+def bridges(part: Gpu | Pnic) -> tuple[str, ...]:
+    """Return the bridges above a device, from the root port down: its own root port, unless it says otherwise."""
+    if part.bridges:
+        return part.bridges
+    segment, bus, _ = part.pci.split(":")
+    return (f"{segment}:{max(int(bus, 16) - 1, 0):02x}:00.0",)
+
+
+def numa(host: Host, threads: int) -> Any:
+    """Return ``hardware.numaInfo``: two nodes, each with half of the logical processors, and the devices at them."""
+    parts = _parts(host)
+    nodes = [
+        vim.host.NumaNode(
+            typeId=node,
+            cpuID=list(range(node * threads // NODES, (node + 1) * threads // NODES)),
+            memoryRangeBegin=0,
+            memoryRangeLength=0,
+            pciId=sorted({a for p in parts if p.numa_node == node for a in (p.pci, *bridges(p))}),
+        )
+        for node in range(NODES)
+    ]
+    return vim.host.NumaInfo(type="NUMA", numNodes=NODES, numaNode=nodes)
+
+
+def _parts(host: Host) -> list[Gpu | Pnic]:
+    return [*host.gpus, *host.pnics]
+
+
+def _device(parent: str | None, *row: Any) -> Any:
     pci, class_id, vendor, device, sub_vendor, sub_device, vendor_name, name = row
     bus, _, rest = pci.partition(":")[2].partition(":")
     slot, _, function = rest.partition(".")
     return vim.host.PciDevice(
         id=pci,
+        parentBridge=parent,
         classId=_short(class_id),
         bus=_byte(int(bus, 16)),
         slot=int(slot, 16),
@@ -67,7 +115,17 @@ def _passthrough(host: Host, iommu: bool) -> Iterator[Any]:
             gpu.pci, most if iommu else 0, enabled=gpu.passthrough, active=gpu.active == "direct", capable=iommu
         )
     for nic in host.pnics:
-        yield _info(nic.pci, nic.sriov_max if iommu else 0, enabled=False, active=False, capable=iommu)
+        made = _info(
+            nic.pci,
+            nic.sriov_max if iommu else 0,
+            enabled=nic.passthrough,
+            active=nic.passthrough_active,
+            capable=iommu,
+        )
+        if isinstance(made, vim.host.SriovInfo):
+            made.numVirtualFunctionRequested, made.numVirtualFunction = nic.vfs_configured, nic.vfs
+            made.sriovEnabled, made.sriovActive = nic.vfs_configured > 0, nic.vfs > 0
+        yield made
 
 
 def _info(pci: str, functions: int, *, enabled: bool, active: bool, capable: bool) -> Any:

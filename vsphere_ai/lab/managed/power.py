@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import re
 import threading
 from typing import Any
@@ -10,7 +11,7 @@ from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, devices_pci, handles, tuned, virtual_functions
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.placement import (
     can_take,
@@ -65,6 +66,9 @@ def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
             msg="The host does not have sufficient memory resources to satisfy the reservation.",
         )
     _check_reservation(vm)
+    tuned.check_power_on(vm, host)
+    devices_pci.check_power_on(farm, vm, host)
+    virtual_functions.find(farm, vm, host)
     wanted = profiles(vm)
     if wanted:
         _check_vgpus(farm, vm, host, wanted)
@@ -131,6 +135,8 @@ def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) 
         vgpus.power_on(machine, vm["name"], profiles(vm))
     except vgpus.NoGraphicsResource as error:
         raise _no_graphics(machine, profiles(vm)) from error
+    devices_pci.claim(farm, vm, host)
+    vm.extra[virtual_functions.HELD] = virtual_functions.find(farm, vm, host)
     if vm["runtime"].host != host.ref:
         move(farm, vm, host)
     vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOn", now()
@@ -142,6 +148,7 @@ def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) 
 def power_off_now(farm: Farm, vm: ManagedObject, call: str) -> None:
     """Power a VM off and give its vGPUs back; the caller holds the store's lock and has seen that it is on."""
     vgpus.power_off(farm.host(farm.host_of(vm)), vm["name"])
+    devices_pci.release(vm)
     vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOff", None
     vm["runtime"].cleanPowerOff = True
     _power_changed(farm, vm)
@@ -214,7 +221,9 @@ def shutdown_guest(call: Call) -> None:
             if still_on and mo.moid in farm.store.objects and not mo.extra.get("ignores_shutdown"):
                 power_off_now(farm, mo, "ShutdownGuest")
 
-    timer = threading.Timer(farm.scenario.timing.shutdown_seconds, later)
+    # in the caller's context, which names the operation that this belongs to
+    run = contextvars.copy_context().run
+    timer = threading.Timer(farm.scenario.timing.shutdown_seconds, run, (later,))
     timer.daemon = True
     timer.start()
 

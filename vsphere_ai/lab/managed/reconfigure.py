@@ -47,7 +47,8 @@ RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.ve
 @handles(vim.VirtualMachine, "ReconfigVM_Task")
 def reconfigure(call: Call, spec: Any) -> Any:
     """Apply a ConfigSpec to a VM."""
-    demand(call, "VirtualMachine.Config.Settings")
+    for privilege in _privileges(spec):
+        demand(call, privilege)
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -63,6 +64,34 @@ def reconfigure(call: Call, spec: Any) -> Any:
         farm.record(mo, "ReconfigVM_Task", **told)
 
     return farm.tasks.start(mo, "reconfigure", work)
+
+
+# what the API reference says of the fields of a VirtualMachineConfigSpec; any other one is a setting
+PRIVILEGES = {
+    "memoryReservationLockedToMax": "Resource",
+    "memoryAllocation": "Resource",
+    "cpuAllocation": "Resource",
+    "latencySensitivity": "Resource",
+    "numCPUs": "CPUCount",
+    "numCoresPerSocket": "CPUCount",
+    "memoryMB": "Memory",
+    "extraConfig": "AdvancedConfig",
+    "name": "Rename",
+    "annotation": "Annotation",
+}
+
+
+def _privileges(spec: Any) -> dict[str, None]:
+    """Return the privileges a spec takes, in the order of its fields."""
+    set_ = [p.name for p in spec._GetPropertyList() if getattr(spec, p.name) not in (None, [])]
+    fields = [n for n in set_ if n not in ("changeVersion", "deviceChange", "dynamicType", "dynamicProperty")]
+    found = dict.fromkeys(f"VirtualMachine.Config.{PRIVILEGES.get(n, 'Settings')}" for n in fields)
+    for change in spec.deviceChange or ():
+        own = "EditDevice" if change.operation == "edit" else "AddRemoveDevice"
+        found[f"VirtualMachine.Config.{own}"] = None
+        if change.operation != "remove" and getattr(getattr(change.device, "backing", None), "port", None):
+            found["Network.Assign"] = None
+    return found
 
 
 def changed_config(
@@ -102,6 +131,8 @@ def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) ->
             _must_be_off(powered_on)
             setattr(config.hardware, target, value)
             told[name] = int(value)
+    if config.hardware.numCPU % (config.hardware.numCoresPerSocket or 1):
+        raise invalid_argument("spec.numCoresPerSocket", "it does not divide the number of CPUs")
     for name in (*COLD_FIELDS, *HOT_FIELDS):
         value = getattr(spec, name)
         if value is None or fingerprint(value) == fingerprint(getattr(config, name)):

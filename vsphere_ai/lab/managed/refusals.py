@@ -48,6 +48,22 @@ def power_on_failed(*reasons: str) -> Exception:
     return error
 
 
+def bad_device(index: int, text: str, *, backing: bool = False) -> Exception:
+    """A device of a specification that cannot be so; `backing` tells that what is behind it is wrong."""
+    typ = vim.fault.InvalidDeviceBacking if backing else vim.fault.InvalidDeviceSpec
+    prefix = f"virtualDeviceSpec.device[{index}]"
+    error: Exception = typ(deviceIndex=index, property=f"{prefix}.backing" if backing else prefix, msg=text)
+    return error
+
+
+def too_many_devices() -> Exception:
+    """The VM has as many devices of the type as it can."""
+    error: Exception = vim.fault.TooManyDevices(
+        property="virtualDeviceSpec", msg="The virtual machine has too many devices of this type."
+    )
+    return error
+
+
 def host_config_fault(why: str) -> Exception:
     """The host refused a configuration."""
     error: Exception = vim.fault.HostConfigFault(msg=why, faultMessage=[_message("vsphere-ai.lab.host", why)])
@@ -57,6 +73,18 @@ def host_config_fault(why: str) -> Exception:
 def not_found(what: str) -> Exception:
     """A service, ruleset or the like that the host does not have."""
     error: Exception = vim.fault.NotFound(msg=f"The object or item referred to could not be found. ({what})")
+    return error
+
+
+def duplicate_name(name: str, ref: Any) -> Exception:
+    """The parent has a child of this name."""
+    error: Exception = vim.fault.DuplicateName(name=name, object=ref, msg=f"The name '{name}' already exists.")
+    return error
+
+
+def invalid_name(name: str) -> Exception:
+    """A name vCenter does not take: empty, or too long."""
+    error: Exception = vim.fault.InvalidName(name=name, msg=f"The name '{name}' is not valid.")
     return error
 
 

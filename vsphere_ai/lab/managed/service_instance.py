@@ -23,6 +23,7 @@ SINGLETONS: dict[str, tuple[Any, str]] = {
     "searchIndex": (vim.SearchIndex, "SearchIndex"),
     "taskManager": (vim.TaskManager, "TaskManager"),
     "setting": (vim.option.OptionManager, "VpxSettings"),
+    "alarmManager": (vim.alarm.AlarmManager, "AlarmManager"),
     "authorizationManager": (vim.AuthorizationManager, "AuthorizationManager"),
     "vmCompatibilityChecker": (vim.vm.check.CompatibilityChecker, "CompatibilityChecker"),
 }

@@ -10,11 +10,11 @@ from vsphere_ai.lab.managed.refusals import invalid_state, not_supported
 
 @handles(vim.Task, "CancelTask")
 def cancel(call: Call) -> None:
-    """Ask a running, cancelable task to end with RequestCanceled."""
+    """Ask a queued or running, cancelable task to end with RequestCanceled, once."""
     info = call.mo["info"]
     task = call.farm.tasks.running.get(call.mo.moid)
-    if task is None:
-        raise invalid_state("the task has ended")
+    if task is None or task.cancelled:
+        raise invalid_state("the task has ended" if task is None else "the task is cancelled already")
     if not info.cancelable:
         raise not_supported("the task cannot be cancelled")
     task.cancelled = True

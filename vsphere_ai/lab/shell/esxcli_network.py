@@ -1,11 +1,13 @@
-"""`esxcli network` and `esxcli rdma`: NICs, firewall rulesets, RDMA devices."""
+"""`esxcli network` and `esxcli rdma`: NICs and their flow control, firewall rulesets, RDMA devices."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.shell.columns import table
+from vsphere_ai.lab.hardware.parts import Pnic
+from vsphere_ai.lab.shell.columns import block, table
 from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, boolean
 
 
@@ -62,8 +64,56 @@ def _rdma_protocols(host: Host, options: Options) -> str:
     return table(("Device", "RoCE v1", "RoCE v2", "iWARP"), rows)
 
 
+def _pause_list(host: Host, options: Options) -> str:
+    """Columns as ESXi 7.0 and 8.0 print them; what is negotiated is not simulated."""
+    titles = (
+        "NIC", "Pause Params Supported", "Pause RX", "Pause TX", "Auto Negotiation",
+        "Auto Negotiation Resolution Avail", "RX Auto Negotiation Resolution", "TX Auto Negotiation Resolution",
+    )  # fmt: skip
+    rows = []
+    for nic in host.pnics:
+        received, sent = drivers.pause_of(host, nic)
+        words = (True, received, sent, False, False, False, False)
+        rows.append((nic.name, *(str(word).lower() for word in words)))
+    return table(titles, rows, right=titles[1:])
+
+
+def _pause_set(host: Host, options: Options) -> str:
+    nic = _nic(host, options["nic-name"])
+    rx, tx = (boolean(options[name]) if name in options else None for name in ("rx", "tx"))
+    if drivers.set_pause(host, nic, rx, tx):
+        detail = {"nic": nic.name, "rx": nic.pause_rx, "tx": nic.pause_tx}
+        host.ledger.record(host.name, "esxcli network nic pauseParams set", detail, channel="ssh")
+    return ""
+
+
+def _dcb_status(host: Host, options: Options) -> str:
+    nic = _nic(host, options["nic-name"])
+    mask = drivers.pfc_mask(host, nic)
+    rows = (
+        ("Nic Name", nic.name),
+        ("Mode", "3 - IEEE Mode"),
+        ("Enabled", "true"),
+        ("PFC Enabled", str(bool(mask)).lower()),
+        ("PFC Configuration", " ".join(str(mask >> priority & 1) for priority in range(8))),
+    )
+    return block(rows)
+
+
+def _nic(host: Host, name: str) -> Pnic:
+    found = next((nic for nic in host.pnics if nic.name == name), None)
+    if found is None:
+        raise EsxcliError(f"Invalid NIC name: {name}")
+    return found
+
+
 COMMANDS: Mapping[str, EsxcliCommand] = {
     "network nic list": EsxcliCommand(_nics),
+    "network nic pauseParams list": EsxcliCommand(_pause_list),
+    "network nic pauseParams set": EsxcliCommand(
+        _pause_set, {"n": "nic-name", "r": "rx", "t": "tx", "a": "auto"}, ("nic-name",)
+    ),
+    "network nic dcb status get": EsxcliCommand(_dcb_status, {"n": "nic-name"}, ("nic-name",)),
     "network firewall ruleset list": EsxcliCommand(_rulesets, {"r": "ruleset-id"}),
     "network firewall ruleset set": EsxcliCommand(
         _set_ruleset, {"r": "ruleset-id", "e": "enabled"}, ("ruleset-id", "enabled")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.host import Host, HostRefused
 from vsphere_ai.lab.shell import maintenance
 from vsphere_ai.lab.shell.columns import block, table
@@ -130,9 +131,27 @@ def _parameters(host: Host, options: Options) -> str:
     return table(("Name", "Type", "Value", "Description"), rows)
 
 
+def _set_parameters(host: Host, options: Options) -> str:
+    """Replace the whole option string, as ESXi does unless it is told to append; it is read at the next load."""
+    name, words = options["module"], options["parameter-string"].split()
+    module, known = host.kernel_modules.get(name), _MODULE_PARAMETERS.get(name, {})
+    if module is None:
+        raise EsxcliError(f"Unable to find module file for {name}")
+    unknown = [word for word in words if known and word.partition("=")[0] not in known]
+    if unknown:
+        raise EsxcliError(f"Unable to set module parameters the following params are invalid: {', '.join(unknown)}")
+    if boolean(options.get("append", "false")):
+        words = [f"{k}={v}" for k, v in {**module.parameters, **dict(w.partition("=")[::2] for w in words)}.items()]
+    if drivers.set_options(host, name, " ".join(words)):
+        detail = {"module": name, "options": " ".join(words)}
+        host.ledger.record(host.name, "esxcli system module parameters set", detail, channel="ssh")
+    return ""
+
+
 _MODULE_PARAMETERS: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "nvidia": {"NVreg_RegistryDwords": ("string", "NVIDIA driver registry keys")},
     "nmlx5_core": {
+        "ecn": ("uint", "Explicit Congestion Notification: 0 off, 1 on"),
         "max_vfs": ("array of uint", "Number of PCI VFs to initialize"),
         "pfctx": ("uint", "Priority based Flow Control policy on TX, a bit mask of priorities"),
         "pfcrx": ("uint", "Priority based Flow Control policy on RX, a bit mask of priorities"),
@@ -165,5 +184,10 @@ COMMANDS: Mapping[str, EsxcliCommand] = {
     "system settings kernel list": EsxcliCommand(_kernel_list, _OPTION),
     "system settings kernel set": EsxcliCommand(_kernel_set, {"s": "setting", "v": "value"}, ("setting", "value")),
     "system module parameters list": EsxcliCommand(_parameters, {"m": "module"}, ("module",)),
+    "system module parameters set": EsxcliCommand(
+        _set_parameters,
+        {"m": "module", "p": "parameter-string", "a": "append"},
+        ("module", "parameter-string"),
+    ),
     "software vib list": EsxcliCommand(_vib_list),
 }

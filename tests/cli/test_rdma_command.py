@@ -1,0 +1,285 @@
+"""Tracing RDMA: every broken link at once, its rule, what mends it, and what two VMs use between them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, guest, host, vm
+from support.fabrics import DC
+
+from vsphere_ai.cli import rdma
+from vsphere_ai.compat import gate
+from vsphere_ai.fabric.pairs import pairs
+from vsphere_ai.fabric.trace import trace
+from vsphere_ai.facts import Facts
+from vsphere_ai.playbook import load_playbook
+from vsphere_ai.report.trace_text import mending_text, merged, trace_document, trace_text
+from vsphere_ai.resources import kinds
+
+ONE, TWO, THREE = vm(1), vm(2), vm(3)
+KEY = GROUP.partition(":")[2]
+OPTION, FIREWALL, PROXY = "option:Net.PVRDMAVmknic", "config.firewall.ruleset", "config.network.proxySwitch"
+OPEN = ({"key": "pvrdma", "enabled": True},)
+
+
+def adapter(key=KEY, protocol="rocev2", **connectable):
+    return {"_typeName": "VirtualVmxnet3Vrdma", "key": 4001, "deviceProtocol": protocol,
+            "deviceInfo": {"label": "Network adapter 2"}, "connectable": connectable,
+            "backing": {"port": {"portgroupKey": key}}}  # fmt: skip
+
+
+def vnic(device="vmk2", mtu=9000, uuid="50 2b", key=KEY):
+    return {"device": device, "spec": {"mtu": mtu, "distributedVirtualPort": {"switchUuid": uuid, "portgroupKey": key}}}
+
+
+def machine(target, **more):
+    """A host on which everything PVRDMA needs is there."""
+    ready = {OPTION: "vmk2", FIREWALL: OPEN, "config.network.vnic": (vnic("vmk0", 1500, "lan", "x"), vnic())}
+    facts = host(target)
+    changes = {**ready, **{k.replace("__", "."): v for k, v in more.items()}}
+    return Facts(target.ref, {k: v for k, v in {**facts.properties, **changes}.items() if v is not None})
+
+
+def train(target, on=ESX1, device=None, **more):
+    found = {"config__hardware__device": (adapter(),) if device is None else device}
+    return guest(target, on, config__memoryReservationLockedToMax=True, **{**found, **more})
+
+
+def world(*more, mtu=9000, active=("Uplink 1",)):
+    around = estate().objects
+    config = {"uplinkTeamingPolicy": {"uplinkPortOrder": {"activeUplinkPort": active}}}
+    group = Facts(GROUP, {**around[GROUP].properties, "config.defaultPortConfig": config, "parent": DC.ref})
+    switch = Facts(SWITCH, {**around[SWITCH].properties, "config.maxMtu": mtu, "parent": DC.ref})
+    return estate(Facts(DC.ref, {"name": DC.name}), group, switch, machine(ESX1), machine(ESX2), *more)
+
+
+def hops(found, verdict="broken"):
+    return {h.name: h for t in found for h in t.having(verdict)}
+
+
+def plays(found):
+    return {t.name: k for t, k in merged(h.mend for h in hops(found).values() if h.mend).items()}
+
+
+def test_a_whole_path():
+    around = world(train(ONE))
+    (found,) = trace(around, ONE)
+    assert {h.verdict for h in found.hops} == {"ok"}
+    assert (found.host, found.port_group, found.protocol, found.rdma_mtu) == (ESX1, "dvpg-rdma", "rocev2", 4096)
+    text = trace_text(around, [found], [])
+    assert "BROKEN" not in text
+    assert text.endswith("1 path: 1 whole")
+    assert mending_text(around, [found]) == ""
+
+
+def test_everything_that_is_broken_is_found_at_once():
+    devices = host(ESX1).get("config.network.proxySwitch")[0]
+    shared = {**devices, "pnic": ("key-vmnic4", "key-vmnic5")}
+    around = world(
+        machine(ESX1, **{OPTION: "", FIREWALL: ({"key": "pvrdma", "enabled": False},), PROXY: (shared,)}),
+        train(ONE, config__version="vmx-11"),
+        active=("Uplink 1", "Uplink 2"),
+    )
+    found = trace(around, ONE)
+    assert {name: hop.rule for name, hop in hops(found).items()} == {
+        "virtual hardware": "vm.hardware-version",
+        "active uplink of the port group": "vm.rdma-path",
+        "RDMA NIC is the switch's only uplink": "host.rdma-uplinks",
+        "PVRDMA vmknic": "host.pvrdma-vmknic",
+        "firewall": "host.pvrdma-firewall",
+    }
+    assert plays(found) == {
+        "DC0": {"port_groups": {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}},
+        "esx01": {
+            "uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}},
+            "vmkernel": {"dvpg-rdma": {"pvrdma": True}},
+            "pvrdma_host": {"firewall": True},
+        },
+        "train-01": {"hardware": {"version": 19}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "size", "play"),
+    [
+        (9000, 1500, {"DC0": {"switches": {"dvs-rdma": {"mtu": 9000}}}}),
+        (1500, 9000, {"esx01": {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}),
+    ],
+)
+def test_the_smaller_mtu_is_raised(own, size, play):
+    found = trace(world(machine(ESX1, config__network__vnic=(vnic(mtu=own),)), train(ONE), mtu=size), ONE)
+    assert hops(found)["MTU"].rule == "host.pvrdma-mtu"
+    assert plays(found) == play
+
+
+def test_what_no_playbook_mends_is_said_and_left_out():
+    found = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE)), ONE)
+    (hop,) = hops(found).values()
+    assert (hop.name, hop.mend) == ("RDMA device of that NIC", None)
+    assert "TCP" in hop.help
+
+
+def test_a_vm_without_an_adapter_gets_one_that_works():
+    found = trace(world(train(ONE, device=())), ONE)
+    assert plays(found) == {"train-01": {"pvrdma": ({"port_group": "dvpg-rdma"},)}}
+    lost = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE, device=())), ONE)
+    assert plays(lost) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "name"),
+    [
+        ({"config.network.proxySwitch": "no right"}, "host"),
+        ({OPTION: "no right"}, "PVRDMA vmknic"),
+        ({FIREWALL: "no right"}, "firewall"),
+    ],
+)
+def test_what_cannot_be_read_is_not_called_broken(changes, name):
+    ready = machine(ESX1, **dict.fromkeys(changes))
+    around = world(Facts(ESX1.ref, ready.properties, changes), train(ONE))
+    (found,) = trace(around, ONE)
+    assert name in hops([found], "unknown")
+    assert hops([found]) == {}
+    assert "1 not known" in trace_text(around, [found], [])
+
+
+def test_a_host_that_is_away_is_unknown():
+    found = trace(world(machine(ESX1, runtime__connectionState="notResponding"), train(ONE)), ONE)
+    assert "notResponding" in hops(found, "unknown")["host"].seen
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "seen"),
+    [
+        ({"device": (adapter(connected=False),)}, "VM adapter", "disconnected"),
+        ({"config__memoryReservationLockedToMax": False}, "guest memory", "not all"),
+    ],
+)
+def test_the_vm_itself(change, name, seen):
+    around = world(train(ONE, **change)) if "device" in change else world(
+        guest(ONE, ESX1, config__hardware__device=(adapter(),), **change))  # fmt: skip
+    assert seen in hops(trace(around, ONE))[name].seen
+
+
+def test_a_missing_vmkernel_adapter_is_made():
+    found = trace(world(machine(ESX1, config__network__vnic=(), **{OPTION: "vmk9"}), train(ONE)), ONE)
+    assert plays(found) == {"esx01": {"vmkernel": {"dvpg-rdma": {"address": "dhcp", "pvrdma": True}}}}
+    assert "vmk9 is named" in hops(found)["PVRDMA vmknic"].seen
+
+
+def between(*more, other=ESX2, **kinds_of):
+    around = world(train(ONE), train(TWO, other, **kinds_of), *more)
+    (pair,) = pairs([t for v in (ONE, TWO) for t in trace(around, v)])
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("pair", "use", "words"),
+    [
+        (lambda: between(), "roce", "RDMA MTU 4096"),
+        (lambda: between(other=ESX1), "memory-copy", "esx01"),
+        (lambda: between(machine(ESX2, config__network__rdmaDevice=())), "tcp", "TCP"),
+        (lambda: between(machine(ESX2, **{OPTION: ""})), "tcp", "TCP"),
+        (lambda: between(machine(ESX1, config__network__rdmaDevice=()), other=ESX1), "memory-copy", "esx01"),
+        (lambda: between(config__version="vmx-11"), "none", "no RDMA"),
+        (lambda: between(device=()), "none", "no RDMA"),
+        (lambda: between(device=(adapter(protocol="rocev1"),)), "none", "rocev2, rocev1"),
+        (lambda: between(machine(ESX2, runtime__connectionState="disconnected")), "unknown", "disconnected"),
+    ],
+)
+def test_what_two_vms_use(pair, use, words):
+    found = pair()
+    assert found.use == use
+    assert words in found.why
+
+
+def test_the_guilty_link_is_named():
+    pair = between(machine(ESX2, config__network__rdmaDevice=()))
+    assert [(g.owner, g.hop.name) for g in pair.guilty] == [(ESX2, "RDMA device of that NIC")]
+
+
+def test_of_several_adapters_the_best_two_count():
+    around = world(train(ONE, device=(adapter("gone"), adapter())), train(TWO, ESX2), train(THREE, ESX1))
+    found = [t for v in (ONE, TWO, THREE) for t in trace(around, v)]
+    assert [p.use for p in pairs(found)] == ["roce", "memory-copy", "roce"]
+
+
+def test_every_rule_named_is_a_rule_of_check():
+    shown = machine(ESX1, **{OPTION: "", FIREWALL: ()})
+    around = [world(shown, train(ONE, config__version="vmx-11")), world(train(ONE, config__version="vmx-15"), mtu=1500)]
+    named = {h.rule for each in around for t in trace(each, ONE) for h in t.hops if h.rule}
+    assert named <= {r.id for r in gate.rules()}
+    assert {"vm.hardware-version", "vm.pvrdma-endpoints", "host.pvrdma-mtu"} <= named
+
+
+def test_what_mends_it_is_a_playbook(tmp_path):
+    around = world(machine(ESX1, **{OPTION: "", FIREWALL: ({"key": "pvrdma", "enabled": False},)}),
+                   train(ONE, config__version="vmx-11"), mtu=1500)  # fmt: skip
+    path = tmp_path / "mend.yml"
+    path.write_text(mending_text(around, trace(around, ONE)), encoding="utf-8")
+    playbook = load_playbook(path, kinds())
+    assert [p.pattern for p in playbook.plays] == ["DC0", "esx01", "train-01"]
+
+
+def test_json_has_all_of_it():
+    around = world(machine(ESX1, **{OPTION: ""}), train(ONE), train(TWO, ESX2))
+    found = [t for v in (ONE, TWO) for t in trace(around, v)]
+    document = json.loads(json.dumps(trace_document(around, found, tuple(pairs(found)))))
+    assert [t["whole"] for t in document["traces"]] == [False, True]
+    (hop,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "broken"]
+    assert (hop["rule"], hop["mend"]) == (
+        "host.pvrdma-vmknic",
+        {"target": "esx01", "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"},
+    )
+    assert document["pairs"][0]["guilty"] == [
+        {"target": "esx01", "link": "PVRDMA vmknic", "seen": "Net.PVRDMAVmknic names none"}
+    ]
+    assert document["playbook"].startswith("- hosts: esx01\n")
+
+
+def test_many_pairs_are_counted():
+    many = [vm(n) for n in range(10, 26)]
+    around = world(*(train(v, (ESX1, ESX2)[n % 2]) for n, v in enumerate(many)))
+    found = [t for v in many for t in trace(around, v)]
+    text = trace_text(around, found, tuple(pairs(found)))
+    assert "120 pairs use RoCE or memory copy" in text
+    assert text.count(" - train-") == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "form", "code", "words"),
+    [
+        ({}, "text", 0, "1 path: 1 whole"),
+        ({OPTION: ""}, "text", 2, "1 path: 1 broken"),
+        ({OPTION: ""}, "playbook", 2, "pvrdma: true"),
+        ({OPTION: ""}, "json", 2, '"schema_version": 1'),
+        ({OPTION: None}, "text", 1, "1 path: 1 not known"),
+    ],
+)
+def test_exit_codes(monkeypatch, one, form, code, words):
+    around = world(machine(ESX1, **one), train(ONE))
+    bench = SimpleNamespace(read_vms=lambda names: (around, (ONE,)))
+    monkeypatch.setattr(rdma, "open_bench", lambda shared: nullcontext(bench))
+    result = CliRunner().invoke(rdma.command, ["trace", "train-01", "--format", form], standalone_mode=False)
+    assert (result.exception, result.return_value) == (None, code)
+    assert words in result.output
+
+
+@pytest.mark.parametrize(
+    ("device", "entry"),
+    [
+        (adapter(connected=False), {"connected": True}),
+        (adapter(protocol="rocev1"), {"protocol": "rocev2"}),
+    ],
+)
+def test_an_adapter_that_is_alone_on_its_port_group_can_be_named(device, entry):
+    info = host(ESX1).get("config.network.rdmaDevice")[0]
+    only = {**info, "capability": {"roceV1Capable": False, "roceV2Capable": True}}
+    ready = machine(ESX1, config__network__rdmaDevice=(only,))
+    (play,) = plays(trace(world(ready, train(ONE, device=(device,))), ONE)).values()
+    assert play == {"adapters": ({"type": "pvrdma", "port_group": "dvpg-rdma", **entry},)}
+    assert plays(trace(world(ready, train(ONE, device=(device, device))), ONE)) == {}

@@ -1,0 +1,258 @@
+"""`runs` and `show RUN`: what a journal tells, and journals that nobody here can read."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+
+import pytest
+
+from vsphere_ai import journal
+from vsphere_ai.cli.main import main
+from vsphere_ai.debts import Debt
+from vsphere_ai.state import Target
+
+HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
+ADAPTER = {"port_group": "dvpg-rdma", "protocol": "rocev2"}
+APPROVED = {
+    "vcenter": {"name": "vc01", "instance": "i"},
+    "impact": {"reboots": [vars(HOST)], "power_cycles": [vars(VM)]},
+    "items": [
+        {"target": vars(VM), "kind": "pvrdma", "changes": [
+            {"field": "adapters", "sign": "+", "before": [], "after": [ADAPTER]}]},
+        {"target": vars(HOST), "kind": "graphics", "changes": []},
+    ],
+    "steps": [{"id": f"s{n}", "target": vars(t), "summary": s} for n, t, s in (
+        (1, VM, "shut down"), (2, HOST, "enter maintenance mode"), (3, HOST, "reboot (over SSH)"))],
+}  # fmt: skip
+
+
+@pytest.fixture
+def command(capsys):
+    def run(*arguments):
+        code = main(list(arguments))
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+def a_run(*, instance="i"):
+    """A run that was cut off in its second step."""
+    book = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
+                           "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
+    book.begin("s1", VM, "shut down", (Debt("off", VM),))
+    book.submitted("s1", "Task:task-7")
+    book.end("s1", "done")
+    book.begin("s2", HOST, "enter maintenance mode", (Debt("maintenance", HOST),))
+    return book
+
+
+def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
+    book = a_run()
+    code, out, _ = command("show", book.id)
+    assert code == 0
+    for words in (
+        f"Run {book.id}: unfinished", "play.yml", "vc01", "/inventory.yml", "esx*", "it was cut off",
+        "train-01: pvrdma adapters  none → dvpg-rdma (rocev2)", "reboot: esx01", "off and on again: train-01",
+        "shut down — done", "enter maintenance mode — began, its end is not known", "1 step not begun",
+        "esx01 is in maintenance mode because of this run", "train-01 was switched off by this run",
+        f"vsphere-ai resume {book.id}", f"process {os.getpid()}",
+    ):  # fmt: skip
+        assert words in out
+    assert "esx01: graphics" not in out, "what does not change was not approved either"
+
+
+def test_show_tells_how_a_run_ended(command):
+    book = a_run()
+    book.end("s2", "failed", "vCenter refused it")
+    book.settle(Debt("maintenance", HOST))
+    book.set(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
+    _, out, _ = command("show", book.id)
+    for words in (
+        ": failed",
+        "with exit code 1 after signal 15",
+        "vCenter refused it",
+        "on this machine and in vCenter",
+    ):
+        assert words in out
+    assert "maintenance mode because" not in out
+    book.settle(Debt("off", VM))
+    _, out, _ = command("show", book.id)
+    assert "train-01 is powered off" in out
+    book.set(exit_code=0, signal=2, open=[])
+    assert ": stopped" in command("show", book.id)[1]
+    book.set(skipped=0)
+    _, out, _ = command("show", book.id)
+    assert ": finished" in out
+    assert "resume" not in out
+
+
+def test_show_tells_a_resumed_run_apart(command):
+    book = a_run()
+    book.attempt = 2
+    book.begin("s1", HOST, "leave maintenance mode", ())
+    book.end("s1", "done", settles=(Debt("maintenance", HOST),))
+    _, out, _ = command("show", book.id)
+    assert "resumed, attempt 2" in out
+    assert "not begun" not in out
+
+
+def test_show_as_json_has_everything(command):
+    book = a_run()
+    code, out, _ = command("show", book.id[:10], "--format", "json")
+    document = json.loads(out)
+    assert code == 0
+    assert document["schema_version"] == 1
+    assert document["run"] == document["operation"] == book.id
+    assert document["state"] == "unfinished"
+    assert [(s["state"], s["task"], s["error"]) for s in document["steps"]] == [
+        ("done", "Task:task-7", None), ("begun", None, None)]  # fmt: skip
+    assert [s["id"] for s in document["not_begun"]] == ["s3"]
+    assert [(d["kind"], d["name"], d["settled"]) for d in document["debts"]] == [
+        ("off", "train-01", None), ("maintenance", "esx01", None)]  # fmt: skip
+    assert document["approved"]["impact"]["reboots"] == [vars(HOST)]
+
+
+def test_a_debt_says_whether_its_command_ever_left():
+    book = a_run()
+    book.begin("s3", HOST, "reboot (over SSH)", (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    reboot = next(o for o in book.owed() if o.debt.kind == "reboot")
+    assert reboot.sent == ""
+    book.sending(HOST)
+    reboot = next(o for o in book.owed() if o.debt.kind == "reboot")
+    assert reboot.sent > reboot.opened[:19]
+    assert [o.sent for o in book.owed() if o.debt.kind != "reboot"] == ["", ""]
+
+
+def test_runs_lists_them(command):
+    assert command("runs")[1] == "nothing was run here yet\n"
+    book = a_run()
+    code, out, _ = command("runs")
+    assert code == 0
+    assert out.startswith(f"{book.id}  unfinished  vc01  play.yml")
+    assert out.rstrip().endswith("owes 2")
+    listed = json.loads(command("runs", "--format", "json")[1])
+    assert [r["run"] for r in listed["runs"]] == [book.id]
+    assert listed["unreadable"] == []
+
+
+@pytest.mark.parametrize("name", ["20260101-000000-dead", "20260101-000000-beef"])
+def test_a_run_that_is_not_there(command, name):
+    a_run()
+    code, _, err = command("show", name)
+    assert code == 64
+    assert f"there is no run {name}" in err
+
+
+def test_a_pattern_is_no_run(command, monkeypatch):
+    a_run()
+    assert not journal.is_named("esx01")
+    assert not journal.is_named("2")
+    assert command("show", "esx*", "--format", "json")[0] == 64
+
+
+# -- journals of other versions (T-10), and damaged ones
+
+
+def of_version(number, path):
+    """Make a journal one of another format: as 0.1 wrote it when 1, as nobody has yet when 99."""
+    with sqlite3.connect(path) as db:
+        db.execute("update run set value = ? where key = 'format'", (str(number),))
+        if number == 1:
+            db.execute("delete from run where key = 'vsphere_ai'")
+            db.execute("alter table step drop column task")
+            db.execute("alter table debt drop column sent")
+        else:
+            db.execute("update run set value = '\"9.0\"' where key = 'vsphere_ai'")
+
+
+def nobody(path):
+    """Let the process of a run be one that is not there any more."""
+    with sqlite3.connect(path) as db:
+        db.execute("update run set value = '0' where key = 'pid'")
+
+
+@pytest.mark.parametrize(("number", "by"), [(1, "another version (format 1"), (99, "9.0 (format 99")])
+def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, number, by):
+    book = a_run()
+    book.close()
+    of_version(number, book.path)  # that of version 1 is still being written: its process is this one
+    for arguments in (("show", book.id), ("resume", book.id), ("rollback", book.id, "--yes")):
+        code, out, err = command(*arguments)
+        assert code == 8
+        assert f"the journal of run {book.id} was written by vsphere-ai {by}, this one is {journal.FORMAT})" in err
+        assert "resume it with that version" in err
+        assert str(book.path) in err
+        assert out == ""
+    code, out, err = command("runs")
+    assert code == 0
+    assert book.id in err
+    assert command("resume")[0] == 64, "it is not what an unnamed resume takes"
+
+
+def test_a_journal_of_an_older_version_is_carried_over(command):
+    book = a_run()
+    book.begin("s3", HOST, "reboot (over SSH)", (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    book.close()
+    of_version(1, book.path)
+    nobody(book.path)
+    for _ in range(2):
+        again = journal.open_run(book.id)
+        reboot = next(o for o in again.owed() if o.debt.kind == "reboot")
+        assert reboot.sent == reboot.opened, "whether it was sent nobody wrote down then"
+        assert [d.kind for d in again.debts()][:3] == ["off", "maintenance", "reboot"]
+        again.begin("s4", VM, "power on", (Debt("lock", HOST),))
+        again.close()
+    assert command("show", book.id)[0] == 0
+
+
+def test_what_is_over_is_not_told_of_again(command):
+    for ended in (True, False):
+        book = a_run()
+        for debt in book.debts():
+            book.settle(debt)
+        book.set(ended=ended)
+        book.close()
+        of_version(99, book.path)
+        assert (book.id in command("runs")[2]) is not ended
+
+
+def test_many_of_them_are_counted(command):
+    for _ in range(5):
+        book = a_run()
+        book.close()
+        of_version(99, book.path)
+    assert len(command("runs")[2].splitlines()) == 3 * 2 + 1
+    assert "and 2 more" in command("runs")[2]
+
+
+def test_a_damaged_journal_is_named_by_every_list(command):
+    book, well = a_run(), a_run()
+    book.close()
+    book.path.write_bytes(b"no database" * 1000)
+    for suffix in ("-wal", "-shm"):
+        book.path.with_name(book.path.name + suffix).unlink(missing_ok=True)
+    code, out, err = command("runs")
+    assert code == 0
+    assert well.id in out
+    assert f"the journal of run {book.id} cannot be read" in err
+    code, _, err = command("show", book.id)
+    assert code == 8
+    assert "plan again" in err
+
+
+@pytest.mark.lab
+def test_an_unreadable_journal_is_announced_by_plan_and_apply_only(lab, command):
+    from support.places import INVENTORY, PLAYBOOKS
+
+    book = a_run()
+    book.close()
+    of_version(99, book.path)
+    play = str(PLAYBOOKS / "pvrdma-only.yml")
+    for name, more in (("plan", ()), ("apply", ("--yes",))):
+        _, _, err = command(name, "-i", str(INVENTORY), play, *more)
+        assert f"A run may not be finished: the journal of run {book.id}" in err
+    for arguments in (("check", "-i", str(INVENTORY)), ("verify", "-i", str(INVENTORY), play)):
+        assert "may not be finished" not in command(*arguments)[2]

@@ -1,0 +1,66 @@
+"""A command loads what it needs and no more (T-76): what it does not need costs everybody who waits for `--help`."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+
+import pytest
+from support.places import PLAYBOOKS
+
+NETWORK = ("pyVmomi", "paramiko", "cryptography")
+TERMINAL = ("rich", "jinja2")
+MODELS = ("pydantic", "yaml", "tenacity", "sqlite3")
+FEW = (*NETWORK, *TERMINAL, *MODELS, "importlib.metadata", "concurrent.futures", "email", "http.client")
+CASES = [
+    (["--version"], FEW),
+    (["--help"], FEW),
+    (["apply", "--help"], FEW),
+    (["lab", "--help"], (*NETWORK, *TERMINAL)),
+    (["mig", "explain", "3g.20gb,3g.20gb", "--gpu", "a100-40gb"], (*NETWORK, *TERMINAL)),
+    (["mig", "layouts", "a30-24gb"], (*NETWORK, *TERMINAL)),
+    (["vgpu", "list"], (*NETWORK, *TERMINAL)),
+    (["runs"], (*NETWORK, *TERMINAL)),
+    (["show", "20260101-000000-dead"], (*NETWORK, *TERMINAL)),
+    (["plan", "nothere.yml"], (*NETWORK, *TERMINAL)),
+    (["plan", "-i", "nothere.yml", str(PLAYBOOKS / "pvrdma-only.yml")], (*NETWORK, *TERMINAL)),
+]
+
+
+@pytest.mark.parametrize(("arguments", "unwanted"), CASES, ids=lambda v: " ".join(v[:2]))
+def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
+    program = (
+        "import sys; from vsphere_ai.cli.main import main; main(sys.argv[1:]); "
+        f"print('LOADED', *[m for m in {unwanted!r} if m in sys.modules])"
+    )
+    environment = {**os.environ, "VSPHERE_AI_STATE_DIR": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, env=environment,
+        cwd=tmp_path, check=True,
+    )  # fmt: skip
+    assert done.stdout.splitlines()[-1] == "LOADED"
+
+
+@pytest.mark.parametrize("module", ["apply", "deeds", "report.run_text", "report.run_json"])
+def test_what_tells_of_a_run_needs_no_library_for_a_connection(module):
+    program = f"import sys, vsphere_ai.{module}; print([m for m in {(*NETWORK, *TERMINAL)!r} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"), [(["--version"], 0.120), (["--help"], 0.250), (["apply", "--help"], 0.250)]
+)
+def test_a_quick_command_is_quick(arguments, most):
+    """CPU seconds, the best of several: on a busy machine the others measure the neighbours."""
+    spent = []
+    for _ in range(12):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, "-m", "vsphere_ai", *arguments], capture_output=True, check=True, timeout=60)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+        if min(spent) <= most:
+            return
+    pytest.fail(f"{min(spent):.3f} s of CPU time, {most} s at most")

@@ -1,0 +1,220 @@
+"""What reaches a terminal, a pipe and an old encoding; and that silence is broken."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from support.places import INVENTORY, PLAYBOOKS
+
+from vsphere_ai.cli import streams
+
+MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"
+READING = [["plan", MISSION], ["check"], ["show"], ["capacity"], ["verify", MISSION]]
+SCALE = 10
+COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def run(lab, *arguments, **environment):
+    """Run a command with its output in pipes; return what it wrote, as bytes."""
+    argv = [sys.executable, "-m", "vsphere_ai", arguments[0], "-i", INVENTORY, *arguments[1:]]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), **environment}
+    done = subprocess.run([str(a) for a in argv], env=environment, capture_output=True, timeout=60, check=False)
+    assert done.returncode in (0, 1, 2), done.stderr.decode("utf-8", "replace")
+    assert b"Traceback" not in done.stderr
+    return done.stdout, done.stderr
+
+
+def on_terminal(lab, *arguments, **environment):
+    """Run a command on a terminal; return what it wrote there, as bytes."""
+    ours, theirs = pty.openpty()
+    argv = [sys.executable, "-m", "vsphere_ai", arguments[0], "-i", INVENTORY, *arguments[1:]]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), **environment}
+    process = subprocess.Popen([str(a) for a in argv], env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    written = bytearray()
+    while True:
+        try:
+            piece = os.read(ours, 65536)
+        except OSError:  # Linux's way to say that the other end is closed
+            break
+        if not piece:
+            break
+        written += piece
+    os.close(ours)
+    assert process.wait(60) in (0, 1), written.decode("utf-8", "replace")
+    return bytes(written)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_no_escape_sequence_and_no_name_lost_in_a_pipe(lab, columns):
+    for command in READING:
+        out, err = run(lab, *command, COLUMNS=columns, TERM="xterm-256color")
+        assert b"\x1b" not in out + err, command
+    text, _ = run(lab, "plan", MISSION, COLUMNS=columns)
+    for name in (b"esx01.lab.local", b"esx02.lab.local", b"train-01", b"train-04", b"grid_a100-3-20c", b"dvpg-rdma"):
+        assert name in text
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii", "latin-1"])
+def test_an_encoding_that_lacks_signs_stops_nothing(lab, encoding):
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
+    for command in READING:
+        out, _ = run(lab, *command, **environment)
+        out.decode(encoding)
+    text = run(lab, "plan", MISSION, **environment)[0].decode(encoding)
+    assert "shared -> shared_direct" in text
+    plain = json.loads(run(lab, "plan", MISSION, "--format", "json")[0])
+    assert json.loads(run(lab, "plan", MISSION, "--format", "json", **environment)[0].decode(encoding)) == plain
+    lines = run(lab, "apply", SMALL, "--yes", **environment)[0].decode(encoding).splitlines()
+    assert any("read back and found as planned" in line for line in lines)
+
+
+@pytest.mark.lab
+def test_a_dumb_terminal_gets_plain_lines(lab):
+    written = on_terminal(lab, "apply", SMALL, "--yes", TERM="dumb", COLUMNS="80")
+    assert b"\x1b" not in written
+    assert b"\r\x1b" not in written
+    assert b"power on" in written
+    assert b"read back and found as planned" in written
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("columns", ["40", "200"])
+def test_a_terminal_without_colour_still_gets_a_live_view(lab, columns):
+    plain = on_terminal(lab, "plan", SMALL, TERM="xterm-256color", NO_COLOR="1", COLUMNS=columns)
+    assert not COLOUR.search(plain)
+    coloured = on_terminal(lab, "plan", SMALL, TERM="xterm-256color", COLUMNS=columns)
+    assert COLOUR.search(coloured)
+    live = on_terminal(lab, "apply", SMALL, "--yes", TERM="xterm-256color", NO_COLOR="1", COLUMNS=columns)
+    assert b"Ctrl-C finishes" in live
+    assert not re.search(rb"\x1b\[[0-9;]*3[0-7]m", live), "a colour"
+    for name in (b"train-01", b"train-02", b"train-03", b"esx03.lab.local"):
+        assert name in live
+
+
+# -- spelling
+
+
+@pytest.mark.parametrize(
+    ("encoding", "text", "written"),
+    [
+        ("cp1252", "a → b · c… ×2 é", "a -> b · c… ×2 é"),
+        ("ascii", "a → b · c… ×2 é", "a -> b - c... x2 ?"),
+        ("ascii", '{"name": "é→😀"}', '{"name": "\\u00e9\\u2192\\ud83d\\ude00"}'),
+        ("utf-8", "→ é 😀", "→ é 😀"),
+        ("utf-8", "\udc80", "?"),
+    ],
+)
+def test_what_an_encoding_lacks_is_spelt_otherwise(encoding, text, written):
+    raw = io.BytesIO()
+    stream = streams._Stream(io.TextIOWrapper(raw, encoding=encoding, write_through=True))
+    stream.write(text)
+    assert raw.getvalue().decode(encoding) == written
+
+
+# -- signs of life (T-74), with the clock running ten times as fast
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    monkeypatch.setattr(streams, "SILENCE", streams.SILENCE / SCALE)
+    return 10 / SCALE
+
+
+class Heard(io.StringIO):
+    """A stream that knows when something was written to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.times = []
+
+    def write(self, text):
+        self.times.append(time.monotonic())
+        return super().write(text)
+
+
+def silences(heard, began, ended):
+    moments = sorted([began, *(t for h in heard for t in h.times), ended])
+    return [b - a for a, b in itertools.pairwise(moments)]
+
+
+def listen(monkeypatch, work):
+    """Run something with streams of its own; return both and the longest silence in seconds."""
+    out, err = Heard(), Heard()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    began = time.monotonic()
+    with streams.guarded():
+        work()
+    return out.getvalue(), err.getvalue(), max(silences((out, err), began, time.monotonic()))
+
+
+def test_a_long_silence_is_broken_and_says_what_goes_on(monkeypatch, fast):
+    def work():
+        streams.doing("reading hosts")
+        time.sleep(3.2)
+
+    out, err, longest = listen(monkeypatch, work)
+    assert longest <= fast
+    assert out == ""
+    assert re.fullmatch(r"(still working, \d+ s: reading hosts\n){3,}", err)
+
+
+def test_who_writes_is_not_interrupted(monkeypatch, fast):
+    def work():
+        for _ in range(8):
+            print("a line")
+            time.sleep(0.2)
+
+    _, err, _ = listen(monkeypatch, work)
+    assert err == ""
+
+
+def test_who_is_asked_is_not_hurried(monkeypatch, fast):
+    import click
+
+    reader, writer = os.pipe()
+    monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
+    threading.Timer(2.0, lambda: os.write(writer, b"yes\n")).start()
+    _, err, _ = listen(monkeypatch, lambda: click.prompt("Carry this out?", err=True))
+    os.close(writer)
+    assert "still working" not in err
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    ("rule", "arguments"),
+    [
+        ({"on": "RetrievePropertiesEx", "nth": 1, "do": {"delay": "2500ms"}}, ["plan", str(SMALL)]),
+        ({"on": "connect", "nth": 1, "do": {"delay": "2500ms"}}, ["check"]),
+        ({"on": "any", "nth": 12, "do": {"restart": "2500ms"}}, ["verify", str(SMALL)]),
+        ({"on": "PowerOnVM_Task", "nth": 1, "do": {"delay": "2500ms"}}, ["apply", str(SMALL), "--yes"]),
+        ({"on": "Logout", "nth": 1, "do": {"delay": "2500ms"}}, ["show"]),
+    ],
+    ids=lambda v: v[0] if isinstance(v, list) else v["on"],
+)
+def test_no_command_is_silent_for_long(lab, monkeypatch, fast, rule, arguments):
+    from vsphere_ai import apply
+    from vsphere_ai.cli.main import main
+
+    monkeypatch.setattr(apply, "HEARTBEAT", apply.HEARTBEAT / SCALE)
+    lab.set_faults([rule])
+    codes = []
+    _, _, longest = listen(
+        monkeypatch, lambda: codes.append(main([arguments[0], "-i", str(INVENTORY), *arguments[1:]]))
+    )
+    assert codes[0] in (0, 1, 2)
+    assert lab.get("/lab/faults")["fired"]
+    assert longest <= fast

@@ -1,0 +1,419 @@
+"""Outages as the connection sees them: who asks again, for how long, and what is never sent twice."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import socket
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from vsphere_ai.connect import answers, outage
+from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial
+from vsphere_ai.connect.tls import Endpoint
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
+
+START = ("HostServiceSystem:serviceSystem-1", "StartService", {"id": "TSM-SSH"})
+TIME = "<returnval>2026-05-01T10:00:00Z</returnval>"
+FAULT = (
+    "<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring/><detail>"
+    '<{0}Fault xmlns="urn:vim25" xsi:type="{0}"/></detail></soapenv:Fault>'
+)
+
+
+@pytest.fixture
+def connect(authority, limits):
+    made = []
+
+    def connect(fake, **more):
+        made.append(VCenter.connect(fake.endpoint(ca_file=authority.file), limits=replace(limits, **more)))
+        return made[-1]
+
+    yield connect
+    for one in made:
+        one.close()
+
+
+# -- the budget
+
+
+@pytest.fixture
+def quick():
+    return Limits(patience=1.0, run_patience=60.0, backoff=0.01, longest_pause=0.05)
+
+
+def away(*, sent=True):
+    return Lost(ConnectionRefusedError(111, "Connection refused"), sent=sent)
+
+
+def test_one_thing_is_tried_until_the_budget_is_used_up(quick):
+    trial, begun, tries = Trial(Outage(quick), quick), time.monotonic(), 0
+    while trial.again(away()):
+        tries += 1
+    assert 0.8 < time.monotonic() - begun < 1.1
+    assert tries > 10
+
+
+def test_pauses_grow_to_the_longest(quick, monkeypatch):
+    seen = []
+    monkeypatch.setattr(Outage, "pause", lambda self, seconds, lost: seen.append(seconds))
+    limits = Limits()
+    trial = Trial(Outage(limits), limits)
+    for _ in range(8):
+        assert trial.again(away())
+    assert all(0.7 * w <= s <= w for s, w in zip(seen, (1, 2, 4, 8, 10, 10, 10, 10), strict=True)), seen
+
+
+def test_the_budget_is_of_the_outage_not_of_each_caller(quick):
+    shared = Outage(quick)
+    first = Trial(shared, quick)
+    while first.again(away()):
+        pass
+    time.sleep(0.1)
+    begun = time.monotonic()
+    assert not Trial(shared, quick).again(away()), "somebody else waited long enough"
+    assert time.monotonic() - begun < 0.1
+    shared.over()
+    assert Trial(shared, quick).again(away())
+
+
+def test_answers_to_others_do_not_keep_one_asking_for_ever(quick):
+    shared = Outage(quick)
+    trial, begun = Trial(shared, quick), time.monotonic()
+    while trial.again(away()):
+        shared.over()
+        assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun > 0.8
+
+
+def test_an_answer_to_anybody_wakes_all(quick):
+    limits = replace(quick, patience=60.0, backoff=30.0, longest_pause=30.0)
+    shared = Outage(limits)
+    trial = Trial(shared, limits)
+    threading.Timer(0.2, shared.over).start()
+    begun = time.monotonic()
+    assert trial.again(away())
+    assert time.monotonic() - begun < 5
+
+
+def test_somebody_is_told_while_it_lasts_and_when_it_is_over(quick):
+    told = []
+    limits = replace(quick, longest_pause=0.1)
+    shared = Outage(limits)
+    shared.tell = told.append
+    shared.over()
+    assert told == []
+    trial = Trial(shared, limits)
+    while trial.again(away()):
+        pass
+    shared.over()
+    assert len(told) > 3
+    assert re.fullmatch(r"still waiting for vCenter, \d s of at most 1 s \(Connection refused\)", told[0])
+    assert re.fullmatch(r"vCenter answers again after 1 s", told[-1])
+
+
+def test_answers_nobody_can_read_are_asked_for_five_times(quick):
+    limits = replace(quick, patience=600.0)
+    trial = Trial(Outage(limits), limits)
+    assert [trial.again(Lost(ValueError("what"), sent=True)) for _ in range(5)] == [True] * 4 + [False]
+
+
+# -- calls that change something
+
+
+def test_a_change_that_never_left_is_sent_when_vcenter_is_back(serve, good_tls, connect):
+    fake = serve(good_tls)
+    vcenter = connect(fake, patience=5.0)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    port, stub.port = stub.port, 1
+    threading.Timer(0.3, setattr, (stub, "port", port)).start()
+    vcenter.call(*START)
+    assert fake.count("StartService") == 1
+
+
+def test_a_change_waits_for_a_login_that_is_refused_for_the_moment(fake, connect, busy):
+    vcenter = connect(fake)
+    logins, known = [busy, busy], []
+
+    def login(_body):
+        if logins:
+            raise logins.pop()
+        known.append("session")
+        return fake.built_in("Login")
+
+    fake.script["Login"] = login
+    fake.script["StartService"] = lambda _: "" if known else FAULT.format("NotAuthenticated")
+    vcenter.call(*START)
+    assert fake.count("Login") == 1 + 3
+    assert fake.count("StartService") == 3 + 1, "three were refused, one was carried out"
+
+
+def test_a_wrong_password_after_an_outage_is_not_tried_again(fake, connect):
+    vcenter = connect(fake)
+    fake.script["CurrentTime"] = lambda _: FAULT.format("NotAuthenticated")
+    fake.script["Login"] = lambda _: FAULT.format("InvalidLogin")
+    with pytest.raises(Denied):
+        vcenter.now()
+    assert fake.count("Login") == 2
+
+
+def test_a_run_waits_longer_than_a_plan(fake, connect, drop):
+    vcenter = connect(fake, patience=0.1, run_patience=1.0)
+    told = []
+    left = [drop] * 12
+
+    def flaky(_body):
+        if left:
+            raise left.pop()
+        return TIME
+
+    fake.script["CurrentTime"] = flaky
+    with pytest.raises(Unreachable):
+        vcenter.now()
+    left[:] = [drop] * 4
+    vcenter._session.outage.over()
+    vcenter.serve("run-1", tell=told.append)
+    vcenter.now()
+
+
+def test_requests_of_a_step_carry_its_name_and_those_of_others_do_not(fake, connect):
+    vcenter = connect(fake)
+    vcenter.serve("run-1", tell=print)
+    with vcenter.doing("s007"):
+        vcenter.now()
+    vcenter.now()
+    names = [re.findall(r"<operationID[^>]*>([^<]*)<", body) for body in fake.bodies[-2:]]
+    assert names == [["run-1-s007"], ["run-1"]]
+
+
+def test_the_task_of_a_step_is_told_before_it_is_waited_for(fake, connect):
+    vcenter = connect(fake)
+    order = []
+    vcenter.serve("run-1", tell=print, submitted=lambda step, task: order.append((step, task)))
+    fake.script["PowerOnVM_Task"] = lambda _: '<returnval type="Task">task-7</returnval>'
+    fake.script["CreatePropertyCollector"] = lambda _: order.append("waited") or FAULT.format("InvalidState")
+    with vcenter.doing("s001"), pytest.raises(OutcomeUnknown):
+        vcenter.run_task("VirtualMachine:vm-1", "PowerOnVM_Task", timeout=1)
+    assert order[:2] == [("s001", "Task:task-7"), "waited"]
+
+
+# -- keep-alive
+
+
+def test_an_idle_session_asks_for_the_time_until_it_is_closed(fake, connect):
+    vcenter = connect(fake, keep_alive=0.1)
+    time.sleep(0.75)
+    asked = fake.count("CurrentTime")
+    assert 3 <= asked <= 8
+    assert fake.count("SessionIsActive") == 0
+    vcenter.close()
+    time.sleep(0.3)
+    assert fake.count("CurrentTime") <= asked + 1
+    assert fake.calls[-1] == "Logout"
+
+
+def test_a_session_that_is_used_asks_for_nothing(fake, connect):
+    vcenter = connect(fake, keep_alive=0.4)
+    for _ in range(8):
+        vcenter.call("HostServiceSystem:s", "StartService", {"id": "x"})
+        time.sleep(0.1)
+    assert fake.count("CurrentTime") == 0
+
+
+def test_an_unanswered_question_for_the_time_hurts_nobody(fake, connect, drop):
+    def gone(_body):
+        raise drop
+
+    fake.script["CurrentTime"] = gone
+    vcenter = connect(fake, keep_alive=0.05)
+    time.sleep(0.4)
+    assert fake.count("CurrentTime") > 2
+    vcenter.call(*START)
+
+
+# -- answers that make no sense
+
+
+class Http:
+    """Sends the given bytes to everybody who asks anything, over TLS."""
+
+    def __init__(self, tls, raw, *, trickle=0.0):
+        self.tls, self.raw, self.trickle = tls, raw, trickle
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                raw, _ = self.listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.answer, args=(raw,), daemon=True).start()
+
+    def answer(self, raw):
+        try:
+            with self.tls.wrap_socket(raw, server_side=True) as client:
+                request = b""
+                while b"Envelope>" not in request:
+                    request += client.recv(1 << 16)
+                for at in range(0, len(self.raw), 1 if self.trickle else 1 << 20):
+                    client.sendall(self.raw[at : at + (1 if self.trickle else 1 << 20)])
+                    time.sleep(self.trickle)
+        except OSError:
+            return
+
+
+@pytest.fixture
+def serving(good_tls):
+    made = []
+
+    def serving(raw, **more):
+        made.append(Http(good_tls, raw, **more))
+        return made[-1].port
+
+    yield serving
+    for one in made:
+        one.listener.close()
+
+
+def http(body, kind="text/xml", *more, status="200 OK", length=None):
+    head = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(body) if length is None else length}"]
+    return ("\r\n".join([*head, *more]) + "\r\n\r\n").encode() + body
+
+
+ENVELOPE = (
+    b'<?xml version="1.0"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" '
+    b'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"><soapenv:Body>%s</soapenv:Body></soapenv:Envelope>'
+)
+BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">%s]>' % b"".join(
+    b'<!ENTITY %c "%s">' % (n, b"&%c;" % (n - 1) * 10) for n in range(ord("b"), ord("k"))
+)
+SENSELESS = {
+    "html": http(b"<html><body>Sign in</body></html>", "text/html; charset=utf-8"),
+    "html that calls itself xml": http(b"<html><body><br>Bad gateway</body></html>"),
+    "html that is xml": http(b"<html><body>Bad gateway</body></html>"),
+    "nothing": http(b""),
+    "json": http(b"{}", "application/json"),
+    "half": http(ENVELOPE[:90]),
+    "cut": http(ENVELOPE[:90], length=5000),
+    "half a gzip": http(gzip.compress(ENVELOPE * 50)[:60], "text/xml", "Content-Encoding: gzip"),
+    "no gzip": http(b"no gzip at all", "text/xml", "Content-Encoding: gzip"),
+    "entities": http(BOMB + b"<x>&j;</x>"),
+    "another type": http(ENVELOPE % b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>noon</returnval>'
+                                    b"</CurrentTimeResponse>"),
+    "no http": b"220 mail.example.com ESMTP\r\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SENSELESS)
+def test_a_senseless_answer_is_unreachable_in_one_line(fake, connect, serving, what):
+    vcenter = connect(fake)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    stub.port = serving(SENSELESS[what])
+    begun = time.monotonic()
+    with pytest.raises(Unreachable) as caught:
+        vcenter.now()
+    assert time.monotonic() - begun < 3
+    assert caught.value.exit_code == 5
+    assert "\n" not in caught.value.message
+    if what not in ("cut", "no http", "half a gzip"):
+        assert "an answer that cannot be read" in caught.value.message
+    with pytest.raises(OutcomeUnknown):
+        vcenter.call(*START)
+
+
+def test_a_page_of_a_proxy_is_not_taken_for_success(fake, connect, serving):
+    vcenter = connect(fake)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    stub.port = serving(SENSELESS["html that is xml"])
+    with pytest.raises(OutcomeUnknown):
+        vcenter.call(*START)  # a method without a result, whose answer would be empty
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_not_read_to_its_end(fake, connect, serving, monkeypatch, packed):
+    monkeypatch.setattr(answers, "LARGEST", 1 << 20)
+    body = ENVELOPE % (b"<x>" + b"a" * (3 << 20) + b"</x>")
+    more = ("Content-Encoding: gzip",) if packed else ()
+    vcenter = connect(fake)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    stub.port = serving(http(gzip.compress(body) if packed else body, "text/xml", *more))
+    with pytest.raises(Unreachable, match="larger than 1 MiB"):
+        vcenter.now()
+
+
+def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypatch):
+    monkeypatch.setattr("vsphere_ai.connect.session.SLOWEST", 1)
+    vcenter = connect(fake, answer=0.5, patience=0.1)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    port, stub.port = stub.port, serving(http(b" " * 1000), trickle=0.01)
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match="did not answer in time"):
+        vcenter.now()
+    assert time.monotonic() - begun < 6
+    stub.port = port
+
+
+# -- servers that accept and say nothing (T-21)
+
+
+@pytest.mark.parametrize("phase", ["tcp", "versions"])
+def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, phase):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        held = []
+
+        def accept():
+            while True:
+                try:
+                    raw, _ = listener.accept()
+                    held.append(good_tls.wrap_socket(raw, server_side=True) if phase == "versions" else raw)
+                except OSError:
+                    return
+
+        threading.Thread(target=accept, daemon=True).start()
+        endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], "u", "p", ca_file=authority.file)
+        begun = time.monotonic()
+        with pytest.raises(Unreachable, match="did not answer in time"):
+            VCenter.connect(endpoint, limits=replace(limits, connect=0.5))
+        assert time.monotonic() - begun < 2.5
+
+
+@pytest.mark.parametrize("method", ["RetrieveServiceContent", "Login", "CurrentTime", "StartService", "CreateFilter"])
+def test_a_server_that_falls_silent_later(fake, authority, limits, method):
+    fake.script[method] = lambda _: fake.hang.wait(20) and ""
+    fake.script["PowerOnVM_Task"] = lambda _: '<returnval type="Task">task-7</returnval>'
+    fake.script["CreatePropertyCollector"] = lambda _: '<returnval type="PropertyCollector">pc-1</returnval>'
+    begun = time.monotonic()
+
+    def work():
+        with VCenter.connect(
+            fake.endpoint(ca_file=authority.file), limits=replace(limits, answer=0.5, patience=0.5)
+        ) as vcenter:
+            vcenter.now()
+            if method == "CreateFilter":
+                vcenter.run_task("VirtualMachine:vm-1", "PowerOnVM_Task", timeout=30)
+            vcenter.call(*START)
+
+    with pytest.raises((Unreachable, OutcomeUnknown)) as caught:
+        work()
+    assert time.monotonic() - begun < 2.5
+    assert caught.value.exit_code == (9 if method in ("StartService", "CreateFilter") else 5)
+
+
+def test_hints_of_tls_trouble_that_passes():
+    import ssl
+
+    assert not outage.distrusted(ssl.SSLEOFError(8, "EOF occurred in violation of protocol"))
+    assert not outage.distrusted(ConnectionResetError())
+    assert outage.distrusted(ssl.SSLCertVerificationError(1, "certificate verify failed"))
+    assert outage.distrusted(ssl.SSLError(1, "no protocols available"))

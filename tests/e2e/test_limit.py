@@ -1,0 +1,58 @@
+"""What is named on the command line and is not there is a wrong command line; `--limit` narrows and says so."""
+
+from __future__ import annotations
+
+import pytest
+from support.places import INVENTORY, PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+
+
+@pytest.mark.parametrize("command", ["plan", "apply", "verify", "check", "capacity"])
+def test_a_playbook_that_is_not_there(cli, ledger, command, tmp_path):
+    assert cli(command, tmp_path / "nofile.yml", "-i", INVENTORY) == 64
+    assert f"usage: there is no playbook {tmp_path / 'nofile.yml'}" in cli.err
+    assert ledger() == []
+
+
+@pytest.mark.parametrize("command", [["plan", MISSION], ["show"], ["doctor"], ["trust", "host", "esx01.lab.local"]])
+def test_an_inventory_that_is_not_there(cli, command, tmp_path):
+    assert cli(*command, "-i", tmp_path / "nofile.yml") == 64
+    assert "there is no inventory" in cli.err
+
+
+def test_a_saved_plan_that_is_not_there(cli, tmp_path):
+    assert cli("apply", tmp_path / "plan.json") == 64
+    assert "there is no plan" in cli.err
+
+
+@pytest.mark.parametrize("command", [["plan", MISSION], ["apply", MISSION, "--yes"], ["show"], ["check", MISSION]])
+def test_a_limit_that_means_nothing(cli, ledger, command):
+    assert cli(*command, "--limit", "trian-01") == 64
+    assert "--limit: 'trian-01' is no host or virtual machine and no group" in cli.err
+    assert "did you mean 'train-01'" in cli.err
+    assert ledger() == []
+
+
+def test_a_limit_that_is_no_pattern(cli):
+    assert cli("plan", MISSION, "--limit", "esx[1") == 64
+    assert "'esx[1' holds a range that cannot be read" in cli.err
+
+
+def test_a_broken_group_is_the_inventorys_fault_whoever_names_it(cli, tmp_path):
+    text = INVENTORY.read_text(encoding="utf-8").replace("hosts:\n", "hosts:\n  odd: {cluster: nowhere}\n")
+    inventory = tmp_path / "inventory.yml"
+    inventory.write_text(text, encoding="utf-8")
+    assert cli("plan", MISSION, "-i", inventory, "--limit", "odd") == 65
+    assert f"{inventory}:5:" in cli.err
+    assert "there is no cluster 'nowhere'" in cli.err
+
+
+def test_vms_of_the_playbook_beyond_the_limit_are_not_called_strangers(cli):
+    assert cli("plan", MISSION, "--limit", "esx01.lab.local") == 0, cli.out + cli.err
+    impact = " ".join(cli.out.split("HOSTS")[0].split())
+    assert "of these outside --limit: train-01, train-02" in impact
+    assert "not in the playbook" not in impact
+    assert cli("plan", MISSION) == 0
+    assert "outside --limit" not in cli.out

@@ -1,0 +1,60 @@
+"""Port groups on the simulated farm: adjusted in place under running VMs, and made for PVRDMA in one playbook."""
+
+from __future__ import annotations
+
+PVRDMA = """
+- datacenters: DC0
+  switches: {dvs-rdma: {mtu: 9000}}
+  port_groups:
+    dvpg-fast: {switch: dvs-rdma, vlan: 200, active_uplinks: [Uplink 1], security: {forged_transmits: true}}
+- hosts: all:!esx-odd.lab.local
+  pvrdma_host: {vmknic: vmk2, firewall: true}
+- vms: train-04
+  hardware: {version: 19}
+  pvrdma: [{port_group: dvpg-fast}]
+"""
+
+
+def test_an_adapter_gets_a_port_group_that_the_same_playbook_makes(cli, ledger, soap):
+    playbook = cli.file(PVRDMA)
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert ledger()[0]["call"] == "AddDVPortgroup_Task"
+    (reconfigured,) = ledger("train-04", "ReconfigVM_Task")
+    group = soap.find(soap.vim.dvs.DistributedVirtualPortgroup, "dvpg-fast")
+    assert [d["portgroup"] for d in reconfigured["detail"]["devices"]] == [group.key]
+    before = len(ledger())
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+    assert cli("apply", playbook, "--yes") == 0
+    assert len(ledger()) == before
+
+
+def test_running_vms_stay_connected(cli, ledger, farm):
+    playbook = cli.file(
+        "- datacenters: DC0\n  port_groups:\n    dvpg-lan:\n      trunk: [20, 30-39]\n      mac_learning: true\n"
+        "      teaming: loadbalance_loadbased\n      security: {promiscuous: false, forged_transmits: true}\n"
+    )
+    on = {n for n, vm in farm()["vms"].items() if vm["power"] == "poweredOn"}
+    assert cli("plan", playbook) == 0
+    assert "the management network of esx01.lab.local" in " ".join(cli.out.split())
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    (entry,) = ledger()
+    assert (entry["object"], entry["detail"]["vlan"]) == ("dvpg-lan", [[20, 20], [30, 39]])
+    assert {n for n, vm in farm()["vms"].items() if vm["power"] == "poweredOn"} == on
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+
+
+def test_what_is_wrong_is_said_with_its_place(cli):
+    groups = "    p: {switch: d, vlan: 5, trunk: [1]}\n    q: {trunk: [9-5]}\n    r: {vlam: 1}\n"
+    assert cli("plan", cli.file(f"- datacenters: DC0\n  port_groups:\n{groups}")) == 65
+    said = " ".join(cli.err.split())
+    assert "a port group has one VLAN or a trunk" in said
+    assert "'9-5' is no range of VLANs" in said
+    assert "play.yml:5:9 error unknown key 'vlam'" in said
+    assert "did you mean 'vlan'?" in said
+
+
+def test_a_bare_name_is_not_a_switch(cli):
+    assert cli("plan", cli.file("- datacenters: DC0\n  switches: [dvs-rdma]\n")) == 65
+    assert "expected a mapping" in cli.err
+    assert cli("plan", cli.file("- hosts: gpu_hosts\n  uplinks: {dvs-rdma: vmnic4}\n")) == 65
+    assert "play.yml:2:23" in cli.err

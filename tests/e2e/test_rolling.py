@@ -1,0 +1,375 @@
+"""Hosts one after the other: never too many down, nobody started after one that is not well, judged by the lab."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+from support.places import INVENTORY, PLAYBOOKS
+
+pytestmark = pytest.mark.lab
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+ESX1, ESX2 = "esx01.lab.local", "esx02.lab.local"
+REBOOT = "ssh: esxcli system shutdown reboot"
+REBOOTS = ("esxcli system shutdown reboot", "RebootHost_Task")
+MEMORY = "Host memory usage"
+
+HOST = """  - name: esx{names}.lab.local
+    cluster: gpu-a
+    nvidia_driver: 470.256.02
+    gpus: [{{pci: 0000:3b:00.0, board: a100-40gb}}]
+    nics: [{{name: vmnic0, pci: 0000:18:00.0, switch: dvs-lan}}]
+    ssh: {{running: true, policy: on}}
+"""
+FARM = """
+name: rolling
+timing: {boot_seconds: 0.2, task_seconds: 0.002, shutdown_seconds: 0.05, vmotion_seconds: 0.02}
+clusters: [{name: gpu-a}]
+switches: [{name: dvs-lan, uplinks: 1, port_groups: [{name: dvpg-lan}]}]
+hosts:
+{HOST}vms:
+  - {name: "vm-[01:04]", host: "esx[01:04].lab.local", power: on, network: dvpg-lan}
+""".replace("{HOST}", HOST.format(names="[01:16]"))
+SIXTEEN = "- hosts: esx[01:15].lab.local\n  graphics: {{default_type: shared_direct}}\n  rolling: {{{}}}\n"
+TWO = """
+- hosts: esx[01:02].lab.local
+  graphics: {{default_type: shared_direct}}
+  rolling: {{evacuate: power_off, {}}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0, raising=False)
+
+
+@pytest.fixture
+def two(cli):
+    """Write a play for two hosts with these words about rolling."""
+    return lambda words="timeout: 30m": cli.file(TWO.format(words))
+
+
+def reboots(ledger):
+    return [e["object"] for e in ledger() if e["call"] in REBOOTS]
+
+
+def converged(lab, cli, play, *, skip=(), **more):
+    """Everything is as planned, and the lab's own judge found nothing wrong."""
+    assert cli("plan", play, "--detailed-exitcode") == 0, cli.out
+    wrong = [v for v in lab.check(**more)["invariants"] if not v["ok"] and v["name"] not in skip]
+    assert wrong == []
+
+
+# -- how many at once
+
+
+@pytest.fixture
+def sixteen(make_lab, cli, monkeypatch):
+    lab = make_lab(FARM)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    return lab
+
+
+@pytest.fixture
+def one_down(sixteen, new_client):
+    client = new_client(sixteen)
+    client.wait(client.host("esx16").EnterMaintenanceMode_Task(timeout=10))
+    sixteen.mark()
+    return sixteen
+
+
+@pytest.mark.parametrize(("budget", "down"), [("2", 2), ("25%", 4)])
+def test_no_more_hosts_are_down_than_allowed_counting_one_that_was(one_down, cli, budget, down):
+    play = cli.file(SIXTEEN.format(f"evacuate: power_off, max_unavailable: {budget}"))
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    (seen,) = (v for v in one_down.check(max_down=down)["invariants"] if v["name"] == "hosts-down")
+    assert seen["seen"] == f"gpu-a: at most {down} at once", "fewer would only be slower"
+    converged(one_down, cli, play, max_down=down)
+
+
+def test_one_at_a_time_is_one_at_a_time(sixteen, cli):
+    play = cli.file(SIXTEEN.format("evacuate: power_off").replace("01:15", "01:05"))
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    (seen,) = (v for v in sixteen.check()["invariants"] if v["name"] == "hosts-down")
+    assert seen["seen"] == "gpu-a: at most 1 at once"
+    converged(sixteen, cli, play)
+
+
+def test_nobody_is_started_when_the_budget_is_used_up(one_down, cli):
+    assert cli("apply", cli.file(SIXTEEN.format("evacuate: power_off")), "--yes") == 1
+    assert "[rolling.budget]" in cli.out
+    assert "esx16.lab.local" in cli.out
+    assert one_down.check()["entries"] == 0
+
+
+def test_batches_grow_and_are_shown(sixteen, cli):
+    play = cli.file(SIXTEEN.format("evacuate: power_off, max_unavailable: 50%, serial: [1, 3, 50%]"))
+    plan = cli.plan(play)
+    (roll,) = plan["impact"]["rolls"]
+    names = [[h["name"][3:5] for h in batch] for batch in roll["batches"]]
+    assert [len(batch) for batch in names] == [1, 3, 7, 4]
+    assert names[0] == ["01"]
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    assert "gpu-a in 4 batches, 1: esx01.lab.local; 2: esx02.lab.local, esx03.lab.local" in cli.out
+    # no host of a batch was touched before every host of the one before was in service again
+    entries = sixteen.get("/lab/ledger")["entries"]
+    at = {(e["object"][3:5], e["call"]): e["number"] for e in entries}
+    for earlier, later in pairwise(names):
+        ended = max(at[h, "ExitMaintenanceMode_Task"] for h in earlier)
+        assert ended < min(at[h, "EnterMaintenanceMode_Task"] for h in later)
+    converged(sixteen, cli, play, max_down=8)
+
+
+# -- a host that does not come back as it was
+
+
+def test_a_host_that_does_not_return_in_time_stops_everything_and_is_resumed_later(make_lab, cli, monkeypatch):
+    late = HOST.format(names="01") + "    boot_seconds: 8\n" + HOST.format(names="02")
+    lab = make_lab(FARM.replace(HOST.format(names="[01:16]"), late).replace("[01:04]", "[01:02]"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    play = cli.file(TWO.format("timeout: 5s"))
+    lab.mark()
+    began = time.monotonic()
+    assert cli("apply", play, "--yes") == 6, cli.out
+    took = time.monotonic() - began
+    assert f"{ESX1} did not come back within 5 s" in cli.out
+    assert f"{ESX1} is still in maintenance mode" in cli.out
+    assert f"govc host.maintenance.exit {ESX1}" in cli.out
+    waited = float(re.search(r"wait until the host is connected.* FAILED \((\d+)s\)", cli.out)[1])
+    assert 4 <= waited <= 10, (waited, took)
+    entries = lab.get("/lab/ledger")["entries"]
+    assert not [e for e in entries if e["object"] in (ESX2, "vm-02")], "another host was started"
+
+    assert cli("resume") == 0, cli.out + cli.err
+    converged(lab, cli, play)
+    done = [e["object"] for e in lab.get("/lab/ledger")["entries"] if e["call"] in REBOOTS]
+    assert sorted(done) == [ESX1, ESX2]
+
+
+def test_a_host_that_lost_a_gpu_is_left_in_maintenance_until_it_is_back(lab, cli, two, ledger, farm, soap):
+    lab.set_faults(f"- {{on: '{REBOOT}', nth: 1, when: before, do: {{gpu-missing: '0000:86:00.0'}}}}\n")
+    play = two("timeout: 6s, settle: 2s")
+    lab.mark()
+    assert cli("apply", play, "--yes") == 6
+    assert f"{ESX1}: nvidia-smi lists 1 of 2 GPUs" in cli.out
+    assert farm()["hosts"][ESX1]["maintenance"]
+    assert reboots(ledger) == [ESX1]
+    assert not [e for e in ledger() if e["object"] in (ESX2, "train-03")]
+
+    assert cli("resume") == 6, cli.out + cli.err  # measured by what was there before the first attempt
+    assert f"{ESX1} shows 1 of 2 GPUs, so it does not leave maintenance mode" in cli.out
+    assert farm()["hosts"][ESX1]["maintenance"]
+    assert reboots(ledger) == [ESX1]
+
+    host = soap.host("esx01")
+    before = host.runtime.bootTime
+    soap.wait(host.RebootHost_Task(False))  # somebody has put it in its place again
+    soap.until(lambda: host.runtime.bootTime > before and host.runtime.connectionState == "connected")
+    assert cli("resume") == 0, cli.out + cli.err
+    converged(lab, cli, play, skip=("reboots", "services"))
+    assert sorted(reboots(ledger)) == [ESX1, ESX1, ESX2]
+
+
+def test_a_host_whose_boot_time_does_not_move_has_not_rebooted(lab, cli, two, ledger, farm):
+    lab.set_faults(f"- {{on: '{REBOOT}', nth: 1, when: before, do: drop}}\n")
+    assert cli("apply", two("timeout: 3s"), "--yes") == 6
+    assert f"{ESX1} did not come back within 3 s (boot time still" in cli.out
+    assert farm()["hosts"][ESX1]["maintenance"]
+    assert reboots(ledger) == []
+    assert not [e for e in ledger() if e["object"] in (ESX2, "train-03")]
+
+
+def test_a_host_that_somebody_else_put_into_maintenance_stays_so(lab, farm, soap):
+    lab.set_faults(f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, nth: 1, do: {{delay: 6s}}}}\n")  # time to act
+    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(MISSION), "--yes"]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if re.search(rf"{ESX1} +\[\d+/\d+\] reboot \(over SSH\)$", line):
+            soap.wait(soap.vm("train-03").PowerOffVM_Task())
+            soap.wait(soap.host("esx02").EnterMaintenanceMode_Task(timeout=10))
+    assert process.wait(60) == 6, "".join(seen)
+    assert f"{ESX2} is in maintenance mode since this was planned, and not because of this run" in "".join(seen)
+    assert farm()["hosts"][ESX2]["maintenance"]
+    assert not farm()["hosts"][ESX1]["maintenance"]
+
+
+# -- alarms
+
+
+def raised(lab, soap):
+    """Let an alarm of esx01 go red, as somebody else's trouble would."""
+    lab.set_faults(f"- {{on: RetrieveHardwareUptime, do: {{raise-alarm: {MEMORY}}}}}\n")
+    soap.host("esx01").RetrieveHardwareUptime()
+    lab.clear_faults()
+
+
+def cleared(soap):
+    soap.content.alarmManager.ClearTriggeredAlarms(soap.vim.alarm.AlarmFilterSpec(status=["red"]))
+
+
+def test_a_new_red_alarm_stops_the_roll_out_until_it_is_cleared(lab, cli, two, ledger, farm, soap):
+    lab.mark()  # our own session is none the tool has left open
+    rule = f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, when: after, do: {{raise-alarm: {MEMORY}}}}}\n"
+    lab.set_faults(rule)
+    play = two("settle: 2s")
+    assert cli("apply", play, "--yes") == 6
+    assert f"{ESX1} is in service but not healthy: the alarm '{MEMORY}' is red" in cli.out
+    assert f"{ESX1} is not healthy, so no further host is started" in cli.out
+    assert not [e for e in ledger() if e["object"] in (ESX2, "train-03")]
+    now = farm()
+    assert not now["hosts"][ESX1]["maintenance"]
+    assert now["vms"]["train-01"]["power"] == "poweredOn"
+    lab.clear_faults()
+
+    assert cli("resume") == 6, cli.out  # it is as red as it was
+    assert reboots(ledger) == [ESX1]
+    cleared(soap)
+    assert cli("resume") == 0, cli.out + cli.err
+    converged(lab, cli, play)
+    assert sorted(reboots(ledger)) == [ESX1, ESX2]
+
+
+def test_an_alarm_that_was_red_before_is_named_and_does_not_stop_it(lab, cli, two, ledger, soap):
+    raised(lab, soap)
+    lab.mark()
+    play = two("settle: 2s")
+    plan = cli.plan(play)
+    (first, _) = plan["impact"]["found"]
+    assert [a["name"] for a in first["alarms"]] == [MEMORY]
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    assert f"red before this plan, and no obstacle to it: {ESX1}: {MEMORY}" in cli.out
+    converged(lab, cli, play)
+
+
+def test_the_alarm_of_a_host_that_reboots_is_no_new_one_once_it_is_back(lab, cli, two, soap):
+    lab.mark()
+    play = two("settle: 5s")
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    assert soap.host("esx01").triggeredAlarmState == []
+    converged(lab, cli, play)
+
+
+# -- how many may fail
+
+REFUSED = "- {on: UpdateGraphicsConfig, nth: 1, do: {fault: InvalidArgument}}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "further", "reason"),
+    [
+        ("serial: 1", False, "max_fail is 0, so no further host is started"),
+        ("max_fail: 1", False, "is out of service, and no more hosts may be at once"),
+        ("max_fail: 1, max_unavailable: 2, serial: 1", True, ""),
+        ("max_fail: 50%, max_unavailable: 2, serial: 1", True, ""),
+        ("max_fail: 10%, max_unavailable: 2, serial: 1", False, "max_fail is 0, so no further host is started"),
+    ],
+)
+def test_a_failed_host_counts(lab, cli, two, ledger, farm, words, further, reason):
+    lab.set_faults(REFUSED)
+    play = two(words)
+    assert cli("apply", play, "--yes") == 1
+    assert reason in cli.out
+    assert reboots(ledger) == ([ESX2] if further else [])
+    assert farm()["hosts"][ESX1]["maintenance"], "it is left for somebody to look at"
+    assert f"{ESX1} is still in maintenance mode" in cli.out
+    lab.clear_faults()
+
+    assert cli("resume") == 0, cli.out + cli.err
+    converged(lab, cli, play, max_down=2 if "max_unavailable" in words else 1)
+    assert sorted(reboots(ledger)) == [ESX1, ESX2]
+
+
+# -- where VMs go
+
+MOVING = "- hosts: esx01.lab.local\n  graphics: {default_type: shared_direct}\n  rolling: {evacuate: vmotion}\n"
+
+
+def test_vms_that_will_move_are_named_and_move(lab, cli, ledger, farm):
+    play = cli.file(MOVING)
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    assert "2 VMs move to other hosts (vMotion by DRS): train-01, train-02" in cli.out
+    moved = {e["object"] for e in ledger() if e["call"] == "DrsMigration"}
+    assert moved == {"train-01", "train-02"}
+    assert all(farm()["vms"][n]["host"] != ESX1 for n in moved)
+    converged(lab, cli, play)
+
+
+def drs(soap, **spec):
+    cluster = soap.find(soap.vim.ClusterComputeResource, "gpu-a")
+    soap.wait(cluster.ReconfigureComputeResource_Task(soap.vim.cluster.ConfigSpecEx(**spec), True))
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ({"enabled": False}, "DRS of gpu-a is off, so nobody moves it"),
+        ({"defaultVmBehavior": "manual"}, "the DRS automation level of gpu-a is manual, which only recommends a move"),
+        ({"defaultVmBehavior": "partiallyAutomated"}, "gpu-a is partiallyAutomated"),
+    ],
+)
+def test_a_cluster_whose_drs_moves_nobody_is_refused(cli, ledger, soap, level, words):
+    drs(soap, drsConfig=soap.vim.cluster.DrsConfigInfo(**level))
+    before = ledger()
+    assert cli("apply", cli.file(MOVING), "--yes") == 1
+    assert "[rolling.drs]" in cli.out
+    assert words in " ".join(cli.out.split())
+    assert ledger() == before
+
+
+def override(soap, operation, **info):
+    made = soap.vim.cluster.DrsVmConfigInfo(key=soap.vm("train-02"), **info)
+    drs(soap, drsVmConfigSpec=[soap.vim.cluster.DrsVmConfigSpec(operation=operation, info=made)])
+
+
+@pytest.mark.parametrize(
+    ("info", "words"),
+    [
+        ({"enabled": False}, "DRS is disabled for it"),
+        ({"behavior": "manual"}, "its own DRS automation level is manual"),
+    ],
+)
+def test_a_vm_with_an_automation_level_of_its_own_is_named(cli, ledger, soap, info, words):
+    override(soap, "add", **info)
+    before = ledger()
+    assert cli("apply", cli.file(MOVING), "--yes") == 1
+    text = " ".join(cli.out.split())
+    assert words in text
+    assert "! train-02: " in text
+    assert "[rolling.drs]" in text
+    assert ledger() == before
+    override(soap, "edit", enabled=True, behavior="fullyAutomated")
+    assert cli("apply", cli.file(MOVING), "--yes") == 0, cli.out + cli.err
+
+
+def test_a_vm_whose_networks_no_other_host_has_is_refused(make_lab, cli, monkeypatch):
+    text = FARM.replace("esx[01:16]", "esx01").replace("vms:", NEIGHBOUR + "vms:").replace("[01:04]", "01")
+    lab = make_lab(text)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    assert cli("apply", cli.file(MOVING), "--yes") == 1
+    assert "no other host of its cluster has its networks (missing: dvpg-lan)" in cli.out
+    assert "[rolling.network]" in cli.out
+    assert lab.get("/lab/ledger")["entries"] == []
+
+
+NEIGHBOUR = """  - name: esx02.lab.local
+    cluster: gpu-a
+"""
+
+
+def test_running_vgpu_vms_are_listed_and_no_maintenance_task_is_started(cli, ledger):
+    assert cli("apply", MISSION, "--yes") == 0
+    done = ledger()
+    play = "- hosts: esx01.lab.local\n  graphics: {default_type: shared}\n"
+    for rolling, rule in (("", "rolling.evacuate"), ("  rolling: {evacuate: vmotion}\n", "rolling.pinned")):
+        assert cli("apply", cli.file(play + rolling), "--yes") == 1
+        assert f"[{rule}]" in cli.out
+        assert " ! train-01, train-02: " in cli.out
+    assert ledger() == done

@@ -1,0 +1,26 @@
+"""What `show` cannot state is said in a comment; the rest of the host is there."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.lab
+
+
+def test_graphics_that_wait_for_a_restart_are_left_out_and_that_is_said(cli, soap):
+    manager = soap.host("esx01").configManager.graphicsManager
+    config = manager.graphicsConfig
+    config.hostDefaultGraphicsType = "sharedDirect"
+    for device in config.deviceType:
+        device.graphicsType = "sharedDirect"
+    manager.UpdateGraphicsConfig(config)
+    assert cli("show", "esx01.lab.local", "--start-ssh") == 0
+    said = (
+        "# esx01.lab.local: graphics left out: GPU 0000:3b:00.0 is shared (configured: shared_direct), "
+        "GPU 0000:86:00.0 is shared (configured: shared_direct), the host's default is shared_direct\n"
+    )
+    assert said in cli.out
+    assert "graphics:" not in cli.out
+    assert "mig: {gpus: " in cli.out
+    assert cli("show", "esx02.lab.local", "--start-ssh") == 0
+    assert "left out" not in cli.out

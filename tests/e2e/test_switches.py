@@ -1,0 +1,87 @@
+"""A fabric is made, adjusted and left alone: datacenter, port groups, hosts, on the simulated farm."""
+
+from __future__ import annotations
+
+FABRIC = """
+- datacenters: DC0
+  switches:
+    dvs-new: {version: 7.0.2, mtu: 9000, uplinks: [Uplink 1], nioc: true, shares: {vmotion: 75}}
+  port_groups:
+    dvpg-new: {switch: dvs-new, vlan: 300, active_uplinks: [Uplink 1]}
+- hosts: gpu_hosts
+  uplinks:
+    dvs-new: {Uplink 1: vmnic4}
+    dvs-rdma: {}
+"""
+
+
+def calls(entries):
+    return [(e["object"], e["call"]) for e in entries]
+
+
+def test_a_fabric_is_made_in_one_go_and_then_is_as_planned(cli, ledger):
+    playbook = cli.file(FABRIC)
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    made = calls(ledger())
+    assert made[:3] == [
+        ("dvs-new", "CreateDVS_Task"),
+        ("dvs-new", "EnableNetworkResourceManagement"),
+        ("dvs-new", "ReconfigureDvs_Task"),
+    ]
+    assert ("dvpg-new", "AddDVPortgroup_Task") in made
+    members = [e["detail"]["hosts"][0] for e in ledger("dvs-new", "ReconfigureDvs_Task") if "hosts" in e["detail"]]
+    assert {(m["host"], m["operation"]) for m in members} == {
+        (f"esx0{n}.lab.local", op) for n in (1, 2) for op in ("add", "edit")
+    }
+    assert all(m["uplinks"] == {"Uplink 1": "vmnic4"} for m in members if m["operation"] == "edit")
+    before = len(ledger())
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+    assert cli("apply", playbook, "--yes") == 0
+    assert len(ledger()) == before
+
+
+def test_what_show_writes_is_a_playbook_without_changes(cli, ledger):
+    assert cli("apply", cli.file(FABRIC), "--yes") == 0, cli.out + cli.err
+    assert cli("show") == 0
+    shown = [p for p in cli.out.split("\n\n") if any(f"\n  {k}: " in p for k in ("switches", "port_groups", "uplinks"))]
+    kept = "\n\n".join(
+        "\n".join(
+            line for line in play.splitlines() if line.startswith(("- ", "  switches", "  port_groups", "  uplinks"))
+        )
+        for play in shown
+    )
+    assert "dvs-new" in kept
+    assert '"Uplink 1": vmnic4' in kept
+    before = len(ledger())
+    assert cli("plan", cli.file(kept, "shown.yml"), "--detailed-exitcode") == 0, cli.out + cli.err
+    assert len(ledger()) == before
+
+
+def test_a_switch_is_adjusted_and_its_members_follow(cli, ledger, soap):
+    playbook = cli.file(
+        "- datacenters: DC0\n  switches:\n    dvs-lan:\n      mtu: 9000\n      nioc: false\n"
+        "      uplinks: [Uplink 1, Uplink 2, Uplink 3]\n      shares: {vmotion: low, vsan: 77}\n"
+    )
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert calls(ledger()) == [("dvs-lan", "EnableNetworkResourceManagement"), ("dvs-lan", "ReconfigureDvs_Task")]
+    assert ledger()[1]["detail"] == {
+        "mtu": 9000, "uplinks": ["Uplink 1", "Uplink 2", "Uplink 3"], "shares": {"vmotion": 25, "vsan": 77},
+    }  # fmt: skip
+    proxies = {p.dvsName: p for p in soap.host("esx01").config.network.proxySwitch}
+    assert proxies["dvs-lan"].mtu == 9000
+    assert [kv.value for kv in proxies["dvs-lan"].uplinkPort] == ["Uplink 1", "Uplink 2", "Uplink 3"]
+    assert cli("apply", playbook, "--yes") == 0
+    assert len(ledger()) == 2
+
+
+def test_an_old_switch_is_upgraded_first(cli, make_lab, monkeypatch):
+    lab = make_lab(
+        "{name: x, timing: {task_seconds: 0.005}, switches: [{name: d, version: 6.5.0, port_groups: [{name: p}]}], "
+        "hosts: [{name: h.lab.local, nics: [{name: vmnic0, pci: '0000:18:00.0', switch: d}]}]}"
+    )
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    text = "- datacenters: DC0\n  switches: {d: {version: 7.0.2}}\n  port_groups: {p: {mac_learning: true}}\n"
+    assert cli("apply", cli.file(text), "--yes") == 0, cli.out + cli.err
+    entries = lab.get("/lab/ledger")["entries"]
+    assert calls(entries) == [("d", "PerformDvsProductSpecOperation_Task"), ("p", "ReconfigureDVPortgroup_Task")]
+    assert cli("plan", cli.file(text), "--detailed-exitcode") == 0

@@ -1,0 +1,164 @@
+"""Tasks that fail, stand still or vanish, VMs and hosts that go away: named, never cancelled, and the rest goes on."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from importlib import resources
+
+import pytest
+from support.places import INVENTORY, PLAYBOOKS
+
+from vsphere_ai.connect import tasks, vcenter
+from vsphere_ai.deeds import Deeds
+
+pytestmark = pytest.mark.lab
+PLAY = PLAYBOOKS / "pvrdma-only.yml"
+FULL = os.environ.get("RELIABILITY") == "full"
+VM = "train-02"
+
+ENDS = {
+    "InvalidState": 1,
+    "InvalidPowerState": 1,
+    "InvalidArgument": 1,
+    "NoPermission": 4,
+    "NotSupported": 1,
+    "HostNotConnected": 1,
+    "InsufficientResourcesFault": 1,
+    "GenericVmConfigFault": 1,
+    "FileLocked": 1,
+    "Timedout": 1,
+    "SystemError": 1,
+    "RequestCanceled": 1,
+}
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("vsphere_ai.deeds.DOUBT", 1.5)
+    monkeypatch.setattr("vsphere_ai.deeds.BUSY_PAUSE", 0.2)
+
+
+@pytest.mark.parametrize("fault", ENDS if FULL else list(ENDS)[::3])
+def test_a_task_that_fails_is_one_line_and_the_others_go_on(lab, cli, farm, fault):
+    lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, do: {{task-fails: {fault}}}}}\n")
+    assert cli("apply", PLAY, "--yes") == ENDS[fault], cli.out + cli.err
+    failed = [line for line in cli.out.splitlines() if "FAILED" in line and f" {VM} " in line and "—" in line]
+    assert len(failed) == 1
+    assert f"{fault}, as a fault of the lab demands." in failed[0]
+    assert "Traceback" not in cli.out + cli.err
+    now = farm()["vms"]
+    assert now[VM]["pvrdma"] == []
+    assert now[VM]["power"] == "poweredOn", "it is put back"
+    assert all(len(now[f"train-0{n}"]["pvrdma"]) == 1 for n in (1, 3, 4))
+
+
+@pytest.mark.parametrize("fault", ["TaskInProgress", "HostCommunication", "ConcurrentAccess"])
+def test_what_passes_is_tried_again(lab, cli, ledger, fault):
+    lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, nth: 1, do: {{task-fails: {fault}}}}}\n")
+    assert cli("apply", PLAY, "--yes") == 0, cli.out + cli.err
+    assert len(ledger(VM, "ReconfigVM_Task")) == 1
+
+
+@pytest.mark.parametrize(("where", "says"), [("20", "stands at 20%"), ("queued", "is not begun yet")])
+def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(
+    lab, cli, ledger, monkeypatch, where, says
+):
+    monkeypatch.setattr("vsphere_ai.deeds.means.STALL", 0.8)
+    monkeypatch.setattr("vsphere_ai.deeds.means.TASK_TIMEOUT", 3)
+    task = Deeds.__init__.__globals__["Means"].task
+    monkeypatch.setattr(task, "__defaults__", (3,))
+    monkeypatch.setattr(tasks, "_WAKE_S", 1)
+    lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, do: {{task-stuck: {where}}}}}\n")
+    begun = time.monotonic()
+    assert cli("apply", PLAY, "--yes") == 9, cli.out + cli.err
+    assert time.monotonic() - begun < 20
+    assert f"{VM}: ReconfigVM {says} for " in cli.out
+    assert "has not ended within 3 s" in cli.out
+    assert f"UNKNOWN  {VM}" in cli.out
+    assert f"{VM} is powered off; it was running before" in cli.out, "it is not powered on under a running task"
+    assert len(lab.get("/lab/faults")["fired"]) == 1, "sent again while the first one still runs"
+    lab.clear_faults()
+    end = time.monotonic() + 5
+    while not ledger(VM, "ReconfigVM_Task"):  # nobody cancelled it
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_task_that_vanishes_is_looked_for_by_its_effect(lab, cli, ledger):
+    lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, nth: 1, do: task-gone}}\n")
+    assert cli("apply", PLAY, "--yes") == 0, cli.out + cli.err
+    assert len(ledger(VM, "ReconfigVM_Task")) == 1
+
+
+# -- objects that change under a run
+
+
+def before_reconfigure(monkeypatch, act):
+    do = Deeds.do
+
+    def act_then_do(self, step, *more):
+        if type(step).__name__ == "Reconfigure" and step.target.name == VM:
+            act()
+        return do(self, step, *more)
+
+    monkeypatch.setattr(Deeds, "do", act_then_do)
+
+
+def test_a_vm_that_is_unregistered_is_a_conflict_of_its_own(cli, soap, farm, monkeypatch):
+    before_reconfigure(monkeypatch, lambda: soap.vm(VM).UnregisterVM())
+    assert cli("apply", PLAY, "--yes") == 3, cli.out + cli.err
+    assert f"{VM} is gone from the inventory" in cli.out
+    assert all(len(farm()["vms"][f"train-0{n}"]["pvrdma"]) == 1 for n in (1, 3, 4)), "others go on"
+
+
+def test_a_vm_that_is_renamed_is_still_the_one_that_was_planned(cli, soap, farm, monkeypatch):
+    def rename():
+        spec = soap.vim.vm.ConfigSpec(name="renamed")
+        soap.wait(soap.vm(VM).ReconfigVM_Task(spec))
+
+    before_reconfigure(monkeypatch, rename)
+    assert cli("apply", PLAY, "--yes") == 0, cli.out + cli.err
+    assert len(farm()["vms"]["renamed"]["pvrdma"]) == 1
+
+
+def test_a_host_that_is_disconnected_fails_alone(lab, cli, soap, farm, monkeypatch):
+    monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, backoff=0.1))
+    lab.set_faults("- {on: ReconfigVM_Task, target: train-03, do: {fault: HostNotConnected}}\n")
+    assert cli("apply", PLAY, "--yes") == 1, cli.out + cli.err
+    assert "HostNotConnected" in cli.out
+    assert all(len(farm()["vms"][f"train-0{n}"]["pvrdma"]) == 1 for n in (1, 2, 4))
+
+
+# -- privileges, one missing at a time
+
+NEEDED = (
+    "Host.Config.Settings",
+    "Host.Config.Maintenance",
+    "Host.Config.NetService",
+    "Host.Config.AdvancedConfig",
+    "VirtualMachine.Config.AddRemoveDevice",
+    "VirtualMachine.Config.Resource",
+    "VirtualMachine.Config.AdvancedConfig",
+    "VirtualMachine.Config.UpgradeVirtualHardware",
+    "VirtualMachine.Interact.PowerOn",
+    "VirtualMachine.Interact.PowerOff",
+    "Network.Assign",
+)
+
+
+@pytest.mark.parametrize("privilege", NEEDED if FULL else NEEDED[::5])
+def test_a_missing_privilege_is_named_before_anything_is_changed(make_lab, cli, monkeypatch, tmp_path, privilege):
+    scenario = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+    lab = make_lab(f"{scenario}\nprivileges_denied: [{privilege}]\n")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    mission = PLAYBOOKS / "ai-ready-cluster.yml"
+    assert cli("doctor", "--permissions", mission, "-i", INVENTORY) == 4, cli.out + cli.err
+    lacking = [line for line in cli.out.splitlines() if line.startswith("  lacks")]
+    assert lacking
+    assert all(privilege in line for line in lacking), lacking
+    assert lab.get("/lab/ledger")["entries"] == []
+    assert cli("apply", mission, "--yes") == 4, cli.out + cli.err
+    assert f": {privilege} (" in cli.err, cli.err
+    assert lab.get("/lab/ledger")["entries"] == [], "it was found out only in the middle"

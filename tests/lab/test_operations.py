@@ -1,0 +1,76 @@
+"""What the ledger says about who did something, and what a change of a VM takes."""
+
+from __future__ import annotations
+
+import pytest
+from pyVmomi import VmomiSupport, vim
+from support.farm import option, reconfigure
+
+
+@pytest.fixture
+def operation():
+    """Send an operation id with this thread's requests: `operation("run-1")`."""
+    context = VmomiSupport.GetRequestContext()
+
+    def say(name):
+        context["operationID"] = name
+
+    yield say
+    context.pop("operationID", None)
+
+
+def operations(lab):
+    return [(e["call"], e["operation"]) for e in lab.get("/lab/ledger")["entries"]]
+
+
+def test_the_ledger_names_the_operation_of_a_call_its_task_and_what_comes_later(lab, soap, operation):
+    operation("run-1 <&>")
+    reconfigure(soap, soap.vm("train-04"), annotation="a")
+    operation("run-2")
+    soap.vm("train-01").ShutdownGuest()
+    soap.until(lambda: len(operations(lab)) == 2)
+    assert operations(lab) == [("ReconfigVM_Task", "run-1 <&>"), ("ShutdownGuest", "run-2")]
+
+
+def test_a_client_that_names_no_operation_has_none_of_another(lab, soap, operation):
+    operation("run-1")
+    reconfigure(soap, soap.vm("train-04"), annotation="a")
+    VmomiSupport.GetRequestContext().pop("operationID")
+    reconfigure(soap, soap.vm("train-04"), annotation="b")
+    assert [name for _, name in operations(lab)] == ["run-1", ""]
+
+
+def test_an_operation_of_any_length_is_cut(lab, soap, operation):
+    operation("x" * 100_000)
+    reconfigure(soap, soap.vm("train-04"), annotation="a")
+    assert operations(lab) == [("ReconfigVM_Task", "x" * 256)]
+
+
+def test_a_vm_that_is_off_can_leave_the_inventory(soap):
+    vm, host = soap.vm("train-04"), soap.vm("train-04").runtime.host
+    with pytest.raises(vim.fault.InvalidPowerState):
+        soap.vm("train-01").UnregisterVM()
+    vm.UnregisterVM()
+    assert "train-04" not in [v.name for v in host.vm]
+    assert soap.calls() == [("train-04", "UnregisterVM")]
+    with pytest.raises(StopIteration):
+        soap.vm("train-04")
+
+
+@pytest.mark.parametrize(
+    ("denied", "refused", "allowed"),
+    [
+        ("VirtualMachine.Config.AdvancedConfig", {"extraConfig": [option("a", "1")]}, {"annotation": "a"}),
+        ("VirtualMachine.Config.Resource", {"memoryReservationLockedToMax": True}, {"firmware": "bios"}),
+        ("VirtualMachine.Config.Settings", {"firmware": "bios"}, {"memoryReservationLockedToMax": True}),
+    ],
+)
+def test_each_field_of_a_spec_takes_its_own_privilege(make_lab, new_client, denied, refused, allowed):
+    from importlib import resources
+
+    text = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+    soap = new_client(make_lab(f"{text}\nprivileges_denied: [{denied}]\n"))
+    with pytest.raises(vim.fault.NoPermission) as caught:
+        reconfigure(soap, soap.vm("train-04"), **refused)
+    assert caught.value.privilegeId == denied
+    reconfigure(soap, soap.vm("train-04"), **allowed)

@@ -1,0 +1,138 @@
+"""Folders: created once per name, renamed and destroyed with what is in them, with vCenter's refusals."""
+
+import threading
+
+import pytest
+from pyVmomi import vim, vmodl
+
+
+def names(folder):
+    return [c.name for c in folder.childEntity]
+
+
+def test_a_folder_is_created_renamed_and_destroyed(soap, lab):
+    root = soap.content.rootFolder
+    made = root.CreateFolder("one")
+    assert (made.name, made.parent, made.childType) == ("one", root, root.childType)
+    assert made in root.childEntity
+    inner = made.CreateFolder("two").CreateFolder("three")
+    assert soap.find(vim.Folder, "three") == inner
+
+    soap.wait(made.Rename_Task("other"))
+    soap.wait(made.Rename_Task("other"))  # its own name is not taken
+    assert names(root) == ["DC0", "other"]
+    soap.wait(made.Destroy_Task())
+    assert names(root) == ["DC0"]
+    for gone in (made, inner):
+        with pytest.raises(vmodl.fault.ManagedObjectNotFound):
+            _ = gone.name
+    assert soap.calls() == [
+        ("one", "CreateFolder"),
+        ("two", "CreateFolder"),
+        ("three", "CreateFolder"),
+        ("other", "Rename_Task"),
+        ("other", "Destroy_Task"),
+    ]
+
+
+def test_a_name_exists_once_in_its_parent(soap):
+    root = soap.content.rootFolder
+    first = root.CreateFolder("one")
+    with pytest.raises(vim.fault.DuplicateName) as refused:
+        root.CreateFolder("one")
+    assert (refused.value.name, refused.value.object) == ("one", first)
+    with pytest.raises(vim.fault.DuplicateName):
+        root.CreateFolder("DC0")
+    first.CreateFolder("one")  # elsewhere it is another name
+    other = root.CreateFolder("two")
+    with pytest.raises(vim.fault.DuplicateName):
+        soap.wait(other.Rename_Task("one"))
+    assert names(root) == ["DC0", "one", "two"]
+    assert len(soap.calls()) == 3
+
+
+def test_of_many_who_create_a_name_one_succeeds(lab, new_client):
+    clients = [new_client(lab) for _ in range(8)]
+    for turn in range(5):
+        start, won = threading.Barrier(len(clients)), []
+
+        def compete(client, start=start, won=won, name=f"turn {turn}"):
+            start.wait()
+            try:
+                won.append(client.content.rootFolder.CreateFolder(name))
+            except vim.fault.DuplicateName:
+                return
+
+        threads = [threading.Thread(target=compete, args=(client,)) for client in clients]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(won) == 1
+
+
+def test_of_two_who_destroy_a_folder_one_succeeds(soap):
+    made = soap.content.rootFolder.CreateFolder("one")
+    tasks = [made.Destroy_Task(), made.Destroy_Task()]
+    soap.wait(tasks[0])
+    with pytest.raises(vmodl.fault.ManagedObjectNotFound):
+        soap.wait(tasks[1])
+    assert soap.calls().count(("one", "Destroy_Task")) == 1
+
+
+@pytest.mark.parametrize("name", ["", "   ", "x" * 81, "/" * 27])
+def test_a_name_that_is_none_is_refused(soap, name):
+    with pytest.raises(vim.fault.InvalidName):
+        soap.content.rootFolder.CreateFolder(name)
+    assert soap.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("a/b", "a%2fb"), ("a\\b", "a%5cb"), ("100%", "100%25"), ("a%2Fb", "a%2Fb"), ("x" * 80, "x" * 80)],
+)
+def test_names_are_kept_escaped(soap, given, kept):
+    assert soap.content.rootFolder.CreateFolder(given).name == kept
+
+
+def test_vm_folders_take_folders_and_what_is_in_them_is_safe(soap):
+    datacenter = soap.content.rootFolder.childEntity[0]
+    made = datacenter.vmFolder.CreateFolder("made")
+    assert list(made.childType) == ["Folder", "VirtualMachine"]
+    assert made._moId.startswith("group-v")
+    for folder in (soap.content.rootFolder, datacenter.vmFolder):
+        with pytest.raises(vmodl.fault.NotSupported):
+            folder.Destroy_Task()
+        with pytest.raises(vmodl.fault.NotSupported):
+            folder.Rename_Task("x")
+    full = soap.vm("train-01").parent
+    assert full != datacenter.vmFolder
+    with pytest.raises(vmodl.fault.NotSupported):
+        soap.wait(full.Destroy_Task())
+    assert soap.vm("train-01").parent == full
+    assert soap.calls() == [("made", "CreateFolder")]
+
+
+@pytest.mark.parametrize(
+    ("privilege", "call"),
+    [
+        ("Folder.Create", lambda folder: folder.CreateFolder("x")),
+        ("Folder.Delete", lambda folder: folder.Destroy_Task()),
+        ("Folder.Rename", lambda folder: folder.Rename_Task("x")),
+    ],
+)
+def test_privileges(make_lab, quick_scenario, new_client, privilege, call):
+    text = quick_scenario.read_text("utf-8")
+    lab = make_lab(f"{text}\nprivileges_denied: [{privilege}]\n")
+    client = new_client(lab)
+    root = client.content.rootFolder
+    folder = root if privilege == "Folder.Create" else root.CreateFolder("one")
+    with pytest.raises(vim.fault.NoPermission) as refused:
+        call(folder)
+    assert (refused.value.privilegeId, refused.value.object) == (privilege, folder)
+
+
+def test_the_judge_has_nothing_against_folders(soap, lab):
+    soap.wait(soap.content.rootFolder.CreateFolder("one").Destroy_Task())
+    soap.content.sessionManager.Logout()
+    assert lab.check()["ok"]

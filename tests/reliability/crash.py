@@ -1,0 +1,267 @@
+"""Runs the real command line in forked processes, and makes it die, stall or run out of disk at a chosen point.
+
+Started as a program of its own (`python crash.py`): everything is imported once, then each job, one line of JSON on
+standard input, is a fork that calls the command line's main. Nothing in the product knows of this.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+
+DIED = 137
+"""What a process ends with that died at a point; a killed one shows the same in a shell."""
+_doing = threading.local()
+
+
+class Points:
+    """The places where a run may die: `POSITION | TARGET | WHAT #N`, the same in every run of the same plan.
+
+    `record` is a file to which each is written when it is reached; `at` is the one where `act` is done.
+    """
+
+    def __init__(self, record, at, act):
+        self.record, self.at, self.act = record, at, act
+        self.seen = Counter()
+        self.lock = threading.Lock()
+
+    def reach(self, position, what):
+        with self.lock:
+            self.seen[position, what] += 1
+            name = f"{position} | {what} #{self.seen[position, what]}"
+            if self.record:
+                with open(self.record, "a", encoding="utf-8") as file:
+                    file.write(name + "\n")
+            if name == self.at:
+                self.act()
+
+
+def die():
+    os._exit(DIED)
+
+
+def fill_disk():
+    """Let no file grow any more, as on a full disk."""
+    from vsphere_ai.places import state_dir
+
+    sizes = [f.stat().st_size for f in (state_dir() / "runs").glob("*.db-wal")]
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max(sizes, default=0), resource.RLIM_INFINITY))
+
+
+ACTS = {"die": die, "fill-disk": fill_disk}
+
+
+def watch_journal(points):
+    from vsphere_ai.journal import Journal
+
+    begin, end = Journal.begin, Journal.end
+
+    @functools.wraps(begin)
+    def begin_seen(self, step, target, summary, debts):
+        label = f"{target.name} | {summary}"
+        _doing.step = label
+        points.reach("before begin", label)
+        begin(self, step, target, summary, debts)
+        points.reach("after begin", label)
+
+    @functools.wraps(end)
+    def end_seen(self, *given, **named):
+        points.reach("after reply", _doing.step)
+        end(self, *given, **named)
+        points.reach("after end", _doing.step)
+
+    Journal.begin, Journal.end = begin_seen, end_seen
+    for name in ("set", "settle"):
+        setattr(Journal, name, _around(points, getattr(Journal, name), name))
+
+
+def _around(points, write, name):
+    @functools.wraps(write)
+    def seen(self, *given, **named):
+        about = given[0].target.name if given else "run"
+        points.reach(f"before {name}", f"{about} | {name}")
+        write(self, *given, **named)
+        points.reach(f"after {name}", f"{about} | {name}")
+
+    return seen
+
+
+def watch_calls(points):
+    """`after call`: the request has left, and nobody has heard of its answer."""
+    import http.client
+
+    import paramiko
+
+    from vsphere_ai.connect import vcenter
+    from vsphere_ai.connect.esxi import Ssh
+
+    def sending(call, changes, name):
+        @functools.wraps(call)
+        def seen(self, first, *given, **named):
+            if not changes(first, given, named):
+                return call(self, first, *given, **named)
+            _doing.sending = name(first, given)
+            try:
+                return call(self, first, *given, **named)
+            finally:
+                _doing.sending = ""
+
+        return seen
+
+    def sent(wait, *, before):
+        @functools.wraps(wait)
+        def seen(self, *given, **named):
+            now = getattr(_doing, "sending", "")
+            _doing.sending = ""
+            answer = None if before else wait(self, *given, **named)
+            if now:
+                points.reach("after call", f"{getattr(_doing, 'step', 'run')} | {now}")
+            return wait(self, *given, **named) if before else answer
+
+        return seen
+
+    def alters(_ref, given, _named):
+        return not given[0].lower().startswith(vcenter._READS)
+
+    vcenter.VCenter.call = sending(vcenter.VCenter.call, alters, lambda _ref, given: given[0])
+    Ssh.run = sending(Ssh.run, lambda _argv, _given, named: named.get("changes"), lambda argv, _given: argv[0])
+    http.client.HTTPConnection.getresponse = sent(http.client.HTTPConnection.getresponse, before=True)
+    paramiko.Channel.exec_command = sent(paramiko.Channel.exec_command, before=False)
+
+
+def resend_like_pyvmomi():
+    """Send any call again whose connection broke, up to four times, as pyVmomi's own `VimSessionOrientedStub` does."""
+    from vsphere_ai.connect import session
+
+    once = session._Stub.InvokeMethod
+
+    @functools.wraps(once)
+    def again(self, *given):
+        for _ in range(4):
+            with contextlib.suppress(OSError, session.http.client.HTTPException):
+                return once(self, *given)
+        return once(self, *given)
+
+    session._Stub.InvokeMethod = again
+
+
+def forget_versions():
+    """Send reconfigurations without a changeVersion, as most tools do."""
+    from vsphere_ai.connect.vcenter import VCenter
+
+    call = VCenter.call
+
+    @functools.wraps(call)
+    def unguarded(self, ref, method, args=None):
+        if method == "ReconfigVM_Task":
+            args = {"spec": {k: v for k, v in args["spec"].items() if k != "changeVersion"}}
+        return call(self, ref, method, args)
+
+    VCenter.call = unguarded
+
+
+SPOILS = {"resend": resend_like_pyvmomi, "no-change-version": forget_versions}
+
+
+def tune(values):
+    """Set constants such as `DOUBT`, wherever they are, so that waits are as short as the lab's boots."""
+    from datetime import timedelta
+
+    for name, value in values.items():
+        homes = [m for key, m in sys.modules.items() if key.startswith("vsphere_ai.") and hasattr(m, name)]
+        if not homes:
+            raise LookupError(f"nothing in vsphere_ai is called {name} any more: see TUNE in harness.py")
+        for home in homes:
+            now = getattr(home, name)
+            setattr(home, name, timedelta(seconds=value) if isinstance(now, timedelta) else value)
+
+
+def limit(values):
+    """Shorten the limits of vCenter connections: seconds to connect, for an answer, of patience."""
+    from vsphere_ai.connect import esxi, vcenter
+
+    for name, value in values.items():
+        if not hasattr(vcenter.DEFAULTS, name):
+            raise LookupError(f"connections have no limit called {name} any more: see LIMITS in harness.py")
+        object.__setattr__(vcenter.DEFAULTS, name, value)  # it is frozen, and this process is ours
+    esxi.SshLimits.__init__ = functools.partialmethod(
+        esxi.SshLimits.__init__, connect=3.0, banner=3.0, login=3.0, pause=0.1
+    )
+
+
+def prepare(job):
+    os.environ.clear()
+    os.environ.update(job["environment"])
+    out = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(out, 1)
+    os.dup2(out, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w", buffering=1), open(2, "w", buffering=1)  # noqa: SIM115
+    tune(job["tune"])
+    limit(job["limits"])
+    for name in job["spoil"]:
+        SPOILS[name]()
+    if job["record"] or job["at"]:
+        points = Points(job["record"], job["at"], ACTS[job["act"]])
+        watch_journal(points)
+        watch_calls(points)
+
+
+def run(job):
+    """Be the command line, in a forked process; never returns."""
+    code = 70
+    try:
+        prepare(job)
+        from vsphere_ai.cli.main import main
+
+        code = main(job["arguments"])
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def warm_up():
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    for name in ("apply", "resume", "plan", "runs", "running", "progress"):
+        importlib.import_module(f"vsphere_ai.cli.{name}")
+    for name in ("connect.vcenter", "connect.esxi", "collect", "journal", "locks", "workbench", "deeds", "apply",
+                 "report.plan_json", "report.plan_text", "report.run_text"):  # fmt: skip
+        importlib.import_module(f"vsphere_ai.{name}")
+    from vsphere_ai.resources import kinds
+
+    kinds()
+
+
+def serve():
+    warm_up()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            run(job)
+        print(json.dumps({"pid": child}), flush=True)
+        sys.stdin.readline()  # not to be collected before somebody holds on to it
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+
+
+if __name__ == "__main__":
+    serve()

@@ -1,0 +1,255 @@
+"""A farm, the command line that works on it, and the judge: has the run converged, whatever happened to it?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).parent
+R0 = HERE / "r0"
+FULL = os.environ.get("RELIABILITY") == "full"
+SEED = int(os.environ.get("RELIABILITY_SEED", "1"))
+# how the product's waits are scaled to a farm whose hosts boot in a third of a second
+TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0}
+LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
+SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
+PUT_BACK = ("maintenance", "services", "power")
+KNOWN_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 129, 130, 143, 137, -signal.SIGKILL}
+
+
+def cases(small, full):
+    """Numbers of the cases to run: a few every time, all of them with RELIABILITY=full."""
+    return range(full if FULL else small)
+
+
+def chance(*about):
+    """Random numbers of one case, the same whenever the seed is."""
+    return random.Random(f"{SEED}/{'/'.join(map(str, about))}")
+
+
+@dataclass
+class Ended:
+    """How one command ended."""
+
+    code: int
+    text: str
+    seconds: float
+
+
+@dataclass
+class Spec:
+    """What is to happen to a command: a point to record or to act at, spoilt parts, shorter waits."""
+
+    record: str = ""
+    at: str = ""
+    act: str = "die"
+    spoil: tuple = ()
+    limits: dict = field(default_factory=lambda: dict(LIMITS))
+    tune: dict = field(default_factory=lambda: dict(TUNE))
+
+
+class Going:
+    """A command that is running, in a process of its own."""
+
+    def __init__(self, tool, pid, out):
+        self.tool, self.pid, self.out = tool, pid, out
+        self.started = time.monotonic()
+        self._handle = os.pidfd_open(pid)
+        tool.say("\n")
+
+    def signal(self, number):
+        """Send a signal; nothing happens when the process has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, number)
+
+    def kill_after(self, seconds):
+        """Let it run for so long, then kill it; return how it ended."""
+        import select
+
+        select.select([self._handle], [], [], seconds)
+        self.signal(signal.SIGKILL)
+        return self.wait()
+
+    def wait(self):
+        code = self.tool.answer()["code"]
+        os.close(self._handle)
+        ended = Ended(code, self.out.read_text(encoding="utf-8", errors="replace"), time.monotonic() - self.started)
+        assert "Traceback" not in ended.text, ended.text
+        assert "internal error" not in ended.text, ended.text
+        assert ended.code in KNOWN_CODES, f"exit code {ended.code}\n{ended.text}"
+        return ended
+
+
+class Tool:
+    """The command line; see `crash.py`. `within` is a command that starts it somewhere else."""
+
+    def __init__(self, folder, within=()):
+        self.folder, self.number = folder, 0
+        argv = [*within, sys.executable, str(HERE / "crash.py")]
+        self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.answer() == {"ready": True}
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        assert line, "the launcher died"
+        return json.loads(line)
+
+    def say(self, line):
+        self.process.stdin.write(line)
+        self.process.stdin.flush()
+
+    def start(self, *arguments, spec=None):
+        self.number += 1
+        out = self.folder / f"{self.number}.txt"
+        job = {"arguments": [str(a) for a in arguments], "environment": dict(os.environ), "out": str(out),
+               **vars(spec or Spec())}  # fmt: skip
+        self.say(json.dumps(job) + "\n")
+        return Going(self, self.answer()["pid"], out)
+
+    def __call__(self, *arguments, spec=None):
+        return self.start(*arguments, spec=spec).wait()
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait(10)
+
+
+def effects(lab):
+    """What took effect, counted: object, call, and the rest that does not differ from run to run."""
+    return Counter(_key(e) for e in lab.get("/lab/ledger")["entries"] if e["call"] not in SSH_SERVICE)
+
+
+def _key(entry):
+    detail = dict(entry["detail"])
+    if "devices" in detail and isinstance(detail["devices"], list):
+        detail["devices"] = [{k: d[k] for k in sorted(d) if k in ("operation", "type", "vgpu", "portgroup")}
+                             for d in detail["devices"]]  # fmt: skip
+    return entry["object"], entry["call"], json.dumps(detail, sort_keys=True)
+
+
+def picture(lab):
+    """What the farm is like, without what differs from run to run."""
+    farm = lab.get("/lab/farm")
+    hosts = {h["name"]: {k: v for k, v in h.items() if k != "boot_time"} for h in farm["hosts"]}
+    for host in hosts.values():
+        host["ssh"] = {k: host["ssh"][k] for k in ("running", "policy")}
+        for gpu in host["gpus"]:  # which of several VMs alike came first, and got which slice, is chance
+            gpu["vms"] = len(gpu["vms"])
+            gpu["instances"] = sorted((i["profile"], bool(i["vm"])) for i in gpu["instances"])
+    vms = {v["name"]: {**v, "pvrdma": [{k: p[k] for k in ("port_group", "protocol")} for p in v["pvrdma"]]}
+           for v in farm["vms"]}  # fmt: skip
+    return {"hosts": hosts, "vms": vms}
+
+
+def _differences(wanted, found, where=""):
+    if isinstance(wanted, dict) and isinstance(found, dict):
+        keys = sorted({*wanted, *found})
+        return [d for k in keys for d in _differences(wanted.get(k), found.get(k), f"{where}/{k}")]
+    return [] if wanted == found else [f"{where} is {found}, wanted {wanted}"]
+
+
+class Mission:
+    """One playbook on one farm, and what a run of it that nothing happened to leaves and does."""
+
+    def __init__(self, lab, tool, playbook=R0 / "play.yml", inventory=R0 / "inventory.yml"):
+        self.lab, self.tool, self.playbook, self.inventory = lab, tool, playbook, inventory
+        self.wanted = self.done = None
+        self.seconds = 0.0
+        self.points = []
+
+    def learn(self, record):
+        """Apply once undisturbed; everything after is compared with it."""
+        ended = self.apply(spec=Spec(record=str(record)))
+        assert ended.code == 0, ended.text
+        self.points = record.read_text(encoding="utf-8").splitlines()
+        ended = self._again()
+        self.seconds = ended.seconds
+        self.wanted, self.done = picture(self.lab), effects(self.lab)
+        assert max(self.done.values()) == 1, "a run that nothing happened to does something twice"
+
+    def _again(self):
+        """The same without recording, for how long it takes."""
+        self.lab.post("/lab/reset")
+        return self.apply()
+
+    def start(self, spec=None):
+        return self.tool.start("apply", "-i", self.inventory, self.playbook, "--yes", spec=spec)
+
+    def apply(self, spec=None):
+        return self.start(spec).wait()
+
+    def runs(self):
+        ended = self.tool("runs", "--format", "json")
+        assert ended.code == 0, ended.text
+        return json.loads(ended.text)["runs"]
+
+    def unfinished(self):
+        return [r for r in self.runs() if r["state"] != "finished"]
+
+    def go_on(self, spec=None):
+        """Resume, or apply when nothing had begun."""
+        return self.start_again(spec).wait()
+
+    def start_again(self, spec=None):
+        if self.unfinished():
+            return self.tool.start("resume", spec=spec)
+        return self.start(spec)
+
+    def converged(self, *, sessions=False, tries=1, spec=None):
+        """Go on until the end, and judge. `sessions`: whether every session must be closed (a killed tool cannot)."""
+        said = []
+        for _ in range(tries):
+            ended = self.go_on(spec)
+            said.append(f"exit {ended.code}\n{ended.text}")
+            if ended.code == 0:
+                break
+        self.judge("\n".join(said), sessions=sessions, code=ended.code)
+        return ended
+
+    def judge(self, said="", *, sessions=False, code=0, put_back=True, repeated=()):
+        """Everything is as wanted, happened once, was put back and is written down; `said` is shown when it is not.
+
+        `put_back` False: what was changed for the time of the run only may stay, because nobody remembers it.
+        `repeated` are calls that may have been made again.
+        """
+        assert code == 0, f"not brought to its end: {code}\n{said}"
+        found = {v["name"]: v["findings"] for v in self.lab.check(since=0)["invariants"] if not v["ok"]}
+        for name in (*(() if sessions else ("sessions",)), *(() if put_back else PUT_BACK)):
+            found.pop(name, None)
+        assert not found, f"{found}\n{said}"
+        done = effects(self.lab)
+        much = {key: count for key, count in (done - self.done).items() if key[1] not in repeated}
+        assert not much, f"too much: {much}\n{said}"
+        assert not (little := self.done - done) or not put_back, f"too little: {little}\n{said}"
+        wrong = _differences(self.wanted, picture(self.lab))
+        wrong = [w for w in wrong if put_back or not re.search(r"/(maintenance|power|running|vms|instances|tools) ", w)]
+        assert not wrong, f"{wrong}\n{said}"
+        if put_back:
+            left = self.tool("plan", "-i", self.inventory, self.playbook, "--detailed-exitcode", "--start-ssh")
+            assert left.code == 0, f"{left.text}\n{said}"
+        self.books(said)
+
+    def books(self, said=""):
+        """No run is unfinished, none owes anything, and every journal is whole."""
+        for run in self.runs():
+            assert run["state"] == "finished", f"{run}\n{said}"
+            assert run["owes"] == [], f"{run}\n{said}"
+        for path in journals():
+            with contextlib.closing(sqlite3.connect(path)) as db:
+                assert db.execute("pragma integrity_check").fetchall() == [("ok",)], path
+
+
+def journals():
+    """The journals there are, the oldest first."""
+    return sorted((Path(os.environ["VSPHERE_AI_STATE_DIR"]) / "runs").glob("*.db"))

@@ -1,0 +1,201 @@
+"""T-06, T-08: a journal that was damaged, and a disk that is full: nothing is done that is not written down."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import shutil
+import sqlite3
+import subprocess
+from pathlib import Path
+
+import pytest
+from reliability.harness import FULL, Spec, Tool, cases, chance, effects, journals
+
+pytestmark = pytest.mark.timeout(120)
+UNHEARD = 8
+
+
+@pytest.fixture(scope="module")
+def killed():
+    """What the case before this one left, when it changed nothing: a journal and how many changes there were."""
+    return {}
+
+
+@pytest.fixture
+def broken_off(mission, killed, tmp_path_factory):
+    """A run that was killed half way, and its journal in files."""
+    if killed.get("changes") != len(mission.lab.get("/lab/ledger")["entries"]) or not killed:
+        mission.lab.post("/lab/reset")
+        point = next(p for p in mission.points if p.startswith("after call | esx02.lab.local | set Net.PVRDMA"))
+        assert mission.apply(Spec(at=point)).code == 137
+        kept = tmp_path_factory.mktemp("kept")
+        for file in journals()[0].parent.iterdir():
+            shutil.copy2(file, kept / file.name)
+        killed.update(changes=len(mission.lab.get("/lab/ledger")["entries"]), kept=kept, state=effects(mission.lab))
+    return killed
+
+
+def restore(kept, folder, *, folded):
+    """Put the journal back; `folded` as a process that ended in order leaves it, without a log beside it."""
+    for file in folder.iterdir():
+        file.unlink()
+    for file in kept.iterdir():
+        shutil.copy2(file, folder / file.name)
+    (path,) = folder.glob("*.db")
+    if folded:
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.execute("pragma wal_checkpoint(truncate)")
+    return path
+
+
+def damage(path, random):
+    """Cut a file off at a random place, or flip a bit of it; say what was done."""
+    data = bytearray(path.read_bytes())
+    place = random.randrange(len(data))
+    if random.random() < 0.4:
+        path.write_bytes(data[:place])
+        return f"{path.name} cut off at {place} of {len(data)}"
+    data[place] ^= 1 << random.randrange(8)
+    path.write_bytes(data)
+    return f"{path.name}: a bit flipped at {place} of {len(data)}"
+
+
+@pytest.mark.parametrize("number", cases(16, 300))
+def test_a_damaged_journal_is_refused_or_read_as_far_as_it_is_whole(mission, broken_off, killed, number):
+    random = chance("damage", number)
+    folder = journals_folder()
+    path = restore(broken_off["kept"], folder, folded=number % 2)
+    files = [f for f in (path, path.with_name(path.name + "-wal")) if f.exists() and f.stat().st_size]
+    what = damage(random.choice(files), random)
+    print(what)
+    ended = mission.tool("resume")
+    if ended.code == 0:
+        killed.clear()
+        mission.judge(f"{what}\n{ended.text}", put_back=False)
+        return
+    # a log cut back to an earlier moment is whole, but the farm does not fit it any more: then the plan is refused
+    outdated = ended.code == 1 and "nothing was changed" in ended.text
+    assert outdated or (ended.code == UNHEARD and "vsphere-ai" in ended.text), f"{what}\n{ended.code} {ended.text}"
+    assert effects(mission.lab) == broken_off["state"], what
+
+
+def journals_folder():
+    from vsphere_ai.journal import runs_dir
+
+    return runs_dir()
+
+
+KIB = 1024
+SMALL = 256 * KIB
+
+
+class SmallDisk:
+    """A file system of 256 KiB at one folder, which only processes of its own mount namespace see."""
+
+    def __init__(self, folder):
+        folder.mkdir()
+        mount = f"mount -t tmpfs -o size={SMALL},mode=700 small '{folder}' && echo ready && exec sleep 600"
+        try:
+            self.holder = subprocess.Popen(
+                ["unshare", "--mount", "sh", "-c", mount], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+            )
+        except FileNotFoundError as error:
+            pytest.skip(f"a disk of its own cannot be made here: {error}")
+        said = self.holder.stdout.readline()
+        if said != "ready\n":
+            self.close()
+            pytest.skip(f"a disk of its own cannot be made here: {said.strip() or 'no mount namespaces'}")
+        self.folder = folder
+        self.seen = Path(f"/proc/{self.holder.pid}/root{folder}")
+        self.within = ("nsenter", "--target", str(self.holder.pid), "--mount")
+
+    def fill(self, leave):
+        """Leave so many bytes free."""
+        (self.seen / "ballast").write_bytes(bytes(self.free() - leave))
+
+    def free(self):
+        found = os.statvfs(self.seen)
+        return found.f_bavail * found.f_frsize
+
+    def journals(self):
+        """Copies of the journals: SQLite follows the way into the other namespace to its end, which is not here."""
+        if (self.seen / "runs").exists():
+            shutil.copytree(self.seen / "runs", self.folder / "runs")
+        return sorted((self.folder / "runs").glob("*.db"))
+
+    def clear(self):
+        (self.seen / "ballast").unlink()
+
+    def grow(self):
+        subprocess.run([*self.within, "mount", "-o", "remount,size=16m", str(self.folder)], check=True)
+
+    def close(self):
+        self.holder.kill()
+        self.holder.wait()
+        self.holder.stdout.close()
+
+
+@pytest.fixture
+def small_disk(mission, tmp_path, monkeypatch):
+    """The state folder on a small disk, and the mission with a command line that has it."""
+    disk = SmallDisk(tmp_path / "disk")
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(disk.folder))
+    disk.mission = copy.copy(mission)
+    disk.mission.tool = Tool(tmp_path, disk.within)
+    yield disk
+    disk.mission.tool.close()
+    disk.close()
+
+
+@pytest.mark.parametrize("leave", [*range(0, 257, 16)] if FULL else [0, 64, 256])
+def test_a_disk_that_is_really_full(mission, small_disk, leave):
+    """Not every write fails alike: the journal, its log and its index grow at different moments."""
+    small_disk.fill(leave * KIB)
+    ended = small_disk.mission.apply()
+    print(f"{leave} KiB were free, {small_disk.free()} bytes are left, exit {ended.code}")
+    assert ended.code == UNHEARD, ended.text
+    small_disk.clear()
+    small_disk.grow()
+    books = small_disk.journals()
+    if not books:
+        assert not effects(mission.lab), "it was changed without a journal"
+    for path in books:
+        assert f"vsphere-ai resume {path.stem}" in ended.text, ended.text
+        sent = [s for s in unwritten(mission.lab, path) if s[1] != "PowerOnVM_Task"]
+        assert not sent, f"done, but not written down: {sent}\n{ended.text}"
+    resumed = small_disk.mission.go_on()
+    # a run that has to stop powers its VMs on again, so the next one powers them off again
+    small_disk.mission.judge(resumed.text, code=resumed.code, repeated=("ShutdownGuest", "PowerOnVM_Task"))
+
+
+def full_points(points):
+    """Every place where the journal is written."""
+    return [p for p in points if p.startswith(("before begin", "after reply", "before settle", "before set"))]
+
+
+@pytest.mark.parametrize("number", cases(6, 160))
+def test_a_full_disk(mission, number):
+    """From one write on nothing more fits: what was begun ends, nothing is sent any more, and there is a way on."""
+    places = full_points(mission.points)
+    if number >= len(places):
+        pytest.skip(f"the plan writes {len(places)} times")
+    place = places[number] if FULL else chance("full").sample(places, k=6)[number]
+    print(place)
+    ended = mission.apply(Spec(at=place, act="fill-disk"))
+    assert ended.code == UNHEARD, f"{place}\n{ended.text}"
+    if not journals():  # it could not even be begun
+        assert not effects(mission.lab), f"{place}: changed without a journal\n{ended.text}"
+    for path in journals():
+        assert f"vsphere-ai resume {path.stem}" in ended.text, ended.text
+        sent = [s for s in unwritten(mission.lab, path) if s[1] != "PowerOnVM_Task"]
+        assert not sent, f"{place}: done, but not written down: {sent}\n{ended.text}"
+    mission.converged()
+
+
+def unwritten(lab, path):
+    """What took effect on targets none of whose steps the journal knows."""
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        known = {row[0] for row in db.execute("select target from step")}
+    return [key[:2] for key in effects(lab) if key[0] not in known]

@@ -1,0 +1,66 @@
+"""T-02, T-03, T-05: killed or stopped at any time, also while it is being resumed, a run comes to its end."""
+
+from __future__ import annotations
+
+import signal
+import time
+
+import pytest
+from reliability.harness import cases, chance
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.mark.parametrize("number", cases(8, 200))
+def test_killed_at_any_time(mission, number):
+    after = chance("kill", number).uniform(0.1, 1.05) * mission.seconds
+    print(f"killed after {after:.3f} s")
+    ended = mission.start().kill_after(after)
+    assert ended.code in (-signal.SIGKILL, 0), ended.text
+    mission.converged() if ended.code else mission.judge(ended.text)
+
+
+@pytest.mark.parametrize("number", cases(4, 50))
+def test_killed_again_while_it_is_resumed(mission, number):
+    random = chance("chain", number)
+    kills = [random.uniform(0.1, 0.9) * mission.seconds for _ in range(random.choice((2, 3, 3)))]
+    print("killed after", ", ".join(f"{k:.3f} s" for k in kills))
+    ended = mission.start().kill_after(kills[0])
+    for after in kills[1:]:
+        if ended.code:
+            ended = mission.start_again().kill_after(after)
+    assert ended.code in (-signal.SIGKILL, 0), ended.text
+    mission.converged() if mission.unfinished() or ended.code else mission.judge(ended.text)
+
+
+@pytest.mark.parametrize("number", cases(2, 10))
+def test_stopped_for_a_while(mission, number):
+    """The machine slept: when it goes on, vCenter has forgotten the session."""
+    random = chance("stop", number)
+    going = mission.start()
+    time.sleep(random.uniform(0.3, 0.8) * mission.seconds)
+    going.signal(signal.SIGSTOP)
+    logins = mission.lab.get("/lab/farm")["logins"]
+    mission.lab.post("/lab/sessions/expire")
+    time.sleep(random.uniform(0.5, 2.0))
+    going.signal(signal.SIGCONT)
+    ended = going.wait()
+    again = mission.lab.get("/lab/farm")["logins"]
+    mission.judge(ended.text, sessions=True, code=ended.code)
+    assert again == logins + 1, ended.text
+
+
+def test_killed_while_it_reads_over_ssh_it_started(mission):
+    """SSH that was started only to read is in no journal; the next command stops it, then starts anew."""
+    mission.lab.set_faults([{"on": "ssh: nvidia-smi", "target": "esx03*", "nth": 1, "do": {"delay": "30s"}}])
+    going = mission.start()
+    end = time.monotonic() + 20
+    while not mission.lab.get("/lab/faults")["fired"] and time.monotonic() < end:
+        time.sleep(0.02)
+    ended = going.kill_after(0)
+    mission.lab.clear_faults()
+    assert ended.code == -signal.SIGKILL, ended.text
+    assert not mission.runs()
+    hosts = {h["name"]: h["ssh"]["running"] for h in mission.lab.get("/lab/farm")["hosts"]}
+    assert hosts["esx03.lab.local"], "SSH was not left running"
+    mission.converged()

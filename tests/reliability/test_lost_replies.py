@@ -1,0 +1,86 @@
+"""T-04, T-20, T-23: replies that get lost and sessions that end; and a tool that sends again is found out."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from reliability.harness import TUNE, Spec, cases, chance
+
+pytestmark = pytest.mark.timeout(120)
+METHODS = ("ShutdownGuest", "EnterMaintenanceMode_Task", "UpdateGraphicsConfig", "UpdateOptions", "EnableRuleset",
+           "ssh: nvidia-smi -i \\S+ -mig", "ssh: esxcli system shutdown reboot", "StartService",
+           "ExitMaintenanceMode_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "RebootHost_Task",
+           "ssh: nvidia-smi mig .*-cgi", "StopService", "RefreshGraphicsManager")  # fmt: skip
+ONLY_ONCE = ("RebootHost_Task", "ssh: nvidia-smi mig .*-cgi")  # on one host of the farm
+READS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "WaitForUpdatesEx", "CreateContainerView",
+         "QueryOptions", "fetchSoftwarePackages", "RetrieveServiceContent")  # fmt: skip
+
+
+def fired(lab):
+    return lab.get("/lab/faults")["fired"]
+
+
+def lose_and_kill(mission, method, nth, delay, spec=None):
+    """Lose the reply of a call, and kill the tool as long after; return how it ended."""
+    mission.lab.set_faults([{"on": method, "nth": nth, "do": "lost-reply"}])
+    going = mission.start(spec)
+    end = time.monotonic() + 30
+    while not fired(mission.lab) and time.monotonic() < end:
+        time.sleep(0.02)
+    ended = going.kill_after(delay)
+    assert fired(mission.lab), f"the fault was never met\n{ended.text}"
+    mission.lab.clear_faults()
+    return ended
+
+
+@pytest.mark.parametrize("number", cases(len(METHODS), 100))
+def test_killed_after_a_lost_reply(mission, number):
+    random = chance("lost", number)
+    method = METHODS[number % len(METHODS)]
+    nth = 1 if method in ONLY_ONCE else random.randint(1, 2)
+    delay = random.choice((0.0, random.uniform(0.0, 1.5)))
+    print(f"{method} no. {nth}, killed {delay:.3f} s later")
+    ended = lose_and_kill(mission, method, nth, delay)
+    mission.converged() if ended.code else mission.judge(ended.text)
+
+
+@pytest.mark.parametrize(
+    ("method", "spoil"),
+    [("UpgradeVM_Task", ("resend",)), ("ReconfigVM_Task", ("resend", "no-change-version"))],
+    ids=["upgrade", "device"],
+)
+def test_a_tool_that_sends_again_is_found_out(mission, method, spoil):
+    """The proof that the test above can fail: what pyVmomi's own session stub does makes it fail."""
+    spec = Spec(spoil=spoil, tune={**TUNE, "READ_BACK_VM": 3})
+    ended = lose_and_kill(mission, method, 1, 60.0, spec)
+    with pytest.raises(AssertionError, match=r"too much|duplicates"):
+        mission.converged() if ended.code else mission.judge(ended.text)
+
+
+@pytest.mark.parametrize("number", cases(5, 100))
+def test_sessions_that_end(mission, number):
+    random = chance("expire", number)
+    nths = sorted(random.sample(range(5, 420), k=random.choice((1, 1, 2))))
+    print("the session ends at calls", nths)
+    mission.lab.set_faults([{"on": "any", "nth": n, "do": "expire-session"} for n in nths])
+    ended = mission.apply()
+    logins, met = mission.lab.get("/lab/farm")["logins"], len(fired(mission.lab))
+    mission.lab.clear_faults()
+    mission.judge(ended.text, sessions=True, code=ended.code)
+    assert logins <= met + 1, f"{logins} logins, {met} sessions ended"
+
+
+@pytest.mark.parametrize("number", cases(2, 20))
+def test_a_vcenter_that_is_overloaded(mission, number):
+    """A tenth of the reads is answered 503, and every twentieth reply to a change is lost."""
+    rules = [{"on": r, "probability": 0.1, "do": 503} for r in READS]
+    rules.append({"on": "any-mutation", "probability": 0.05, "do": "lost-reply"})
+    seed = chance("overload", number).randrange(1 << 30)
+    print(f"faults with seed {seed}")
+    mission.lab.set_faults(rules, seed=seed)
+    ended = mission.apply()
+    met = fired(mission.lab)
+    mission.lab.clear_faults()
+    assert met
+    mission.judge(ended.text, code=ended.code) if not ended.code else mission.converged(tries=2)

@@ -1,0 +1,75 @@
+"""Network adapters before VMware's own simulator: what the kind sends is taken, read back, and then as wanted."""
+
+from __future__ import annotations
+
+import pytest
+from support.judging import judge
+
+from vsphere_ai.collect import Depth, Request, collect
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.deeds.changes import config_spec
+from vsphere_ai.fabric.adapter import NetworkAdapter
+from vsphere_ai.playbook import Power
+from vsphere_ai.resources.adapters import Adapters
+from vsphere_ai.steps import Reconfigure
+from vsphere_ai.windows import vm_window
+
+pytestmark = pytest.mark.vcsim
+
+
+@pytest.fixture
+def vcenter(vcsim, limits):
+    with VCenter.connect(vcsim.endpoint(), limits=limits) as connected:
+        yield connected
+
+
+def read(vcenter):
+    """The estate, and the target of one VM, which stays the same."""
+
+    def choose(estate):
+        return Depth(frozenset(h.ref for h in estate.hosts), frozenset(v.ref for v in estate.vms))
+
+    estate = collect(vcenter, None, Request(paths=Adapters.properties, choose=choose))
+    return estate, min(estate.vms)
+
+
+def carry_out(vcenter, *entries, exclusive=None):
+    """Plan and send; return the device changes, which are none when all is as wanted."""
+    estate, vm = read(vcenter)
+    state = Adapters(adapters=tuple(NetworkAdapter(**e) for e in entries), exclusive=exclusive)
+    judged = judge(state, vm, estate)
+    assert not judged.problems
+    _, follow = vm_window(vm, judged.steps, Power(), cycle=False)
+    sent = [step for step in follow if isinstance(step, Reconfigure)]
+    for step in sent:
+        vcenter.run_task(vm.ref, "ReconfigVM_Task", {"spec": config_spec(step, None)}, timeout=20)
+    return [(c["operation"], c["device"]["_typeName"]) for step in sent for c in step.device_changes]
+
+
+def cards(vcenter):
+    estate, vm = read(vcenter)
+    return [d for d in estate[vm.ref].get("config.hardware.device") if "macAddress" in d]
+
+
+def test_adapters_are_added_edited_and_removed(vcenter):
+    estate, _ = read(vcenter)
+    group = next(f.name for f in estate.of_type("DistributedVirtualPortgroup") if "Uplinks" not in f.name)
+    before = cards(vcenter)
+    entries = (
+        {"type": "vmxnet3", "port_group": group},
+        {"type": "vmxnet3", "port_group": group, "mac": "00:50:56:01:02:03"},
+        {"type": "e1000e", "port_group": "VM Network", "connected": False},
+    )
+    added = carry_out(vcenter, *entries)
+    assert [operation for operation, _ in added] == ["add"] * len(added)
+    assert carry_out(vcenter, *entries) == []
+    assert carry_out(vcenter, *reversed(entries)) == []
+    after = cards(vcenter)
+    assert [d["macAddress"] for d in after][: len(before)] == [d["macAddress"] for d in before]
+    assert [d for d in after if d["macAddress"] == "00:50:56:01:02:03"]
+    connected = (*entries[:2], {**entries[2], "connected": True})
+    assert carry_out(vcenter, *connected) == [("edit", "VirtualE1000e")]
+    assert carry_out(vcenter, *connected) == []
+    removed = carry_out(vcenter, connected[2], exclusive=True)
+    assert sorted(removed) == sorted(("remove", d["_typeName"]) for d in after if d["_typeName"] != "VirtualE1000e")
+    assert [d["_typeName"] for d in cards(vcenter)] == ["VirtualE1000e"]

@@ -1,0 +1,47 @@
+"""`vsphere-ai rdma`: whether RDMA gets from a VM to the wire, link by link."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench
+
+
+@click.group("rdma")
+def command() -> None:
+    """Follow RDMA from a VM to the wire."""
+
+
+@command.command("trace")
+@click.argument("vms", nargs=-1, required=True, metavar="VM...")
+@estate_options
+@format_option("text", "json", "playbook")
+def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
+    """Follow the PVRDMA adapters of each VM link by link, and tell what the traffic between the VMs uses.
+
+    Every broken link is shown with what mends it. VM is a name or a pattern as in a play. Exits 0 when every path is
+    whole, 2 when a link is broken, 1 when it cannot be told. Changes nothing.
+    """
+    from vsphere_ai.fabric.pairs import pairs
+    from vsphere_ai.fabric.trace import trace
+    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
+
+    with open_bench(shared) as bench:
+        estate, chosen = bench.read_vms(vms)
+    hush()
+    traces = [t for vm in chosen for t in trace(estate, vm)]
+    between = tuple(pairs(traces))
+    if form == "json":
+        document = trace_document(estate, traces, between)
+        click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), **document}))
+    elif form == "playbook":
+        click.echo(mending_text(estate, traces), nl=False)
+    else:
+        click.echo(trace_text(estate, traces, between))
+    if any(t.having("broken") for t in traces):
+        return 2
+    return 1 if any(t.having("unknown") for t in traces) else 0

@@ -1,0 +1,185 @@
+"""What a run was and did, from its journal: as a document, and as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.report.plan_json import SCHEMA_VERSION
+from vsphere_ai.report.values import duration, safe, shown
+
+if TYPE_CHECKING:
+    from vsphere_ai.journal import Journal, Owed, Step
+
+OWES = {
+    "maintenance": "is in maintenance mode because of this run",
+    "ssh": "has SSH running because of this run",
+    "ssh-on": "had SSH running before this run rebooted it",
+    "off": "was switched off by this run",
+    "reboot": "was told to reboot and not seen back",
+    "restart": "has been changed by this run in a way that counts from its next restart on",
+    "gate": "was taken out of service by this run and not seen healthy since",
+    "lock": "is the lock of this run in vCenter",
+}
+LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
+
+
+def summary(book: Journal) -> dict[str, Any]:
+    """Return a run in a few words: who, where, when, and how it ended."""
+    return {
+        "run": book.id,
+        "state": _state(book),
+        "started": book.get("started"),
+        "user": f"{book.get('user')}@{book.get('machine')}",
+        "vcenter": (book.get("approved") or {}).get("vcenter", {}).get("name", ""),
+        "what": book.get("what"),
+        "exit_code": book.get("exit_code"),
+        "owes": [{"kind": d.kind, "name": d.target.name} for d in book.debts()],
+    }
+
+
+def _state(book: Journal) -> str:
+    if book.finished:
+        return "finished"
+    if not book.ended:
+        return "unfinished"
+    return "stopped" if book.get("signal") and not book.get("exit_code") else "failed"
+
+
+def record(book: Journal) -> dict[str, Any]:
+    """Return everything a journal tells of its run."""
+    steps, approved = book.steps(), book.get("approved") or {}
+    begun = {s.id for s in steps}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        **summary(book),
+        "ended": max((s.ended for s in steps), default="") if book.ended else None,
+        "attempts": max((s.attempt for s in steps), default=0),
+        "signal": book.get("signal") or None,
+        "open": book.get("open") or [],
+        "operation": book.id,
+        "lock": book.get("lock"),
+        "process": book.get("pid"),
+        "vsphere_ai": book.get("vsphere_ai"),
+        "scope": {"inventory": book.get("inventory"), **(book.get("scope") or {})},
+        "approved": {"items": approved.get("items", []), "impact": approved.get("impact", {})},
+        "steps": [_step(s) for s in steps],
+        "not_begun": [_waiting(s) for s in approved.get("steps", ()) if s["id"] not in begun],
+        "debts": [_debt(o) for o in book.owed()],
+        "journal": str(book.path),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
+
+
+def _waiting(step: dict[str, Any]) -> dict[str, Any]:
+    return {"id": step["id"], "target": step["target"]["name"], "summary": step["summary"]}
+
+
+def _debt(owed: Owed) -> dict[str, Any]:
+    debt = owed.debt
+    return {
+        "kind": debt.kind,
+        "name": debt.target.name,
+        "ref": debt.target.ref,
+        "detail": debt.detail,
+        "opened": owed.opened,
+        "sent": owed.sent or None,
+        "settled": owed.settled or None,
+    }
+
+
+def record_text(document: dict[str, Any]) -> str:
+    """Return a record as an operator reads it."""
+    return "\n".join([*_head(document), *_approved(document["approved"]), *_steps(document), *_end(document)])
+
+
+def _head(document: dict[str, Any]) -> Iterator[str]:
+    yield f"Run {document['run']}: {document['state']}"
+    process = f", process {document['process']}" if document["process"] else ""
+    rows = (
+        ("what", document["what"]),
+        ("vCenter", document["vcenter"]),
+        ("by", f"{document['user']}{process}"),
+        ("started", document["started"]),
+        ("ended", _how(document)),
+        ("operation", f"{document['operation']} in vCenter's tasks and logs"),
+        ("lock", LOCKS.get(document["lock"] or "", document["lock"] or "")),
+        ("inventory", document["scope"]["inventory"]),
+        ("limit", document["scope"].get("limit")),
+    )
+    yield from (f"  {name:<10} {safe(str(value))}" for name, value in rows if value)
+
+
+def _how(document: dict[str, Any]) -> str:
+    if document["state"] == "unfinished":
+        return "it was cut off, or is still under way"
+    by = f" after signal {document['signal']}" if document["signal"] else ""
+    return f"{document['ended']} with exit code {document['exit_code']}{by}"
+
+
+def _approved(approved: dict[str, Any]) -> Iterator[str]:
+    changed = [i for i in approved["items"] if i["changes"]]
+    if not changed:
+        return
+    yield "\nAPPROVED"
+    for item in changed:
+        for change in item["changes"]:
+            before, after = (_shown(change[key]) for key in ("before", "after"))
+            name = f"{item['target']['name']}: {item['kind']} {change['field']}"
+            yield f"  {safe(name)}  {before} → {after}"
+    for key, words in (("reboots", "reboot"), ("power_cycles", "off and on again")):
+        names = ", ".join(t["name"] for t in approved["impact"].get(key, ()))
+        if names:
+            yield f"  {words}: {safe(names)}"
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        first, *rest = (str(v) for v in value.values()) if value else ("none",)
+        return safe(f"{first} ({', '.join(rest)})" if rest else first)
+    return shown(tuple(_shown(v) for v in value) if isinstance(value, list) else value)
+
+
+def _steps(document: dict[str, Any]) -> Iterator[str]:
+    yield "\nSTEPS (UTC)"
+    attempt, wide = 1, max((len(s["target"]) for s in document["steps"]), default=0)
+    for step in document["steps"]:
+        if step["attempt"] != attempt:
+            attempt = step["attempt"]
+            yield f"  resumed, attempt {attempt}"
+        took = _took(step) if step["ended"] else ""
+        state = "began, its end is not known" if step["state"] == "begun" else step["state"]
+        yield f"  {_clock(step['began'])}  {safe(step['target']):<{wide}}  {safe(step['summary'])} — {state}{took}"
+        if step["error"]:
+            yield f"            {safe(step['error'])}"
+    left = len(document["not_begun"])
+    if left and attempt == 1:  # a resumed run plans again, with steps of its own
+        yield f"  {left} step{'' if left == 1 else 's'} not begun"
+
+
+def _clock(moment: str) -> str:
+    return moment[11:19]
+
+
+def _took(step: dict[str, Any]) -> str:
+    seconds = (datetime.fromisoformat(step["ended"]) - datetime.fromisoformat(step["began"])).total_seconds()
+    return f" ({duration(seconds)})" if seconds >= 1 else ""
+
+
+def _end(document: dict[str, Any]) -> Iterator[str]:
+    owed = [d for d in document["debts"] if not d["settled"]]
+    if owed or document["open"]:
+        yield "\nSTILL OWED"
+    for debt in owed:
+        yield f"  ! {safe(debt['name'])} {OWES.get(debt['kind'], debt['kind'])} (since {_clock(debt['opened'])})"
+    if not owed:
+        yield from (f"  ! {safe(line)}" for line in document["open"])
+    yield ""
+    if document["state"] != "finished":
+        yield f"Finish it: vsphere-ai resume {document['run']}"
+    if document["steps"]:
+        yield f"Go back to before it: vsphere-ai rollback {document['run']}"

@@ -1,0 +1,145 @@
+"""Ctrl-C, SIGTERM and SIGHUP: the first one stops in order, the second one leaves within seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+import click
+
+NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FAREWELL = 2.0
+"""Seconds that leaving at once may take for last words, for giving back a lock and for logging out."""
+LOGOUT = 0.5
+"""Seconds of these that are kept for logging out: whatever else needs the session has to be done before."""
+PATIENCE = 2.0
+"""Seconds after which an operator is told that the first signal was understood."""
+WAITING = "stopping; once more to leave at once"
+
+_arrived: list[int] = []
+_first: list[Callable[[int], None]] = []
+_farewells: list[Callable[[], None]] = []
+_last: list[Callable[[], None]] = []
+_timers: list[threading.Timer] = []
+
+
+class Terminated(BaseException):
+    """SIGTERM or SIGHUP arrived while no plan was being applied."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def bare() -> None:
+    """Let signals end this process at once, with their code: before a command has begun, and after its end."""
+    for number in _ours():
+        signal.signal(number, _end)
+
+
+def _ours() -> list[signal.Signals]:
+    """Leave SIGHUP alone where `nohup` has it ignored."""
+    return [n for n in NUMBERS if n != signal.SIGHUP or signal.getsignal(n) != signal.SIG_IGN]
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    os._exit(128 + number)
+
+
+@contextmanager
+def orderly() -> Iterator[None]:
+    """Take over the signals for one command."""
+    _arrived.clear()
+    before = {n: signal.signal(n, _handle) for n in _ours()}
+    try:
+        yield
+    finally:
+        _farewells.clear()
+        _last.clear()
+        while _timers:
+            _timers.pop().cancel()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def first(stop: Callable[[int], None]) -> Iterator[None]:
+    """Let the first signal call `stop` instead of ending what goes on."""
+    _first.append(stop)
+    try:
+        yield
+    finally:
+        _first.remove(stop)
+
+
+@contextmanager
+def farewell(say: Callable[[], None]) -> Iterator[None]:
+    """Have this done even when the process leaves at once, if it takes no longer than `FAREWELL` seconds."""
+    _farewells.append(say)
+    try:
+        yield
+    finally:
+        _farewells.remove(say)
+
+
+def remember(say: Callable[[], None]) -> None:
+    """The same until the command has ended, and after all others: this ends the session they need."""
+    _last.append(say)
+
+
+def latest() -> int:
+    """Return the signal that came last; 0 when there was none."""
+    return _arrived[-1] if _arrived else 0
+
+
+def leave(code: int) -> None:
+    """End the process now: threads that wait for a vCenter would hold an ordinary exit back for minutes.
+
+    The farewells run side by side in threads of their own: any of them may hang, on a lock or on a full pipe.
+    """
+    deadline = time.monotonic() + FAREWELL
+    _side_by_side([*_farewells, _words], deadline - LOGOUT)
+    _side_by_side(_last, deadline)
+    os._exit(code)
+
+
+def _side_by_side(farewells: Iterable[Callable[[], None]], deadline: float) -> None:
+    threads = [threading.Thread(target=_quietly, args=(say,), daemon=True) for say in farewells]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+
+
+def _handle(number: int, frame: FrameType | None) -> None:
+    _arrived.append(number)
+    if len(_arrived) > 1:
+        leave(128 + number)
+    if _first:
+        _first[-1](number)
+        return
+    waiting = threading.Timer(PATIENCE, _still_here)
+    waiting.daemon = True
+    _timers.append(waiting)
+    waiting.start()
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise Terminated(number)
+
+
+def _still_here() -> None:
+    click.echo(WAITING, err=True)
+
+
+def _words() -> None:
+    click.echo("left at once; if something was being changed, finish it with: vsphere-ai resume", err=True)
+
+
+def _quietly(say: Callable[[], None]) -> None:
+    with suppress(Exception):
+        say()

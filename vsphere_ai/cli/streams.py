@@ -1,0 +1,166 @@
+"""What a command writes to: no character the encoding lacks stops it, and no silence is longer than a few seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO, cast
+
+import click
+
+from vsphere_ai import redact
+from vsphere_ai.report.values import safe, tame
+
+SILENCE = 8.0
+"""Seconds without a word after which a sign of life is given: an operator never waits longer than 10 s for one."""
+_PLAIN = {"→": "->", "…": "...", "·": "-", "—": "-", "–": "-", "×": "x", "≥": ">=", "≤": "<=", "\ufffd": "?"}
+_ASKING = {("getpass", "unix_getpass"), ("getpass", "fallback_getpass"), ("click.termui", "prompt")}
+READER_LEFT = 141
+CLEAR = "\r\x1b[2K"
+
+_doing = ""
+
+
+def doing(what: str) -> None:
+    """Remember in words what the command is at, for a sign of life."""
+    global _doing
+    _doing = what
+
+
+def is_screen(stream: TextIO) -> bool:
+    """Tell whether a stream is a terminal that understands cursor moves."""
+    return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
+
+
+def say(text: str) -> None:
+    """Say something on standard error."""
+    click.echo(text, err=True)
+
+
+def drop_output() -> None:
+    """Let everything that is still to be written to standard output go nowhere."""
+    with suppress(OSError, ValueError):  # a stream without a file, in a test
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def flushed(code: int) -> int:
+    """Write out what is left; return the exit code, which is another one when standard output does not take it."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        drop_output()
+        return code or READER_LEFT
+    except OSError as error:
+        drop_output()
+        if not code:
+            say(f"error: the output cannot be written: {error.strerror or error}")
+        return code or 8
+    if code == READER_LEFT:
+        drop_output()
+    return code
+
+
+@contextmanager
+def guarded() -> Iterator[None]:
+    """Send what is written to the standard streams through the redactor, and break long silences."""
+    out, err = sys.stdout, sys.stderr
+    written = (_Stream(out or _nothing()), _Talk(err or _nothing()))
+    doing("")
+    with redact.fresh():
+        sys.stdout, sys.stderr = (redact.masked(cast(TextIO, stream), tame) for stream in written)
+        over = threading.Event()
+        pulse = threading.Thread(target=_pulse, args=(written, over), name="pulse", daemon=True)
+        pulse.start()
+        try:
+            yield
+        finally:
+            over.set()
+            pulse.join()
+            sys.stdout, sys.stderr = out, err
+
+
+def _nothing() -> TextIO:
+    """Python has no stream at all for a file that was closed before it began."""
+    return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
+class _Stream:
+    """A text stream that knows when something was last written to it, and spells what its encoding lacks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.last = time.monotonic()
+
+    def write(self, text: str) -> int:
+        self.last = time.monotonic()
+        encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        try:
+            text.encode(encoding)
+        except UnicodeEncodeError:
+            text = _spelt(text, encoding)
+        return self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class _Talk(_Stream):
+    """Standard error: that nobody can hear what is said there stops nothing."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            return super().write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            self._stream.flush()
+
+
+def _spelt(text: str, encoding: str) -> str:
+    """Write what an encoding lacks with signs it has; in JSON as escapes, so that its values stay what they are."""
+    document = text.startswith("{")
+    return "".join(c if _has(encoding, c) else _escape(c, document=document) for c in text)
+
+
+def _has(encoding: str, character: str) -> bool:
+    try:
+        character.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _escape(character: str, *, document: bool) -> str:
+    return json.dumps(character)[1:-1] if document else _PLAIN.get(character, "?")
+
+
+def _pulse(streams: Sequence[_Stream], over: threading.Event) -> None:
+    began = time.monotonic()
+    while not over.wait(SILENCE / 16):
+        last = max(began, *(s.last for s in streams))
+        if _is_asking():
+            began = time.monotonic()
+        elif time.monotonic() - last > SILENCE * 15 / 16:
+            _sign_of_life(time.monotonic() - began)
+
+
+def _sign_of_life(seconds: float) -> None:
+    what = f": {safe(_doing)}" if _doing else ""
+    sys.stderr.write(f"{CLEAR if is_screen(sys.stderr) else ''}still working, {seconds:.0f} s{what}\n")
+    sys.stderr.flush()
+
+
+def _is_asking() -> bool:
+    """Tell whether the main thread waits for an operator's answer, whoever asks."""
+    frame = sys._current_frames().get(threading.main_thread().ident or 0)
+    while frame is not None:
+        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _ASKING:
+            return True
+        frame = frame.f_back
+    return False

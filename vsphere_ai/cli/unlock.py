@@ -1,0 +1,103 @@
+"""`vsphere-ai unlock`: who holds the locks of a vCenter, and removing one whose holder is gone."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vsphere_ai.cli.options import format_option, hush, open_bench
+from vsphere_ai.errors import Locked, UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter_lock import Found
+    from vsphere_ai.locks import Note
+
+
+@click.command("unlock")
+@click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file.")
+@click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
+@format_option("text", "json")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
+    """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
+
+    The lock on this machine ends with its process, so there is nothing to remove. A lock in vCenter whose holder runs
+    on this machine is not removed.
+    """
+    from vsphere_ai import locks
+    from vsphere_ai.connect import vcenter_lock
+    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps
+
+    shared = {"inventory": inventory, "vcenter": vcenter, "limit": "", "start_ssh": False, "parallel": 1}
+    with open_bench(shared) as bench:
+        note = locks.here(bench.vcenter.about.instance)
+        found = vcenter_lock.find(bench.vcenter)
+        lapsed = found is not None and found.lapsed(bench.vcenter.now())
+        hush()
+        if form == "text":
+            click.echo(_text(note, found, lapsed))
+        removed = found is not None and _agreed(note, found, yes=yes) and _remove(bench.vcenter, found)
+        document = {"schema_version": SCHEMA_VERSION, "vcenter": bench.vcenter.name, "local": _local(note),
+                    "advisory": _advisory(found, lapsed=lapsed), "removed": removed}  # fmt: skip
+    if form == "json":
+        click.echo(dumps(document))
+    elif removed:
+        click.echo("The lock in vCenter was removed.")
+    return 0
+
+
+def _agreed(note: Note | None, found: Found, *, yes: bool) -> bool:
+    """Tell whether the lock in vCenter is to go; `Locked` while its holder is known to run."""
+    from vsphere_ai.locks import is_ours, words
+
+    if (note is not None and found.ref in note.advisory) or is_ours(found):
+        raise Locked(f"the holder still runs on this machine: {words(found.holder)}", "stop it with Ctrl-C, or wait")
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", "give --yes once you know that the holder is gone")
+    question = "Remove the lock in vCenter? A run that still works is stopped by that. Only 'yes' is accepted"
+    if click.prompt(question, default="", show_default=False, err=True).strip() == "yes":
+        return True
+    click.echo("Nothing was changed.", err=True)
+    return False
+
+
+def _remove(vcenter: Any, found: Found) -> bool:
+    from vsphere_ai.connect.vcenter_lock import remove
+    from vsphere_ai.locks import settle
+
+    removed = remove(vcenter, found.ref)
+    settle({found.ref})
+    return removed
+
+
+def _text(note: Note | None, found: Found | None, lapsed: bool) -> str:
+    from vsphere_ai.locks import words
+    from vsphere_ai.report.values import safe
+
+    here = f"held by {note}" if note else "free"
+    there = "free"
+    if found is not None:
+        there = f"held by {words(found.holder)}"
+        if found.expires is not None:
+            there += f"; {'lapsed' if lapsed else 'lapses'} at {found.expires.isoformat(timespec='seconds')}"
+        there += "" if lapsed else " unless renewed"
+    return f"this machine  {safe(here)}\nvCenter       {safe(there)}"
+
+
+def _local(note: Note | None) -> dict[str, Any] | None:
+    fields = ("user", "machine", "pid", "run", "since")
+    return {name: getattr(note, name) for name in fields} if note else None
+
+
+def _advisory(found: Found | None, *, lapsed: bool) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    holder, expires = found.holder, found.expires
+    since = holder.since.isoformat() if holder.since else None
+    return {"user": holder.user, "machine": holder.machine, "pid": holder.pid, "run": holder.run, "since": since,
+            "expires": expires.isoformat() if expires else None, "lapsed": lapsed}  # fmt: skip

@@ -1,0 +1,174 @@
+"""Rules about RoCE: lossless Ethernet and MTU on the host, and who a VM's PVRDMA adapters can talk to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
+
+from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.devices import wanted_adapters
+from vsphere_ai.compat.hosts import PRODUCT, host_version
+from vsphere_ai.compat.releases import dotted
+from vsphere_ai.compat.rules.vm_hardware import hardware_version
+from vsphere_ai.fabric.module_options import parsed
+
+DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
+OPTIONS = "query:nmlx5_core"
+UP = ("active", "activeDefer")
+LARGEST = 4096
+ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
+
+
+class HostRoceLossless(Rule):
+    """RoCE needs an Ethernet that loses no frames: flow control on one priority (PFC), or global pause.
+
+    Whether the physical switch is set up alike cannot be seen from here. PFC that was agreed with the switch by DCBX
+    is not seen either.
+    """
+
+    id = "host.roce-lossless"
+    title = "Lossless Ethernet for RoCE"
+    target = "host"
+    source = "vSphere Storage 7.0, Configuring Lossless Ethernet for RDMA (GUID-B764140D)"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "PFC is configured, or every active RoCE NIC has global pause on, now or by this plan",
+        "warn": "no PFC, and global pause is off on a RoCE NIC",
+        "unknown": "no PFC is seen, and whether global pause is on was not asked over SSH",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (DEVICES, NICS)}
+    needed_by = frozenset({"pvrdma", "roce", "nics"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Look at the driver's options, then at the pause of each NIC; without RoCE there is nothing to say."""
+        nics = _roce_nics(case)
+        if not nics:
+            return
+        planned = case.planned("roce", "pfc_priority")
+        options = str(case.view.facts(case.ref).get(OPTIONS) or "")
+        seen: Evidence = (OPTIONS, options) if options else (DEVICES, ", ".join(nics))
+        if isinstance(planned, int):
+            yield case.passed(f"this plan puts PFC on priority {planned}", ("plan.roce.pfc_priority", planned))
+            return
+        if planned is None and _has_pfc(options):
+            yield case.passed("PFC is configured", seen)
+            return
+        settings = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
+        pauses = {name: pause for name in nics if (pause := getattr(settings.get(name), "pause", None)) is not None}
+        found = [(f"{name}: global pause", str(pause)) for name, pause in pauses.items()]
+        unsafe = [name for name, pause in pauses.items() if not (pause.rx and pause.tx)]
+        if unsafe:
+            yield case.warned(
+                f"neither PFC nor global pause on {', '.join(unsafe)}: RoCE loses frames under load",
+                *found,
+                help="add roce: {pfc_priority: 3, trust: dscp, dscp: 26} to a play",
+            )
+        elif len(found) == len(nics):
+            yield case.passed(f"global pause is on for {', '.join(nics)}", *found)
+        else:
+            yield case.unknown("no PFC is configured, and whether global pause is on is not known", seen)
+
+
+class HostRdmaMtu(Rule):
+    """An RDMA device takes the largest of 256, 512, 1024, 2048 and 4096 bytes that fits the MTU of its switch.
+
+    9000 gives 4096, 1500 gives 1024, which costs throughput. It has to be alike on both ends and on the way.
+    """
+
+    id = "host.rdma-mtu"
+    title = "RDMA MTU"
+    target = "host"
+    source = "vSphere Storage 7.0, RoCE; the sizes themselves are unverified"
+    verdicts: ClassVar[Meanings] = {
+        "pass": f"every active RoCE device has {LARGEST}",
+        "warn": "one has less, and its switch is not given more by this plan",
+        "unknown": "no device shows one",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (DEVICES, "config.network.proxySwitch")}
+    needed_by = frozenset({"pvrdma", "roce"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Compare what each device uses; a plan that raises its switch's MTU is believed."""
+        devices = {str(d["device"]): d for d in case.need(DEVICES) if _is_up(d)}
+        stated = {name: (d.get("connectionInfo") or {}).get("mtu") for name, d in devices.items()}
+        mtus = {name: mtu for name, mtu in stated.items() if mtu}
+        seen = [(f"{DEVICES}[{name}].connectionInfo.mtu", mtu) for name, mtu in mtus.items()]
+        low = [n for n, mtu in mtus.items() if mtu < LARGEST and (_switch_mtu(case, devices[n]) or 0) <= LARGEST]
+        if low:
+            sizes = ", ".join(f"{name} {mtus[name]}" for name in low)
+            yield case.warned(
+                f"RDMA MTU below {LARGEST}: {sizes}",
+                *seen,
+                help="give its distributed switch, its VMkernel adapter and the physical switch MTU 9000",
+            )
+        elif mtus:
+            yield case.passed(f"RDMA MTU {LARGEST} on {', '.join(mtus)}, now or after this plan", *seen)
+        elif devices:
+            yield case.unknown(f"the MTU of {', '.join(devices)} is not shown")
+
+
+class VmPvrdmaEndpoints(Rule):
+    """PVRDMA adapters talk to each other; to RDMA devices outside of vSphere they need native endpoints.
+
+    Those take hardware version 18 and ESXi 7.0 U1 on every host in question. Without them all peers have to be VMs
+    with PVRDMA adapters on the same distributed switch.
+    """
+
+    id = "vm.pvrdma-endpoints"
+    title = "PVRDMA native endpoints"
+    target = "vm"
+    source = "vSphere Networking 7.0, PVRDMA Support"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "hardware version 18 or later, and ESXi 7.0 U1 or later on every host",
+        "warn": "earlier: peers have to be PVRDMA VMs on the same switch",
+        "unknown": "the hardware version or a host's release is not known",
+    }
+    properties: ClassVar[Paths] = {
+        "VirtualMachine": ("config.version", "config.hardware.device"),
+        "HostSystem": PRODUCT,
+    }
+    needed_by = frozenset({"pvrdma"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Compare the version after this plan, and the oldest host."""
+        if not wanted_adapters(case):
+            return
+        version, seen = hardware_version(case)
+        hosts = {h.name: host_version(case.view, h.ref) for h in case.view.candidates(case.ref)}
+        if version is None or not all(hosts.values()):
+            unread = [name for name, stated in hosts.items() if stated is None]
+            yield case.unknown(f"not known: {', '.join(unread) or seen[1]}", seen)
+            return
+        old = [f"{name} runs {dotted(stated[0])}" for name, stated in hosts.items()
+               if stated and stated[0] < ENDPOINTS_ESXI]  # fmt: skip
+        short = [f"hardware version {version} is below {ENDPOINTS_HARDWARE}"] if version < ENDPOINTS_HARDWARE else []
+        if short or old:
+            yield case.warned(f"no native endpoints: {'; '.join((*short, *old))}; its peers have to be PVRDMA VMs on "
+                              "the same switch", seen, help="add hardware: {version: 19} to the play")  # fmt: skip
+        else:
+            yield case.passed(f"hardware version {version}: native endpoints where the NIC has them", seen)
+
+
+def _has_pfc(options: str) -> bool:
+    found = parsed(options)
+    return found.get("pfctx") == found.get("pfcrx") and (found.get("pfctx") or "0").strip("0xX") != ""
+
+
+def _is_up(device: Mapping[str, Any]) -> bool:
+    able = device.get("capability") or {}
+    state = (device.get("connectionInfo") or {}).get("state")
+    return state in UP and bool(able.get("roceV1Capable") or able.get("roceV2Capable"))
+
+
+def _roce_nics(case: Case) -> tuple[str, ...]:
+    """Return the NICs of the active RoCE devices."""
+    uplinks = {(d.get("backing") or {}).get("pairedUplink") for d in case.need(DEVICES) if _is_up(d)}
+    return tuple(str(n["device"]) for n in case.need(NICS) if n.get("key") in uplinks)
+
+
+def _switch_mtu(case: Case, device: Mapping[str, Any]) -> int | None:
+    """Return the MTU its switch will have."""
+    facts = case.view.facts(case.ref)
+    uplink = (device.get("backing") or {}).get("pairedUplink")
+    uuids = {p["dvsUuid"] for p in facts.get("config.network.proxySwitch") or () if uplink in p.get("pnic", ())}
+    switches = case.view.estate.of_type("VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch")
+    return next((s.get("config.maxMtu") for s in switches if s.get("uuid") in uuids), None)

@@ -1,0 +1,311 @@
+"""The advisory lock in vCenter: a folder that only one run can create, which says whose it is and lapses by itself.
+
+Below the root folder is a folder `HOME`, which stays; an administrator may create it and give rights there only. A
+lock is the folder `NAME` in it: vCenter creates a name once (`DuplicateName`). The names of the folders inside it tell
+the rest: whose it is, since when by vCenter's clock, and the periods ``0``, ``1``, … it was renewed for. Period ``0``
+makes it complete. A lock ends `GRACE` periods after the start of its latest one. Its holder renews it by creating the
+next period; whoever takes over a lapsed one creates the same name first. So only one of them succeeds, however late
+either of them is.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
+
+HOME, NAME = "vsphere-ai locks", "lock"
+PERIOD = 600.0
+"""Seconds for which one renewal is good."""
+GRACE = 3
+"""Periods after which a lock that is not renewed lapses: two renewals may fail."""
+MAKING = 1.0
+"""Seconds a lock may stay incomplete; whoever is making one needs a few calls."""
+DESTROYING = 60.0
+MOST_ATTEMPTS = 20
+LONGEST_NAME = 80
+"""Characters vCenter takes for a name, counted as it stores it: with ``/``, ``\\`` and ``%`` escaped."""
+_SINCE = re.compile(r"since (\d{8}T\d{6}Z), renewed every (\d{1,5}(?:\.\d+)?) s, process (\d{1,9})")
+_PERIOD = re.compile(r"[0-9]{1,9}")
+_TIME = "%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True)
+class Holder:
+    """Who holds a lock; empty where the lock does not say so (yet). `since` is vCenter's time."""
+
+    user: str = ""
+    machine: str = ""
+    pid: int = 0
+    run: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """A lock as it was seen. `period` is the latest one, -1 for a lock that is not complete; `every` is in seconds."""
+
+    ref: str
+    holder: Holder
+    period: int
+    every: float
+
+    @property
+    def expires(self) -> datetime | None:
+        """When it lapses, by vCenter's clock; None when that cannot be known, because it was never completed."""
+        if self.period < 0 or self.holder.since is None:
+            return None
+        try:
+            return self.holder.since + timedelta(seconds=(self.period + GRACE) * self.every)
+        except OverflowError:  # somebody made up a name
+            return None
+
+    def lapsed(self, now: datetime) -> bool:
+        """Tell whether anybody may take it over."""
+        return self.expires is None or now >= self.expires
+
+
+class Busy(Exception):
+    """Somebody else holds the lock."""
+
+    def __init__(self, found: Found) -> None:
+        super().__init__(found.ref)
+        self.found = found
+
+
+class Lost(Exception):
+    """The lock was taken over, or removed by hand."""
+
+
+class _Taken(Exception):
+    """The name exists already."""
+
+
+class Announce(Protocol):
+    """Told the reference of a lock as soon as it is there, before it is complete."""
+
+    def __call__(self, ref: str) -> None:
+        """Write it down."""
+
+
+class VCenterLock:
+    """A lock we hold, made by `acquire`."""
+
+    def __init__(self, vcenter: VCenter, ref: str, since: datetime, every: float) -> None:
+        self._vcenter, self.ref, self.since, self.every = vcenter, ref, since, every
+        self.period = 0
+        self._unsure = False
+
+    @property
+    def expires(self) -> datetime:
+        """When it lapses unless it is renewed, by vCenter's clock."""
+        return self.since + timedelta(seconds=(self.period + GRACE) * self.every)
+
+    def remark(self, run: str) -> None:
+        """Say in the lock which run it serves."""
+        _tell(self._vcenter, self.ref, f"run {run}")
+
+    def renew(self) -> datetime:
+        """Bring it up to the present period, and return vCenter's time. Raises `Lost`; other errors: try again."""
+        now = self._vcenter.now()
+        while self.period < (now - self.since).total_seconds() // self.every:
+            in_time = now < self.expires
+            try:
+                _create(self._vcenter, self.ref, str(self.period + 1))
+            except _Taken:
+                # ours, if an answer was lost before: nobody else may create it before the lock has lapsed
+                if not (self._unsure and in_time):
+                    raise Lost from None
+            except OutcomeUnknown:
+                self._unsure = True
+                raise
+            except VimFault as error:
+                raise (Lost if error.fault == "ManagedObjectNotFound" else error) from error
+            self._unsure = False
+            self.period += 1
+        return now
+
+    def release(self) -> None:
+        """Remove it."""
+        remove(self._vcenter, self.ref)
+
+
+def find(vcenter: VCenter) -> Found | None:
+    """Return the lock there is, after giving one that is just being made the time to be completed."""
+    end = time.monotonic() + MAKING
+    found = _look(vcenter)
+    while found is not None and found.period < 0 and time.monotonic() < end:
+        time.sleep(MAKING / 8)
+        ref, found = found.ref, _look(vcenter)
+        if found is not None and found.ref != ref:
+            end = time.monotonic() + MAKING
+    return found
+
+
+def acquire(
+    vcenter: VCenter, holder: Holder, *, dead: Collection[str] = (), every: float = PERIOD, announce: Announce
+) -> VCenterLock:
+    """Take the lock; `Busy` when somebody has it. Locks in `dead` are known to have lost their holders."""
+    home = _home(vcenter)
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            ref = _create(vcenter, home, NAME)
+        except (_Taken, OutcomeUnknown):
+            found = find(vcenter)
+            if found is not None:
+                if not (found.ref in dead or found.lapsed(vcenter.now())):
+                    raise Busy(found) from None
+                _take_over(vcenter, found)
+            continue
+        announce(ref)
+        lock = _complete(vcenter, ref, holder, every)
+        if lock is not None:
+            return lock
+    raise StepFailed(
+        f"the folder '{NAME}' in '{HOME}' can neither be created nor used as a lock", "look at it in the vSphere Client"
+    )
+
+
+def remove(vcenter: VCenter, ref: str) -> bool:
+    """Destroy a lock; False when it was gone. `StepFailed` when somebody has put something into it."""
+    inside = _children(vcenter, ref)
+    if any(not r.startswith("Folder:") or facts.get("childEntity") for r, facts in inside.items()):
+        # destroying a folder destroys what is in it: hosts and VMs as well
+        raise StepFailed(f"the folder '{NAME}' in '{HOME}' has something in it that is not ours", "move it elsewhere")
+    try:
+        vcenter.run_task(ref, "Destroy_Task", timeout=DESTROYING)
+    except VimFault as error:
+        if error.fault == "ManagedObjectNotFound":
+            return False
+        raise
+    except OutcomeUnknown:
+        if vcenter.read_objects([ref], {"Folder": ("name",)}):
+            raise
+    return True
+
+
+def place(vcenter: VCenter) -> tuple[str, str]:
+    """Return name and reference of the folder an account needs rights on: `HOME`, or the root before there is one."""
+    root = _root(vcenter)
+    home = _child(vcenter, root, HOME)
+    return (HOME, home) if home else ("the root folder", root)
+
+
+def _complete(vcenter: VCenter, ref: str, holder: Holder, every: float) -> VCenterLock | None:
+    """Say whose a new lock is, then make it valid; None when somebody took it for one whose maker had died."""
+    since = vcenter.now().replace(microsecond=0)
+    try:
+        _tell(vcenter, ref, f"since {since:{_TIME}}, renewed every {every:g} s, process {holder.pid}")
+        _tell(vcenter, ref, f"by {holder.user}@{holder.machine}")
+        _tell(vcenter, ref, f"for {holder.run}")
+        _create(vcenter, ref, "0")
+    except (_Taken, OutcomeUnknown):
+        remove(vcenter, ref)
+        return None
+    except VimFault as error:
+        if error.fault == "ManagedObjectNotFound":
+            return None
+        raise
+    return VCenterLock(vcenter, ref, since, every)
+
+
+def _take_over(vcenter: VCenter, found: Found) -> None:
+    try:
+        _create(vcenter, found.ref, str(found.period + 1))
+    except (_Taken, OutcomeUnknown):
+        return  # its holder, or somebody else, was first
+    except VimFault as error:
+        if error.fault != "ManagedObjectNotFound":
+            raise
+        return
+    remove(vcenter, found.ref)
+
+
+def _look(vcenter: VCenter) -> Found | None:
+    home = _child(vcenter, _root(vcenter), HOME)
+    ref = _child(vcenter, home, NAME) if home else None
+    if ref is None:
+        return None
+    names = [str(facts.get("name") or "") for facts in _children(vcenter, ref).values()]
+    told = {word: rest for word, _, rest in (n.partition(" ") for n in names)}
+    begun = next((m for m in map(_SINCE.fullmatch, names) if m), None)
+    user, _, machine = told.get("by", "").rpartition("@")
+    holder = Holder(
+        user=user,
+        machine=machine,
+        pid=int(begun[3]) if begun else 0,
+        run=told.get("run") or told.get("for", ""),
+        since=_moment(begun[1]) if begun else None,
+    )
+    period = max((int(n) for n in names if _PERIOD.fullmatch(n)), default=-1)
+    return Found(ref, holder, period, float(begun[2]) if begun else PERIOD)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def _home(vcenter: VCenter) -> str:
+    root = _root(vcenter)
+    found = _child(vcenter, root, HOME)
+    if found is not None:
+        return found
+    _tell(vcenter, root, HOME)
+    found = _child(vcenter, root, HOME)
+    if found is None:
+        raise StepFailed(f"the folder '{HOME}' was created and cannot be seen", "the account needs System.View on it")
+    return found
+
+
+def _root(vcenter: VCenter) -> str:
+    return str(vcenter.service("rootFolder"))
+
+
+def _child(vcenter: VCenter, parent: str, name: str) -> str | None:
+    found = vcenter.call(str(vcenter.service("searchIndex")), "FindChild", {"entity": parent, "name": name})
+    return str(found) if found else None
+
+
+def _children(vcenter: VCenter, ref: str) -> dict[str, Any]:
+    whole = vcenter.read_objects([ref], {"Folder": ("childEntity",)}).get(ref)
+    refs = [str(r) for r in (whole.get("childEntity") if whole else None) or ()]
+    found = vcenter.read_objects(refs, {"ManagedEntity": ("name",), "Folder": ("childEntity",)})
+    return dict(found)
+
+
+def _tell(vcenter: VCenter, parent: str, name: str) -> None:
+    """Create a folder whose name says something; that it exists already is as good, so it may be sent again."""
+    for last in (False, True):
+        try:
+            _create(vcenter, parent, name)
+        except _Taken:
+            return
+        except OutcomeUnknown:
+            if last:
+                raise
+        else:
+            return
+
+
+def _create(vcenter: VCenter, parent: str, name: str) -> str:
+    try:
+        return str(vcenter.call(parent, "CreateFolder", {"name": _escaped(name)}))
+    except VimFault as error:
+        raise (_Taken if error.fault == "DuplicateName" else error) from error
+
+
+def _escaped(name: str) -> str:
+    """Escape what vCenter keeps escaped in names, and cut what is too long for it."""
+    pieces = [{"%": "%25", "/": "%2f", "\\": "%5c"}.get(c, c) for c in name]
+    while sum(map(len, pieces)) > LONGEST_NAME:
+        pieces.pop()
+    return "".join(pieces)

@@ -1,0 +1,77 @@
+"""Whether a host still lets commands in: in the middle of a run its SSH service may stop, or lockdown mode begin."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from vsphere_ai.connect import service
+from vsphere_ai.deeds.means import Means
+from vsphere_ai.errors import Denied, Unreachable
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Lifecycle, Shell, Step, Wait
+
+PATHS = ("config.lockdownMode", "config.service.service")
+
+
+class Access:
+    """Looks before every step that needs a shell, so that no login is spent on a host that refuses them all.
+
+    ESXi stops its SSH service by itself after UserVars.ESXiShellTimeOut seconds. One that this run has started is
+    started again, once; one that it found running is somebody else's to start.
+    """
+
+    def __init__(self, means: Means, start: Callable[[Target], None]) -> None:
+        self._means, self._start = means, start
+        self._lock = threading.Lock()
+        self._ours: set[str] = set()
+        self._again: set[str] = set()
+        self._spoken: set[str] = set()
+
+    def before(self, step: Step) -> None:
+        """Start the SSH service again where that is ours to do; `Denied` or `Unreachable` where nothing gets in."""
+        ref = step.target.ref
+        match step:
+            case Lifecycle(action="start-ssh"):
+                self._ours.add(ref)
+                return
+            case Lifecycle(action="stop-ssh"):
+                self._ours.discard(ref)
+                return
+            case Shell() | Wait(until="gpus-answer"):
+                self._spoken.add(ref)
+            case Lifecycle(action="reboot"):
+                if step.options["via"] != "ssh":
+                    return
+            case Wait(until="as-planned"):
+                if ref not in self._spoken | self._ours:
+                    return  # it is read back through vCenter alone
+            case _:
+                return
+        self._look(step.target)
+
+    def _look(self, host: Target) -> None:
+        facts = self._means.read(host, *PATHS)
+        lockdown = facts.get("config.lockdownMode") or "lockdownDisabled"
+        if lockdown != "lockdownDisabled":
+            raise Denied(
+                f"{host.name} is in lockdown mode ({lockdown}) since this was planned; no command was sent to it",
+                "take the host out of lockdown mode, which is never changed here, then resume",
+            )
+        if service.is_running(facts) is not False:
+            return
+        what = f"the SSH service ({service.SSH}) of {host.name}"
+        if host.ref not in self._ours:
+            raise Unreachable(
+                f"{what} was stopped since this was planned, and not by this run; no command was sent to it",
+                "find out who stopped it (UserVars.ESXiShellTimeOut does it after a time), start it, then resume",
+            )
+        with self._lock:
+            if host.ref in self._again:
+                raise Unreachable(
+                    f"{what} was stopped again after this run had started it twice",
+                    "find out what stops it (see UserVars.ESXiShellTimeOut), then resume",
+                )
+            self._again.add(host.ref)
+        self._means.notice(f"{what} was stopped meanwhile; starting it again")
+        self._start(host)

@@ -1,0 +1,183 @@
+"""One network adapter of a VM as a playbook states it: read from a device, told apart from others, and written.
+
+Source: vSphere Web Services API reference, VirtualEthernetCard and the types derived from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vsphere_ai.fabric import ethernet
+from vsphere_ai.facts import View
+from vsphere_ai.state import observed
+
+AUTOMATIC_MACS = ("generated", "assigned")
+
+
+class NetworkAdapter(BaseModel):
+    """One adapter. What is left out stays as it is; a new adapter gets vSphere's default for it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    type: Literal["vmxnet3", "e1000e", "sriov", "pvrdma"] = Field(
+        default="vmxnet3", description="Kind of adapter, `vmxnet3` where it is left out."
+    )
+    port_group: str = Field(
+        min_length=1, description="Port group by name; `sriov` and `pvrdma` need a distributed one."
+    )
+    mac: str | None = Field(
+        default=None,
+        pattern=r"^(generated|assigned|([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})$",
+        description="MAC address given by hand; `generated` or `assigned`: ESXi or vCenter chooses it.",
+    )
+    connected: bool | None = Field(
+        default=None, description="Connected now and at every power-on, or neither; `true` for a new adapter."
+    )
+    protocol: Literal["rocev1", "rocev2"] | None = Field(
+        default=None, description="RoCE version of a `pvrdma` adapter, for hardware versions 14 to 19."
+    )
+    physical_function: str | None = Field(
+        default=None,
+        pattern=r"^(auto|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$",
+        description="NIC an `sriov` adapter takes its virtual function of, by PCI address; `auto`: any of the port "
+        "group's uplinks.",
+    )
+    device: int | None = observed("")
+    address_type: str | None = observed("")
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What makes it this adapter: its type and its port group."""
+        return self.type, self.port_group
+
+    @property
+    def has_address(self) -> bool:
+        """Tell whether its address is one, and not only a word for who chooses it."""
+        return bool(self.mac) and self.mac not in AUTOMATIC_MACS
+
+    def __str__(self) -> str:
+        said = self.mac if self.address_type in (None, "manual") else None
+        more = [said, "" if self.connected in (None, True) else "disconnected", self.protocol]
+        more += [self.physical_function if self.physical_function != "auto" else ""]
+        words = ", ".join(filter(None, more))
+        return f"{self.type} on {self.port_group}" + (f" ({words})" if words else "")
+
+
+# -- reading
+
+
+def read(device: Mapping[str, Any], on: bool) -> NetworkAdapter:
+    """Return the adapter a device is; `on` tells that its VM runs."""
+    info = device.get("connectable") or {}
+    at_start, now = bool(info.get("startConnected", True)), bool(info.get("connected", True))
+    return NetworkAdapter.model_construct(
+        type=ethernet.type_of(device),
+        port_group=ethernet.network_of(device),
+        mac=str(device["macAddress"]).lower() if device.get("macAddress") else None,
+        # connected now but not at the next power-on, or the other way round, is neither
+        connected=at_start if not on or at_start == now else None,
+        protocol=device.get("deviceProtocol"),
+        physical_function=ethernet.function_of(device),
+        device=device["key"],
+        address_type=device.get("addressType"),
+    )
+
+
+def is_statable(nic: NetworkAdapter) -> bool:
+    """Tell whether a playbook can say this: older types and NSX networks it cannot."""
+    return nic.type in ethernet.TYPES and ethernet.is_port_group(nic.port_group)
+
+
+def stated(nic: NetworkAdapter, view: View) -> NetworkAdapter:
+    """Return an adapter as a playbook states it: by names, with its address only where that was given by hand."""
+    return NetworkAdapter.model_construct(
+        type=nic.type,
+        port_group=ethernet.named(view.estate, nic.port_group),
+        mac=nic.mac if nic.address_type == "manual" else None,
+        connected=nic.connected,
+        protocol=nic.protocol,
+        physical_function=nic.physical_function,
+    )
+
+
+def matched(entries: Sequence[NetworkAdapter], have: Sequence[NetworkAdapter]) -> dict[int, int]:
+    """Say which adapter each entry means, by their places; entries that mean a new one are left out.
+
+    Of equals (same type, same port group) one that is as stated already comes first, then the next in order.
+    """
+    found = ethernet.assigned([[i for i, nic in enumerate(have) if _is_as(nic, e)] for e in entries])
+    free = [i for i in range(len(have)) if i not in found.values()]
+    for index, entry in enumerate(entries):
+        if index not in found:
+            at = next((i for i in free if have[i].identity == entry.identity), None)
+            if at is not None:
+                free.remove(at)
+                found[index] = at
+    return found
+
+
+def _is_as(nic: NetworkAdapter, entry: NetworkAdapter) -> bool:
+    """Tell whether an adapter is all an entry says of it."""
+    return nic.identity == entry.identity and updated(nic, entry) == nic
+
+
+def updated(nic: NetworkAdapter, entry: NetworkAdapter) -> NetworkAdapter:
+    """Return an adapter with what an entry says of it."""
+    fields = ("connected", "protocol", "physical_function")
+    said = {f: getattr(entry, f) for f in fields if getattr(entry, f) is not None}
+    mac = entry.mac.lower() if entry.mac else nic.mac
+    # vCenter hands out addresses of its own where ESXi is asked for one, so either word means: not by hand
+    if mac != nic.mac and (mac not in AUTOMATIC_MACS or nic.address_type == "manual"):
+        said |= {"mac": mac, "address_type": None}
+    return nic.model_copy(update=said)
+
+
+def new(entry: NetworkAdapter) -> NetworkAdapter:
+    """Return the adapter that is made of an entry."""
+    more: dict[str, Any] = {"connected": entry.connected is not False}
+    more |= {"physical_function": entry.physical_function or "auto"} if entry.type == "sriov" else {}
+    return entry.model_copy(update={"mac": entry.mac.lower() if entry.mac else None, **more})
+
+
+# -- writing
+
+
+def device_of(nic: NetworkAdapter, view: View) -> dict[str, Any]:
+    """Return a new adapter as it is sent."""
+    device: dict[str, Any] = {
+        "_typeName": ethernet.TYPES[nic.type],
+        "backing": ethernet.backing(nic.port_group, view),
+        "connectable": ethernet.connectable(nic.connected is not False),
+        **_address(nic.mac),
+    }
+    if nic.protocol:
+        device["deviceProtocol"] = nic.protocol
+    if nic.type == "sriov":
+        device["sriovBacking"] = ethernet.sriov_backing(nic.physical_function or "auto")
+    return device
+
+
+def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdapter) -> dict[str, Any]:
+    """Return a device with what is different after as before, as it is sent; its key and port stay."""
+    edited = dict(device)
+    if after.connected != before.connected:
+        edited["connectable"] = {**ethernet.connectable(True), **(device.get("connectable") or {}),
+                                 "startConnected": after.connected, "connected": after.connected}  # fmt: skip
+    if after.mac != before.mac:
+        edited |= _address(after.mac)
+    if after.protocol != before.protocol:
+        edited["deviceProtocol"] = after.protocol
+    if after.physical_function != before.physical_function:
+        edited["sriovBacking"] = ethernet.sriov_backing(after.physical_function or "auto")
+    return edited
+
+
+def _address(mac: str | None) -> dict[str, str]:
+    if mac is None:
+        return {}
+    if mac in AUTOMATIC_MACS:
+        return {"addressType": mac, "macAddress": ""}
+    return {"addressType": "manual", "macAddress": mac}

@@ -1,0 +1,136 @@
+"""Distributed switches and their port groups by name, as they were read or as a plan makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.fabric import PORT_GROUP, SWITCHES
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.late import Late
+
+SWITCH = "DistributedVirtualSwitch"
+"""The type every distributed switch is of; VMware's own is derived from it."""
+NETWORKS = ("Network", "OpaqueNetwork", PORT_GROUP, *SWITCHES)
+"""What shares one space of names within a datacenter."""
+
+
+def switches(estate: Estate, datacenter: str) -> dict[str, Facts]:
+    """Return the distributed switches of a datacenter by name."""
+    return {f.name: f for f in _inside(estate, datacenter, *SWITCHES)}
+
+
+def port_groups(estate: Estate, datacenter: str) -> dict[str, Facts]:
+    """Return the distributed port groups of a datacenter by name, those of the uplinks included."""
+    return {f.name: f for f in _inside(estate, datacenter, PORT_GROUP)}
+
+
+def taken(estate: Estate, datacenter: str, name: str) -> Facts | None:
+    """Return the network of that name, whatever it is; names of networks are unique within a datacenter."""
+    return next((f for f in _inside(estate, datacenter, *NETWORKS) if f.name == name), None)
+
+
+def _inside(estate: Estate, datacenter: str, *types: str) -> Iterator[Facts]:
+    for facts in estate.of_type(*types):
+        at = estate.datacenter_of(facts.ref)
+        if at is not None and at.ref == datacenter:
+            yield facts
+
+
+def uplinks(switch: Facts) -> tuple[str, ...]:
+    """Return the names of a switch's uplinks in their order; empty when they cannot be read."""
+    policy = switch.get("config.uplinkPortPolicy") or {}
+    return tuple(policy.get("uplinkPortName", ()))
+
+
+def lags(switch: Facts) -> tuple[str, ...]:
+    """Return the names of the link aggregation groups of a switch; a port group may name them as its uplinks."""
+    return tuple(str(g.get("name")) for g in switch.get("config.lacpGroupConfig", ()))
+
+
+def release(version: str | None) -> tuple[int, ...]:
+    """Return a version such as ``7.0.2`` as numbers that compare; empty when it says nothing."""
+    parts = (version or "").split(".")[:3]
+    return tuple(int(p) for p in parts) if all(p.isdigit() for p in parts) else ()
+
+
+def is_older(one: str | None, other: str | None) -> bool:
+    """Tell whether one version is surely lower than the other."""
+    return bool(release(one)) and release(one) < release(other)
+
+
+def host_version(host: Facts) -> str:
+    """Return the ESXi version of a host, empty when it cannot be read."""
+    return str((host.get("config.product") or {}).get("version", ""))
+
+
+def planned_switch(datacenter: str, name: str, path: str = "") -> str:
+    """Return the reference of a switch that a plan makes, or what stands at a path of it."""
+    return str(Late(datacenter, SWITCH, name, path))
+
+
+def planned_key(datacenter: str, name: str) -> str:
+    """Return the key of a port group that a plan makes."""
+    return str(Late(datacenter, PORT_GROUP, name, "key"))
+
+
+def order(port_config: Mapping[str, Any] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the active and the standby uplinks in the port settings of a port group."""
+    teaming = (port_config or {}).get("uplinkTeamingPolicy") or {}
+    found = teaming.get("uplinkPortOrder") or {}
+    return tuple(found.get("activeUplinkPort", ())), tuple(found.get("standbyUplinkPort", ()))
+
+
+def is_stated(port_config: Mapping[str, Any] | None) -> bool:
+    """Tell whether a port group names its uplinks itself, and does not take over those of its switch."""
+    teaming = (port_config or {}).get("uplinkTeamingPolicy") or {}
+    return not (teaming.get("uplinkPortOrder") or {"inherited": True}).get("inherited")
+
+
+def members(switch: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Return the hosts of a switch by reference, with the NICs each gives it (``pnicDevice``, ``uplinkPortKey``)."""
+    found = {}
+    for member in switch.get("config.host", ()):
+        config = member.get("config") or {}
+        found[str(config.get("host"))] = tuple((config.get("backing") or {}).get("pnicSpec", ()))
+    return found
+
+
+def proxies(host: Facts) -> dict[str, Mapping[str, Any]]:
+    """Return what a host knows of the switches it is a member of, by the switch's uuid."""
+    return {p["dvsUuid"]: p for p in host.get("config.network.proxySwitch", ())}
+
+
+def nics(proxy: Mapping[str, Any]) -> dict[str, str]:
+    """Return uplink name -> vmnic of a host's switch; a port of a link aggregation group has its own name."""
+    names = {kv["key"]: kv["value"] for kv in proxy.get("uplinkPort", ())}
+    names |= {kv["key"]: kv["value"] for lag in proxy.get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
+    specs = ((proxy.get("spec") or {}).get("backing") or {}).get("pnicSpec", ())
+    return {names.get(s.get("uplinkPortKey"), f"port {s.get('uplinkPortKey')}"): s["pnicDevice"] for s in specs}
+
+
+MANAGEMENT_PATHS = ("config.network.vnic", "config.virtualNicManagerInfo.netConfig")
+
+
+def management(host: Facts) -> Iterator[tuple[str, str, str]]:
+    """Yield each vmkernel adapter with a host's management network on a distributed switch: name, uuid, port group.
+
+    Where the tags cannot be read it is taken to be vmk0, which is what installing ESXi makes.
+    """
+    named = {"vmk0"}
+    for config in host.get("config.virtualNicManagerInfo.netConfig", ()):
+        if config.get("nicType") == "management":
+            chosen = set(config.get("selectedVnic", ()))
+            named = {c["device"] for c in config.get("candidateVnic", ()) if c.get("key") in chosen}
+    for vnic in host.get("config.network.vnic", ()):
+        port = (vnic.get("spec") or {}).get("distributedVirtualPort")
+        if port and vnic["device"] in named:
+            yield vnic["device"], port["switchUuid"], str(port.get("portgroupKey"))
+
+
+def carrying(host: Facts, proxy: Mapping[str, Any], group: Facts | None) -> dict[str, str]:
+    """Return the uplinks and NICs over which a port group reaches out of a host: those with link, if any have."""
+    names = [name for part in order(group.get("config.defaultPortConfig")) for name in part] if group else []
+    up = {p["device"] for p in host.get("config.network.pnic", ()) if p.get("linkSpeed")}
+    now = {uplink: nic for uplink, nic in nics(proxy).items() if not names or uplink in names}
+    return {uplink: nic for uplink, nic in now.items() if nic in up} or now

@@ -1,0 +1,116 @@
+"""What PVRDMA needs of a host beside the way to its RDMA NIC: a VMkernel adapter, the firewall, one MTU.
+
+Source: vSphere Networking 7.0, "Assign a VMkernel Adapter for PVRDMA", "Enable the Firewall Rule for PVRDMA".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai import fabric
+from vsphere_ai.fabric import vmk
+from vsphere_ai.fabric.hops import HOST_PART, Hop, Mend, why
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.late import is_late
+from vsphere_ai.state import Target
+
+RULESET = "pvrdma"
+LARGEST_RDMA_MTU = 4096
+
+
+def host_hops(estate: Estate, host: Target, group: Facts | None) -> Iterator[Hop]:
+    """Yield what PVRDMA needs of a host besides the path: its VMkernel adapter, and the firewall."""
+    facts = estate[host.ref]
+    yield _vmknic(estate, host, group)
+    rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
+    rule = "host.pvrdma-firewall"
+    if "config.firewall.ruleset" not in facts.properties:
+        yield Hop("firewall", "unknown", why(facts, "config.firewall.ruleset"), HOST_PART, rule)
+    elif rulesets.get(RULESET):
+        yield Hop("firewall", "ok", f"ruleset {RULESET} is open", HOST_PART)
+    elif RULESET not in rulesets:
+        yield Hop("firewall", "broken", f"there is no ruleset {RULESET}", HOST_PART, rule,
+                  "PVRDMA needs ESXi 6.5 or later")  # fmt: skip
+    else:
+        yield Hop("firewall", "broken", f"ruleset {RULESET} is closed", HOST_PART, rule, "",
+                  Mend(host, "pvrdma_host", {"firewall": True}))  # fmt: skip
+
+
+def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Hop:
+    facts, name, rule = estate[host.ref], "PVRDMA vmknic", "host.pvrdma-vmknic"
+    chosen = facts.get(vmk.OPTION_FACT)
+    if chosen is None:
+        return Hop(name, "unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}", HOST_PART, rule)
+    vnic = _vnic(facts, chosen)
+    if chosen and (vnic or vmk.VNICS not in facts.properties):
+        switch = fabric.switch_of(estate, group) if group else None
+        if vnic and switch and _switch_of(vnic) != switch.get("uuid"):
+            return Hop(name, "note", f"{_said(chosen)} is not on {switch.name}", HOST_PART, "",
+                       "it should be on the distributed switch of the RDMA NIC")  # fmt: skip
+        return Hop(name, "ok", _said(chosen), HOST_PART)
+    seen = f"{chosen} is named, and the host has none of that name" if chosen else f"{vmk.OPTION} names none"
+    near = next(iter(_near(estate, host, group)), None)
+    if near is not None:
+        return Hop(name, "broken", seen, HOST_PART, rule, "", Mend(host, "vmkernel", {near: {"pvrdma": True}}))
+    value = {group.name: {"address": vmk.DHCP, "pvrdma": True}} if group else None
+    help = "no VMkernel adapter is on that switch: the play makes one, with the address you choose"
+    return Hop(name, "broken", seen, HOST_PART, rule, help, Mend(host, "vmkernel", value) if value else None)
+
+
+def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
+    """Compare the MTU of the VMkernel adapter, the switch and the RDMA device; the guest's is not seen from here."""
+    facts = estate[host.ref]
+    switch = route.switch if route else None
+    size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
+    if switch is None or not size:
+        return Hop("MTU", "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
+    near = _near(estate, host, route.group if route else None).values()
+    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT)) or next(iter(near), None)
+    on_it = vnic if vnic and _switch_of(vnic) == switch.get("uuid") else None
+    own = (on_it.get("spec") or {}).get("mtu") if on_it else None
+    device = route.device if route else None
+    rdma = (device.get("connectionInfo") or {}).get("mtu") if device else None
+    parts = [f"{_said(str(on_it['device']))} {own or '?'}"] if on_it else []
+    parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
+    seen = f"guest ?, {', '.join(parts)}"
+    if on_it is not None and own and own != size:
+        return Hop("MTU", "broken", seen, HOST_PART, "host.pvrdma-mtu",
+                   "frames that are too long for the smaller one are lost", _mtu_mend(estate, host, on_it, switch),
+                   )  # fmt: skip
+    if rdma and rdma < LARGEST_RDMA_MTU:
+        return Hop("MTU", "note", seen, HOST_PART, "host.rdma-mtu",
+                   f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")  # fmt: skip
+    return Hop("MTU", "ok", seen, HOST_PART)
+
+
+def _mtu_mend(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Mend | None:
+    """Raise the smaller one: nothing that fits now is cut off."""
+    own, size = vnic["spec"]["mtu"], switch.get("config.maxMtu")
+    at = estate.datacenter_of(switch.ref)
+    if own > size:
+        return Mend(at, "switches", {switch.name: {"mtu": own}}) if at else None
+    group = next((n for n, vnics in vmk.by_group(host.ref, estate).items() if vnics == [vnic]), None)
+    return Mend(host, "vmkernel", {group: {"mtu": size}}) if group else None
+
+
+def _vnic(facts: Facts, device: str | None) -> Mapping[str, Any] | None:
+    return next((v for v in facts.get(vmk.VNICS, ()) if device and v["device"] == device), None)
+
+
+def _switch_of(vnic: Mapping[str, Any]) -> str:
+    port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
+    return str(port.get("switchUuid", ""))
+
+
+def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Mapping[str, Any]]:
+    """Return the host's VMkernel adapters on the switch of a port group, by their port group, where it has only one."""
+    switch = fabric.switch_of(estate, group) if group else None
+    if switch is None:
+        return {}
+    single = {n: v[0] for n, v in vmk.by_group(host.ref, estate).items() if len(v) == 1}
+    return {n: v for n, v in single.items() if _switch_of(v) == switch.get("uuid")}
+
+
+def _said(device: str) -> str:
+    return "an adapter that this plan makes" if is_late(device) else device

@@ -1,0 +1,77 @@
+"""What the RDMA traffic between two VMs uses, from the traces of their adapters: RoCE, memory copy or TCP.
+
+Memory copy on one host, RoCE between hosts with RDMA NICs, TCP where one of them has none.
+Source: vSphere Networking 7.0, "Remote Direct Memory Access for Virtual Machines".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Literal
+
+from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop
+from vsphere_ai.fabric.trace import ENDPOINTS, Trace
+from vsphere_ai.state import Target
+
+Use = Literal["roce", "memory-copy", "tcp", "none", "unknown"]
+BEST: tuple[Use, ...] = ("roce", "memory-copy", "tcp", "unknown", "none")
+
+
+@dataclass(frozen=True)
+class Guilt:
+    """A link that keeps a pair of VMs from RDMA, and whose it is: a VM, or the host a VM is on."""
+
+    owner: Target
+    hop: Hop
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two VMs, and what carries the RDMA traffic between them."""
+
+    one: Target
+    other: Target
+    use: Use
+    why: str
+    guilty: tuple[Guilt, ...] = ()
+
+
+def pairs(traces: Sequence[Trace]) -> Iterator[Pair]:
+    """Yield every two VMs once; of several adapters the two that go together best count."""
+    by_vm: dict[Target, list[Trace]] = {}
+    for each in traces:
+        by_vm.setdefault(each.vm, []).append(each)
+    for one, other in combinations(by_vm, 2):
+        found = [_pair(a, b) for a in by_vm[one] for b in by_vm[other]]
+        yield min(found, key=lambda p: BEST.index(p.use))
+
+
+def _pair(a: Trace, b: Trace) -> Pair:
+    lame = tuple(g for t in (a, b) for g in _guilts(t, vm_only=True))
+    blind = [h for t in (a, b) for h in t.having("unknown") if h.part in (VM_PART, PATH_PART)]
+    if lame:
+        return Pair(a.vm, b.vm, "none", "no RDMA", lame)
+    if blind:
+        return Pair(a.vm, b.vm, "unknown", "; ".join(f"{h.name}: {h.seen}" for h in blind))
+    if a.switch != b.switch and min(a.version or 0, b.version or 0) < ENDPOINTS:
+        why = f"{a.port_group} and {b.port_group} are on different switches; that takes hardware version {ENDPOINTS}"
+        return Pair(a.vm, b.vm, "none", why)
+    if a.protocol and b.protocol and a.protocol != b.protocol:
+        return Pair(a.vm, b.vm, "none", f"they speak different RoCE versions: {a.protocol}, {b.protocol}")
+    if a.host == b.host:
+        return Pair(a.vm, b.vm, "memory-copy", f"memory copy on {a.host}")
+    guilty = tuple(g for t in (a, b) for g in _guilts(t))
+    if any(g.hop.name != "MTU" for g in guilty):
+        return Pair(a.vm, b.vm, "tcp", "TCP fall-back", guilty)
+    mtus = sorted(m for m in (a.rdma_mtu, b.rdma_mtu) if m)
+    size = f", RDMA MTU {mtus[0]}" if mtus else ""
+    return Pair(a.vm, b.vm, "roce", f"RoCE{size}", guilty)
+
+
+def _guilts(trace: Trace, *, vm_only: bool = False) -> Iterator[Guilt]:
+    """Yield the broken links of a trace: those of the VM itself, or those on its way."""
+    for hop in trace.having("broken"):
+        if (hop.part == VM_PART) == vm_only:
+            yield Guilt(trace.vm if hop.part == VM_PART or trace.host is None else trace.host, hop)

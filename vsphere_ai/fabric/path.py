@@ -1,0 +1,87 @@
+"""The way from a port group to the RDMA device of a host, and what a playbook can do where it is broken.
+
+Source: vSphere Networking 7.0, "PVRDMA Support".
+"""
+
+from __future__ import annotations
+
+from vsphere_ai import fabric
+from vsphere_ai.fabric.hops import PATH_PART, Hop, Mend
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.state import Target
+
+NETWORK = ("config.network.proxySwitch", "config.network.pnic", "config.network.rdmaDevice")
+# the links of a port group on a host, and the rule that `check` reports each under
+RULE_OF = {fabric.ALONE_LINK: "host.rdma-uplinks"}
+PATH_RULE = "vm.rdma-path"
+FALL_BACK = (
+    "PVRDMA goes over TCP from this host: run the VM on a host whose uplink is an RDMA NIC, or fit one here "
+    "and load its RDMA driver (esxcli rdma device list)"
+)
+
+
+def path_hops(
+    estate: Estate, host: Target, group: Facts | None, protocol: str | None, hops: list[Hop]
+) -> fabric.Route | None:
+    """Append the links from a port group to the RDMA device of a host, and return what they join."""
+    facts = estate[host.ref]
+    hidden = next((p for p in NETWORK if p in facts.unreadable), None)
+    if facts.get("runtime.connectionState", "connected") != "connected":
+        hops.append(Hop("host", "unknown", f"vCenter reports it as {facts.get('runtime.connectionState')}", PATH_PART,
+                        PATH_RULE, "connect the host to vCenter"))  # fmt: skip
+        return None
+    if hidden:
+        hops.append(Hop("host", "unknown", f"{hidden}: {facts.unreadable[hidden]}", PATH_PART, PATH_RULE))
+        return None
+    if group is None:
+        hops.append(Hop(fabric.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
+                        PATH_PART, PATH_RULE, "PVRDMA needs a distributed port group"))  # fmt: skip
+        return None
+    route = fabric.follow(estate, host.ref, group, protocol)
+    for link in route.links:
+        rule = RULE_OF.get(link.name, PATH_RULE)
+        if link.holds:
+            hops.append(Hop(link.name, "ok", link.seen))
+        else:
+            mend = _mend(estate, host, route, link)
+            help = FALL_BACK if link.name == fabric.DEVICE_LINK else "" if mend else link.help
+            hops.append(Hop(link.name, "broken", link.seen, PATH_PART, rule, help, mend))
+    return route
+
+
+def _mend(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Mend | None:
+    """Return what a playbook can do about a broken link; None where it takes hands, or a choice of the operator."""
+    switch = route.switch
+    if switch is None:
+        return None
+    if link.name == fabric.UPLINK_LINK:
+        uplink = route.uplink or _any_uplink(route, estate)
+        at = estate.datacenter_of(route.group.ref)
+        value = {route.group.name: {"active_uplinks": (uplink,)}}
+        return Mend(at, "port_groups", value) if at and uplink else None
+    if link.name in (fabric.MEMBER_LINK, fabric.NIC_LINK, fabric.ALONE_LINK):
+        nic = route.nic["device"] if link.name == fabric.ALONE_LINK and route.nic else _free_rdma_nic(route)
+        uplink = route.uplink or next(iter(fabric.active_uplinks(route.group)), "")
+        return Mend(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
+    return None
+
+
+def _any_uplink(route: fabric.Route, estate: Estate) -> str:
+    """Return the uplink of the switch on this host that leads to an RDMA device."""
+    ports = {kv["key"]: kv["value"] for kv in (route.proxy or {}).get("uplinkPort", ())}
+    backing = ((route.proxy or {}).get("spec") or {}).get("backing") or {}
+    nics = {n["device"]: n["key"] for n in route.host.get("config.network.pnic", ())}
+    for spec in backing.get("pnicSpec", ()):
+        if fabric.device_of(route.host, nics.get(spec["pnicDevice"], "")) and spec.get("uplinkPortKey") in ports:
+            return str(ports[spec["uplinkPortKey"]])
+    return ""
+
+
+def _free_rdma_nic(route: fabric.Route) -> str:
+    """Return the host's RDMA NIC that no other switch has, where there is one to choose."""
+    taken = {n for p in route.host.get("config.network.proxySwitch", ()) for n in p.get("pnic", ())}
+    taken |= {n for s in route.host.get("config.network.vswitch", ()) for n in s.get("pnic", ())}
+    taken -= set((route.proxy or {}).get("pnic", ()))
+    able = [n for n in route.host.get("config.network.pnic", ()) if fabric.device_of(route.host, n["key"])]
+    free = [str(n["device"]) for n in able if n["key"] not in taken]
+    return free[0] if len(free) == 1 else ""

@@ -1,0 +1,171 @@
+"""The PCI devices of a host as vCenter shows them: what they are, where they sit, and how near two of them are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vsphere_ai.facts import Facts
+
+DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
+PATHS = (DEVICES, NUMA, PASSTHRU)
+NVIDIA = 0x10DE
+DISPLAY, NETWORK = 0x0300, 0x0200  # PCI class codes; the low byte tells which of them
+_VIRTUAL = "virtual function"  # how pci.ids names the virtual functions of every NIC
+
+
+@dataclass(frozen=True)
+class Device:
+    """One PCI function. Ids are unsigned; `parent` is the bridge above it, empty right below the host bridge.
+
+    `numa` is None where the host does not say which node it is attached to.
+    """
+
+    address: str
+    vendor: int
+    device: int
+    class_id: int
+    name: str
+    parent: str = ""
+    numa: int | None = None
+    virtual: bool = False
+
+    @property
+    def is_gpu(self) -> bool:
+        """A GPU of NVIDIA; not a virtual function of one."""
+        return self.vendor == NVIDIA and self.class_id & 0xFF00 == DISPLAY and not self.virtual
+
+    @property
+    def is_nic(self) -> bool:
+        """An Ethernet or InfiniBand controller, or a virtual function of one."""
+        return self.class_id & 0xFF00 == NETWORK
+
+
+@dataclass(frozen=True)
+class Passthrough:
+    """Whether a device can be, is configured to be, and is passed through; `label` is its hardware label."""
+
+    capable: bool
+    enabled: bool
+    active: bool
+    together: str = ""
+    """The device that is reset with it: functions with the same one move together."""
+    functions: int = 0
+    """SR-IOV virtual functions that are configured on it."""
+    label: str = ""
+
+
+def devices(facts: Facts) -> dict[str, Device]:
+    """Return every PCI device of a host by address, bridges included."""
+    nodes = _nodes(facts)
+    found = {str(d["id"]).lower(): _device(d, nodes) for d in facts.get(DEVICES) or ()}
+    return dict(sorted(found.items()))
+
+
+def passthroughs(facts: Facts) -> dict[str, Passthrough]:
+    """Return what the host says of passing each device through, by address."""
+    return {
+        str(p["id"]).lower(): Passthrough(
+            capable=bool(p.get("passthruCapable")),
+            enabled=bool(p.get("passthruEnabled")),
+            active=bool(p.get("passthruActive")),
+            together=str(p.get("dependentDevice") or ""),
+            functions=int(p.get("numVirtualFunctionRequested") or 0) if p.get("sriovEnabled") else 0,
+            label=str(p.get("hardwareLabel") or ""),
+        )
+        for p in facts.get(PASSTHRU) or ()
+    }
+
+
+def way_up(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
+    """Return the bridges above a device, the one below the host bridge first."""
+    way: list[str] = []
+    at = found.get(address)
+    while at is not None and at.parent and at.parent not in way:
+        way.append(at.parent)
+        at = found.get(at.parent)
+    return tuple(reversed(way))
+
+
+def root_bus(address: str, found: Mapping[str, Device]) -> str:
+    """Return the bus below the host bridge a device hangs on, e.g. ``0000:3a``: its root complex."""
+    return (*way_up(address, found), address)[0].rpartition(":")[0]
+
+
+def nearness(one: str, other: str, found: Mapping[str, Device]) -> str:
+    """Say how a transfer between two devices travels, nearest first: ``switch``, ``root``, ``node``; "" when farther.
+
+    ``root``: below the same host bridge; ``node``: another host bridge of the same CPU.
+    """
+    if set(way_up(one, found)) & set(way_up(other, found)):
+        return "switch"
+    if root_bus(one, found) == root_bus(other, found):
+        return "root"
+    nodes = {found[a].numa for a in (one, other) if a in found}
+    return "node" if len(nodes) == 1 and None not in nodes else ""
+
+
+def tree(host: str, chosen: Iterable[str], found: Mapping[str, Device]) -> tuple[str, ...]:
+    """Draw where devices sit, one line each: the host, its roots with their NUMA node, bridges, the devices."""
+    wanted = [a for a in dict.fromkeys(chosen) if a in found]
+    roots = dict.fromkeys(sorted(root_bus(a, found) for a in wanted))
+    lines = [host]
+    for index, root in enumerate(roots):
+        below = [a for a in wanted if root_bus(a, found) == root]
+        nodes = sorted({n for a in below if (n := found[a].numa) is not None})
+        where = f"NUMA node {', '.join(map(str, nodes))}" if nodes else "NUMA node unknown"
+        last = index == len(roots) - 1
+        lines.append(f"{'└' if last else '├'}─ PCI root {root} ({where})")
+        ways = [(*way_up(a, found), a) for a in sorted(below)]
+        lines += [f"{'   ' if last else '│  '}{line}" for line in _branches(ways, 0, found)]
+    return tuple(lines)
+
+
+def matching(facts: Facts, vendor: int, device: int, label: str = "") -> tuple[str, ...]:
+    """Return the devices of a host that a VM may get by vendor, device and hardware label: passthrough is on."""
+    states = passthroughs(facts)
+    return tuple(
+        a
+        for a, d in devices(facts).items()
+        if (d.vendor, d.device) == (vendor, device) and a in states and states[a].enabled and states[a].label == label
+    )
+
+
+def signed(value: int) -> int:
+    """Return a 16-bit id as the API carries it in a short."""
+    return value - 0x10000 if value > 0x7FFF else value
+
+
+def _branches(ways: list[tuple[str, ...]], depth: int, found: Mapping[str, Device]) -> Iterator[str]:
+    heads = dict.fromkeys(w[depth] for w in ways if len(w) > depth)
+    for index, head in enumerate(heads):
+        last = index == len(heads) - 1
+        yield f"{'└' if last else '├'}─ {head} {found[head].name if head in found else 'PCI bridge'}"
+        below = [w for w in ways if len(w) > depth + 1 and w[depth] == head]
+        yield from (f"{'   ' if last else '│  '}{line}" for line in _branches(below, depth + 1, found))
+
+
+def _device(device: Mapping[str, Any], nodes: Mapping[str, int]) -> Device:
+    vendor, class_id = device["vendorId"] & 0xFFFF, device["classId"] & 0xFFFF
+    name = str(device.get("deviceName") or "")
+    address = str(device["id"]).lower()
+    # NVIDIA's virtual functions carry the name of the GPU, but no sub device id
+    nvidia = vendor == NVIDIA and class_id & 0xFF00 == DISPLAY and not device.get("subDeviceId")
+    return Device(
+        address=address,
+        vendor=vendor,
+        device=device["deviceId"] & 0xFFFF,
+        class_id=class_id,
+        name=name or str(device.get("vendorName") or "device"),
+        parent=str(device.get("parentBridge") or "").lower(),
+        numa=nodes.get(address),
+        virtual=nvidia or _VIRTUAL in name.lower(),
+    )
+
+
+def _nodes(facts: Facts) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for node in (facts.get(NUMA) or {}).get("numaNode", ()):
+        found.update({str(pci).lower(): int(node["typeId"]) for pci in node.get("pciId", ())})
+    return found

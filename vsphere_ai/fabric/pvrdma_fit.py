@@ -1,0 +1,76 @@
+"""Whether a VM can have PVRDMA adapters: its hardware version, and RDMA on every host it may run on.
+
+Source: vSphere Networking 7.0, "PVRDMA Support" and "Remote Direct Memory Access for Virtual Machines".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from vsphere_ai import fabric
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.state import Problem, Target
+
+MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
+PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only
+
+
+def version_problems(target: Target, view: View, chosen: Collection[str]) -> Iterator[Problem]:
+    """Check the VM's hardware version against PVRDMA, and against the protocols that are chosen anew."""
+    version = getattr(view.state(target.ref, "hardware"), "version", None)
+    if version is not None and version < MINIMUM_VERSION:
+        yield Problem(
+            target,
+            "pvrdma.hardware-version",
+            f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
+            "add hardware: {version: 19} to the play",
+        )
+    if version is not None and chosen and version not in PROTOCOL_VERSIONS:
+        yield Problem(
+            target,
+            "pvrdma.protocol",
+            f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})",
+            "leave protocol out",
+        )
+
+
+def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
+    """Follow the chain to an RDMA device on every host the VM can run on, and look how those are prepared."""
+    for host in view.candidates(target.ref):
+        link = fabric.broken(fabric.prove(view.estate, host.ref, group, protocol))
+        if link is not None:
+            yield Problem(
+                target,
+                "pvrdma.not-rdma",
+                f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})",
+                link.help,
+            )
+        # as the host will be: vmkernel may name the adapter as well
+        prepared = view.facts(host.ref)
+        if not prepared.get("option:Net.PVRDMAVmknic"):
+            yield Problem(
+                target,
+                "pvrdma.vmknic",
+                f"{host.name} names no vmkernel adapter for PVRDMA",
+                "add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for that host",
+            )
+        rulesets = {r["key"]: r["enabled"] for r in prepared.get("config.firewall.ruleset", ())}
+        read = {"option:Net.PVRDMAVmknic", "config.firewall.ruleset"} & prepared.properties.keys()
+        if read and not rulesets.get("pvrdma"):
+            yield Problem(
+                target,
+                "pvrdma.firewall",
+                f"{host.name} has its firewall closed for PVRDMA",
+                "add pvrdma_host: {firewall: true} to a play for that host",
+            )
+
+
+def adapter_problems(target: Target, view: View, wanted: Iterable[tuple[str, str | None]]) -> Iterator[Problem]:
+    """Check new or changed PVRDMA adapters, each a reference of its port group and a protocol."""
+    asked = dict.fromkeys(wanted)
+    if asked:
+        yield from version_problems(target, view, {protocol for _, protocol in asked if protocol})
+    for ref, protocol in asked:
+        group = view.estate.get(ref)
+        if group is not None:
+            yield from host_problems(target, view, group, protocol)

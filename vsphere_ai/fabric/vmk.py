@@ -1,0 +1,151 @@
+"""The VMkernel adapters of a host as vCenter shows them: by port group, with address, and what they carry."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from ipaddress import IPv4Interface
+from typing import Any
+
+from vsphere_ai import fabric
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.late import Late, inside
+from vsphere_ai.state import Target
+
+VNICS, CARRIED, PROXIES = "config.network.vnic", "config.virtualNicManagerInfo.netConfig", "config.network.proxySwitch"
+OPTION = "Net.PVRDMAVmknic"
+OPTION_FACT = f"option:{OPTION}"
+DHCP = "dhcp"
+MANAGEMENT = "management"
+Vnic = Mapping[str, Any]
+
+
+def address_of(vnic: Vnic) -> str | None:
+    """Return ``dhcp`` or an IPv4 address with its prefix length; None when there is none."""
+    ip = (vnic.get("spec") or {}).get("ip") or {}
+    if ip.get("dhcp"):
+        return DHCP
+    try:
+        return IPv4Interface(f"{ip['ipAddress']}/{ip['subnetMask']}").with_prefixlen
+    except (KeyError, ValueError):
+        return None
+
+
+def plain_address(text: str) -> dict[str, Any]:
+    """Return a HostIpConfig for ``dhcp`` or an address such as ``10.20.0.1/24``."""
+    if text == DHCP:
+        return {"_typeName": "HostIpConfig", "dhcp": True}
+    address = IPv4Interface(text)
+    return {
+        "_typeName": "HostIpConfig",
+        "dhcp": False,
+        "ipAddress": str(address.ip),
+        "subnetMask": str(address.netmask),
+    }
+
+
+def group_key(vnic: Vnic) -> str | None:
+    """Return the key of the distributed port group an adapter is on."""
+    key: str | None = ((vnic.get("spec") or {}).get("distributedVirtualPort") or {}).get("portgroupKey")
+    return key
+
+
+def by_group(ref: str, estate: Estate) -> dict[str, list[Vnic]]:
+    """Return the adapters of a host by the name of their port group, distributed or standard."""
+    found: dict[str, list[Vnic]] = defaultdict(list)
+    for vnic in estate[ref].get(VNICS) or ():
+        key = group_key(vnic)
+        group = estate.get(f"{fabric.PORT_GROUP}:{key}") if key else None
+        name = group.name if group else key or vnic.get("portgroup") or ""
+        if name:
+            found[name].append(vnic)
+    return dict(found)
+
+
+def carried(facts: Facts) -> dict[str, tuple[str, ...]] | None:
+    """Return adapter -> the kinds of traffic of the host it is selected for; None when that cannot be read."""
+    configs = facts.get(CARRIED)
+    if configs is None:
+        return None
+    found: dict[str, list[str]] = defaultdict(list)
+    for config in configs:
+        # the keys of both lists begin with the kind of traffic, those of config.network.vnic do not
+        devices = {c["key"]: c["device"] for c in config.get("candidateVnic", ())}
+        for key in config.get("selectedVnic", ()):
+            if key in devices:
+                found[devices[key]].append(config["nicType"])
+    return {device: tuple(kinds) for device, kinds in found.items()}
+
+
+def kinds_known(facts: Facts) -> tuple[str, ...]:
+    """Return the kinds of traffic a host lets its adapters be selected for."""
+    return tuple(c["nicType"] for c in facts.get(CARRIED) or ())
+
+
+class Spot:
+    """Where one adapter is, or is to be: on a port group of a host."""
+
+    def __init__(self, name: str, target: Target, view: View) -> None:
+        self.name, self.target, self.view = name, target, view
+        self.facts = view.facts(target.ref)
+
+    @cached_property
+    def vnics(self) -> list[Vnic]:
+        """The host's adapters on that port group."""
+        return by_group(self.target.ref, self.view.estate).get(self.name, [])
+
+    @property
+    def vnic(self) -> Vnic | None:
+        """The adapter, where it is the only one there."""
+        return self.vnics[0] if len(self.vnics) == 1 else None
+
+    @cached_property
+    def groups(self) -> tuple[Facts, ...]:
+        """The distributed port groups of that name in the host's datacenter, also those this plan makes."""
+        estate = self.view.estate
+        here = estate.datacenter_of(self.target.ref)
+        return tuple(g for g in fabric.port_groups(estate, self.name) if estate.datacenter_of(g.ref) in (None, here))
+
+    @property
+    def group(self) -> Facts | None:
+        """The distributed port group, where there is one."""
+        return self.groups[0] if len(self.groups) == 1 else None
+
+    @property
+    def switch(self) -> Facts | None:
+        """The distributed switch of that port group."""
+        return fabric.switch_of(self.view.estate, self.group) if self.group else None
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the host is a member of that switch."""
+        uuid = self.switch.get("uuid") if self.switch else None
+        return any(p["dvsUuid"] == uuid for p in self.facts.get(PROXIES) or ())
+
+    @property
+    def device(self) -> str:
+        """The adapter's name; of one this plan makes, what looks it up."""
+        if self.vnic is not None:
+            return str(self.vnic["device"])
+        here = self.view.estate.datacenter_of(self.target.ref)
+        key = str(self.group.get("key")) if self.group else ""
+        path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", key), "device")
+        return str(Late(here.ref if here else "", "HostSystem", self.target.name, path))
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """What the adapter carries; where that cannot be read, the first adapter is taken for the one of management."""
+        known = carried(self.facts)
+        if known is None:
+            return (MANAGEMENT,) if self.device == "vmk0" else ()
+        return known.get(self.device, ())
+
+    def same_address(self, address: str) -> Iterator[str]:
+        """Yield who else has an address: adapters of this host and of every other one that was read."""
+        plain = address.partition("/")[0]
+        for host in self.view.estate.hosts:
+            for vnic in self.view.facts(host.ref).get(VNICS) or ():
+                own = host == self.target and self.vnic is not None and vnic["device"] == self.vnic["device"]
+                if not own and (address_of(vnic) or "").partition("/")[0] == plain:
+                    yield f"{host.name} {vnic['device']}" if vnic["device"].startswith("vmk") else host.name

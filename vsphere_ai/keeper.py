@@ -1,0 +1,67 @@
+"""Keeps a lock in vCenter alive from a thread of its own, and tells when it is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from vsphere_ai.errors import VsphereAiError
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter_lock import VCenterLock
+
+STOPPING = 5.0
+"""Seconds to wait for a renewal that is under way when the run ends."""
+
+
+class Keeper:
+    """Renews a lock once per period, and ten times as often while that fails.
+
+    `began` is `time.monotonic()` before the lock was taken: a lock that could not be renewed until it has lapsed counts
+    as lost even when nobody took it over, because somebody may at any moment.
+    """
+
+    def __init__(self, lock: VCenterLock, began: float, lost: Callable[[str], None]) -> None:
+        self.lost = False
+        self.why = ""
+        self._lock, self._tell = lock, lost
+        self._lapses = began + (lock.expires - lock.since).total_seconds()
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lock", daemon=True)
+        self._thread.start()
+
+    def end(self) -> None:
+        """Begin no further renewal; that the lock is gone from now on is no loss."""
+        self._ended.set()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self.end()
+        self._thread.join(STOPPING)
+
+    def _run(self) -> None:
+        from vsphere_ai.connect.vcenter_lock import Lost
+
+        why = "renewing it failed in a way nobody thought of"
+        try:
+            wait = self._lock.every
+            while not self._ended.wait(wait):
+                asked = time.monotonic()
+                try:
+                    now = self._lock.renew()
+                except VsphereAiError as error:
+                    wait = self._lock.every / 10
+                    why = f"it could not be renewed before it lapsed: {error.message}"
+                    if time.monotonic() > self._lapses:
+                        return
+                else:
+                    wait = self._lock.every
+                    self._lapses = asked + (self._lock.expires - now).total_seconds()
+        except Lost:
+            why = "somebody took it over or removed it"
+        finally:
+            if not self._ended.is_set():
+                self.lost, self.why = True, why
+                self._tell(why)

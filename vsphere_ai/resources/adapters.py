@@ -1,0 +1,345 @@
+"""Network adapters of a virtual machine: their port groups, addresses and connection, of four types."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai import fabric
+from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit, virtual_functions
+from vsphere_ai.fabric.adapter import (
+    NetworkAdapter,
+    device_of,
+    edited,
+    is_statable,
+    matched,
+    new,
+    read,
+    stated,
+    updated,
+)
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.state import Change, Problem, State, Target, observed
+from vsphere_ai.steps import Query, Reconfigure, Step
+
+SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
+
+
+class Adapters(Resource):
+    """Gives a VM the listed network adapters. Others are left alone, unless `exclusive` is true.
+
+    An adapter is known by its type, its port group and its place among equals, never by its label.
+    """
+
+    kind: ClassVar[str] = "adapters"
+    target = "vm"
+    shorthand: ClassVar[str] = "adapters"
+    after: ClassVar[tuple[str, ...]] = ("hardware", "vgpu", "pvrdma")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
+        "HostSystem": (*fabric.HOST_PATHS, virtual_functions.DEVICES, "network"),
+        "Network": ("name", "parent"),
+        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
+        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+    }
+
+    adapters: tuple[NetworkAdapter, ...] | None = Field(
+        default=None, description="The VM's network adapters, in their order."
+    )
+    exclusive: bool | None = Field(
+        default=None, description="`true` removes every adapter that is not listed; `false` where it is left out."
+    )
+    memory_locked: bool | None = observed("All guest memory is reserved; follows from an `sriov` or `pvrdma` adapter.")
+
+    @classmethod
+    def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
+        """Ask the clusters how many adapters such VMs can have."""
+        return adapter_limits.questions(cls.kind, wanted, estate)
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read every adapter of the VM, in the order of their units."""
+        devices = facts.get("config.hardware.device")
+        if devices is None:
+            return None
+        on = facts.get("runtime.powerState") == "poweredOn"
+        found = tuple(read(d, on) for d in ethernet.cards(devices))
+        locked = bool(facts.get("config.memoryReservationLockedToMax"))
+        return cls.model_construct(adapters=found, exclusive=None, memory_locked=locked)
+
+    # -- what is wanted, in full
+
+    def settle(self, target: Target, view: View) -> Self:
+        """List what there will be: what is there in its order, then what is added in the playbook's."""
+        now = view.state(target.ref, self.kind)
+        have: tuple[NetworkAdapter, ...] = (now.adapters if now else None) or ()
+        locked = now.memory_locked if now else None
+        if self.adapters is None:
+            return self.model_copy(update={"adapters": have, "exclusive": None, "memory_locked": locked})
+        entries = self._entries(target, view)
+        found = matched(entries, have)
+        kept = {have[at].device: updated(have[at], entries[i]) for i, at in found.items()}
+        after = [kept.get(n.device, n) for n in have if n.device in kept or not self._removes(n, target, view)]
+        after += [new(e) for i, e in enumerate(entries) if i not in found]
+        needs = any(e.type in ethernet.COLD for e in entries)
+        update = {"adapters": tuple(after), "exclusive": None, "memory_locked": True if needs else locked}
+        return self.model_copy(update=update)
+
+    def _entries(self, target: Target, view: View) -> list[NetworkAdapter]:
+        """Return the listed adapters, with what their port groups are known by."""
+        found = {n: ethernet.found(target.ref, n, view) for n in {e.port_group for e in self.adapters or ()}}
+        return [e.model_copy(update={"port_group": found[e.port_group]}) for e in self.adapters or ()]
+
+    def _removes(self, nic: NetworkAdapter, target: Target, view: View) -> bool:
+        # what `pvrdma` says of the same VM is its own business
+        return bool(self.exclusive) and not (nic.type == "pvrdma" and (target.ref, "pvrdma") in view.stated)
+
+    # -- what stands against it
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """What is there already is never in the way; of what is new or changed, every reason."""
+        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
+        if now is None:
+            yield Problem(target, "adapters.unreadable", "the devices of this VM cannot be read",
+                          "connect its host to vCenter and grant System.Read on it")  # fmt: skip
+            return
+        was = {n.device: n for n in now.adapters or ()}
+        fresh = [n for n in self.adapters or () if n != was.get(n.device)]
+        yield from self._list_problems(target, view, fresh)
+        given = [n for n in fresh if n.has_address and (n.device is None or n.mac != was[n.device].mac)]
+        for nic in fresh:
+            yield from _own_problems(target, nic, view)
+        for network in dict.fromkeys(n.port_group for n in fresh if n.device is None):
+            yield from _network_problems(target, network, view)
+        yield from _address_problems(target, given, self.adapters or (), view)
+        # only what they are checked for: an adapter that is merely connected again stays what it is
+        moved = [n for n in fresh if n.device is None or n.physical_function != was[n.device].physical_function]
+        yield from _function_problems(target, moved, view)
+        spoken = [n for n in fresh if n.device is None or n.protocol != was[n.device].protocol]
+        rdma = [(n.port_group, n.protocol) for n in spoken if n.type == "pvrdma"]
+        yield from pvrdma_fit.adapter_problems(target, view, rdma)
+
+    def _list_problems(self, target: Target, view: View, fresh: Sequence[NetworkAdapter]) -> Iterator[Problem]:
+        said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
+        if (target.ref, "pvrdma") in view.stated and any(n.type == "pvrdma" for n in said):
+            yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma",
+                          "list them in one of the two; pvrdma: [...] removes those it does not name")  # fmt: skip
+        planned = getattr(view.state(target.ref, "pvrdma"), "adapters", None) or ()
+        others = [n for n in self.adapters or () if n.type != "pvrdma"]
+        count = max(len(self.adapters or ()), len(others) + len(planned))
+        most = adapter_limits.limits(target, view)
+        if fresh and count > most.cards:
+            yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}",
+                          "leave some out; exclusive: true removes those that are not listed")  # fmt: skip
+        rdma = max(len(self.adapters or ()) - len(others), len(planned))
+        if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
+            yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
+                          "leave some out; a later hardware version may take more")  # fmt: skip
+        megabytes = partly_reserved(target, view)
+        if megabytes is not None and any(n.type in ethernet.COLD for n in fresh):
+            yield Problem(target, "adapters.memory",
+                          f"hardware reserves {megabytes} MB, SR-IOV and PVRDMA need all memory reserved",
+                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """An order that only new adapters could have, and what SR-IOV takes from a VM."""
+        said = view.stated.get((target.ref, self.kind))
+        listed = said._entries(target, view) if isinstance(said, Adapters) and said.adapters else []
+        there = self.adapters or ()
+        places = [at for _, at in sorted(matched(listed, there).items())]
+        if places != sorted(places):
+            order = ", ".join(
+                f"{t} on {ethernet.named(view.estate, p)}" for t, p in (there[i].identity for i in sorted(places))
+            )
+            yield (
+                f"the guest has its adapters in the order {order}: vSphere gives a new one the next free place and "
+                "moves none; only removing those that are too early changes it"
+            )
+        if any(n.type == "sriov" and n.device is None for n in there):
+            yield "with an SR-IOV adapter it stays on its host while it runs: no vMotion, no snapshot with memory"
+
+    # -- how it gets there
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Remove, edit and add by device key, in one reconfigure; a running VM goes off only where it must."""
+        devices = ethernet.cards(view.facts(change.target.ref).get("config.hardware.device", ()))
+        wanted = {n.device: n for n in self.adapters or () if n.device is not None}
+        have = {n.device: n for n in (change.before.adapters if change.before else None) or ()}
+        changes: list[Mapping[str, Any]] = []
+        cold = False
+        for device in devices:
+            key, nic = device["key"], wanted.get(device["key"])
+            if nic is None:
+                changes.append(_spec("remove", device))
+                cold |= ethernet.type_of(device) in ethernet.COLD
+            elif nic != have.get(key):
+                changes.append(_spec("edit", edited(device, have[key], nic)))
+                cold |= nic.type in ethernet.COLD or nic.mac != have[key].mac
+        for nic in self.adapters or ():
+            if nic.device is None:
+                changes.append(_spec("add", device_of(nic, view)))
+                cold |= nic.type in ethernet.COLD
+        locks = bool(self.memory_locked) and not (change.before and change.before.memory_locked)
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=cold,
+            device_changes=tuple(changes),
+            spec={"memoryReservationLockedToMax": True} if locks else {},
+            summary=f"network adapters: {_said(changes)}",
+        )
+
+    # -- as it is told
+
+    def shown(self, view: View) -> Self:
+        """Show port groups by name."""
+        return self.model_copy(
+            update={
+                "adapters": tuple(
+                    n.model_copy(update={"port_group": ethernet.named(view.estate, n.port_group)})
+                    for n in self.adapters or ()
+                )
+            }
+        )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """List what a playbook can say; PVRDMA adapters are stated by `pvrdma`."""
+        found = tuple(stated(n, view) for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
+        return type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """List all adapters, and let those that were added go; where one cannot be stated, nothing is removed."""
+        own = (target.ref, "pvrdma") not in view.stated
+        kept = [n for n in self.adapters or () if n.type != "pvrdma" or own]
+        whole = all(is_statable(n) for n in kept)
+        # an address that was not given by hand comes back as one that is not, whichever it will be
+        found = tuple(
+            s if s.mac else s.model_copy(update={"mac": "assigned"})
+            for s in (stated(n, view) for n in kept if is_statable(n))
+        )
+        return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
+
+    def left_out(self, target: Target, view: View) -> str:
+        """Older types, and networks that are neither a distributed nor a standard port group."""
+        pairs = zip(self.adapters or (), self.shown(view).adapters or (), strict=True)
+        odd = ", ".join(str(shown) for n, shown in pairs if not is_statable(n))
+        return f"adapters left out: {odd}" if odd else ""
+
+    def runs_on(self, host: Target, view: View) -> bool:
+        """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
+        wanted = [
+            virtual_functions.Demand("", n.port_group, n.physical_function or "auto")
+            for n in self.adapters or ()
+            if n.type == "sriov"
+        ]
+        return not wanted or not virtual_functions.without(view, view.facts(host.ref), wanted)
+
+
+# -- what stands against one adapter
+
+
+def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Problem]:
+    for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
+        if getattr(nic, field) is not None and nic.type != kind:
+            yield Problem(target, "adapters.field", f"{field} is for adapters of type {kind}, this one is {nic.type}",
+                          f"leave {field} out")  # fmt: skip
+    if nic.device is not None:
+        return
+    name = ethernet.named(view.estate, nic.port_group)
+    if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
+        yield Problem(target, "adapters.distributed", f"{nic.type} on {name}, which is a standard port group",
+                      "name a distributed port group")  # fmt: skip
+    version = getattr(view.state(target.ref, "hardware"), "version", None)
+    if nic.type == "sriov" and version is not None and version < SRIOV_VERSION:
+        yield Problem(target, "adapters.hardware-version",
+                      f"hardware version {version}; SR-IOV needs at least {SRIOV_VERSION}",
+                      "add hardware: {version: 19} to the play")  # fmt: skip
+
+
+def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
+    """A new adapter needs a port group that is there, and that its host is on."""
+    if not ethernet.is_port_group(network):
+        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink")]
+        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
+                      f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
+        return
+    group = view.estate.get(network)
+    host = view.estate.host_of(target.ref)
+    if group is not None and group.get("config.uplink"):
+        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
+                      "name a port group for virtual machines")  # fmt: skip
+    elif host is not None and not _reaches(view, view.facts(host.ref), network):
+        name = ethernet.named(view.estate, network)
+        yield Problem(target, "adapters.not-on-host", f"{name} is not on {host.name}, where this VM is",
+                      "add uplinks: {...} for its switch to a play for that host, or name another one")  # fmt: skip
+
+
+def _reaches(view: View, host: Facts, network: str) -> bool:
+    """Tell whether a port group is on a host, or will be; also when that cannot be read."""
+    there = host.get("network")
+    if not ethernet.is_distributed(network):
+        known = [view.estate.get(n) for n in there or ()]
+        names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
+        return there is None or network.partition(":")[2] in names
+    group = view.estate.get(network)
+    switch = fabric.switch_of(view.estate, group) if group else None
+    proxies = host.get("config.network.proxySwitch")
+    if switch is None or proxies is None or network in (there or ()):
+        return True
+    return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
+
+
+def _address_problems(
+    target: Target, given: Iterable[NetworkAdapter], all_: Sequence[NetworkAdapter], view: View
+) -> Iterator[Problem]:
+    """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
+    own = Counter(n.mac for n in all_)
+    for mac in dict.fromkeys(n.mac or "" for n in given):
+        if ethernet.wrong_address(mac):
+            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {ethernet.wrong_address(mac)}",
+                          "write another address, or leave mac out")  # fmt: skip
+        holders = [target.name] * (own[mac] > 1)
+        for vm in view.estate.vms if not holders else ():
+            nics = getattr(view.state(vm.ref, Adapters.kind), "adapters", None) or ()
+            holders += [vm.name] if vm.ref != target.ref and any(n.mac == mac for n in nics) else []
+        if holders:
+            yield Problem(target, "adapters.mac-taken", f"{mac} is the address of another adapter of {holders[0]}",
+                          "give each adapter its own, or leave mac out")  # fmt: skip
+
+
+def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
+    """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host."""
+    host = view.estate.host_of(target.ref)
+    asked = [n for n in fresh if n.type == "sriov" and ethernet.is_distributed(n.port_group)]
+    if host is None or not asked:
+        return
+    facts = view.facts(host.ref)
+    others = [v for v in virtual_functions.running(view, host.ref) if v != target]
+    wanted = (*virtual_functions.demands(view, others), *virtual_functions.demands(view, [target]))
+    short = virtual_functions.without(view, facts, wanted)
+    for nic in dict.fromkeys(n.model_copy(update={"device": None}) for n in asked):
+        name = ethernet.named(view.estate, nic.port_group)
+        nics = virtual_functions.behind(view, facts, nic.port_group)
+        if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
+            yield Problem(target, "sriov.no-vf",
+                          f"{nic.physical_function} of {host.name} is not behind {name}",
+                          f"behind it: {virtual_functions.told(nics)}")  # fmt: skip
+        elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
+            used = sum(d.vm != target.ref for d in wanted)
+            yield Problem(target, "sriov.no-vf",
+                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.told(nics)}, "
+                          f"{used} in use there by others",
+                          f"add sriov: {{{nics[0].pci if nics else 'ADDRESS'}: N}} to a play for it")  # fmt: skip
+
+
+def _spec(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
+
+
+def _said(changes: Iterable[Mapping[str, Any]]) -> str:
+    count = Counter(c["operation"] for c in changes)
+    return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"

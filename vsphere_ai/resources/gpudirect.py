@@ -1,0 +1,208 @@
+"""GPUDirect RDMA: the settings a VM needs so that a NIC reads and writes GPU memory directly, and whether it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar, NamedTuple, Self
+
+from pydantic import Field
+
+from vsphere_ai.fabric import pci, virtual_functions
+from vsphere_ai.facts import Facts, ProbeFailure, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target, observed
+from vsphere_ai.steps import Reconfigure, Step
+
+# NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; the two MMIO keys are those of large-BAR GPUs
+P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
+MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
+PVRDMA = "pvrdma"
+WHY_NOT_PVRDMA = (
+    "a PVRDMA adapter is made by the hypervisor, which moves its data through the host's RDMA device: the guest has no "
+    "PCI function the GPU could reach"
+)
+
+
+class _Ends(NamedTuple):
+    """The devices of a host that the VM's GPUs and NICs are or may become."""
+
+    gpus: tuple[str, ...]
+    nics: tuple[str, ...]
+    chosen: bool
+    """The GPUs are these; otherwise the host picks among them when the VM powers on."""
+
+
+class GpuDirect(Resource):
+    """Prepares a VM for GPUDirect RDMA, and refuses where it could not work.
+
+    It needs a GPU and a NIC (passthrough or SR-IOV) of one host near each other, below one PCIe root complex or at
+    least at one NUMA node, ATS on in the host's kernel, and four advanced settings of the VM.
+    """
+
+    kind: ClassVar[str] = "gpudirect"
+    target = "vm"
+    shorthand: ClassVar[str] = "enabled"
+    after: ClassVar[tuple[str, ...]] = ("adapters", "kernel", "pci_devices", "pvrdma", "vgpu")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": ("config.extraConfig", "config.hardware.device"),
+        "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),
+    }
+
+    enabled: bool | None = Field(default=None, description="`gpudirect: true` prepares the VM, `false` takes it back.")
+    mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")
+    mmio_size_gb: int | None = observed("Their size, as the VM's GPUs need it (see `vgpu` and `pci_devices`).")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the four keys; None for `enabled` when only one of its two is set."""
+        if facts.get("config.hardware.device") is None:
+            return None
+        keys = {o["key"]: str(o["value"]).lower() for o in facts.get("config.extraConfig", ())}
+        on = [keys.get(k) == "true" for k in P2P_KEYS]
+        size = keys.get(MMIO_SIZE_KEY, "")
+        return cls.model_construct(
+            enabled=on[0] if on[0] == on[1] else None,
+            mmio_64bit=keys.get(MMIO_KEY) == "true",
+            mmio_size_gb=int(size) if size.isdigit() else None,
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """The window is that of the VM's GPUs, whichever way it has them."""
+        now = view.state(target.ref, self.kind)
+        if self.enabled is None:
+            return self.model_copy(update={"enabled": now.enabled if now else None})
+        if not self.enabled:
+            return self
+        states = (now, view.state(target.ref, "vgpu"), view.state(target.ref, "pci_devices"))
+        sizes = [s.mmio_size_gb for s in states if s is not None and s.mmio_size_gb]
+        return self.model_copy(update={"mmio_64bit": True, "mmio_size_gb": max(sizes, default=None)})
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No GPU, no NIC the GPU could reach, the two too far apart, or ATS off."""
+        if not self.enabled:
+            return
+        on = view.estate.host_of(target.ref)
+        if on is None:
+            yield Problem(target, "gpudirect.host-unknown", "the host of this VM cannot be read")
+            return
+        ends = _ends(target, view, on)
+        if not ends.gpus:
+            yield Problem(target, "gpudirect.no-gpu", f"this VM has no GPU of {on.name}",
+                          "add vgpu: [...] or pci_devices: [...] to the play")  # fmt: skip
+        if not ends.nics:
+            yield _no_nic(target, view)
+        if ends.gpus and ends.nics:
+            yield from _far(target, view, on, ends)
+        yield from _ats(target, view, on)
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say what cannot be seen from here, and where the way is only just good enough."""
+        on = view.estate.host_of(target.ref)
+        if not self.enabled or on is None:
+            return
+        yield "ATS has to be on in the NIC's firmware as well (mlxconfig ATS_ENABLED), which cannot be seen from here"
+        ends, found = _ends(target, view, on), pci.devices(view.facts(on.ref))
+        near = {g: _nearest(g, ends.nics, found) for g in ends.gpus}
+        for gpu, way in near.items():
+            if way == "node":
+                yield f"GPU {gpu} and the NIC share a NUMA node of {on.name}, but no PCIe root: slower than below one"
+        far = [g for g, way in near.items() if not way]
+        if far and len(far) < len(near) and not ends.chosen:
+            yield f"{on.name} picks the GPU when the VM powers on; from {', '.join(far)} it would not work"
+        if ends.nics and _pvrdma(target, view):
+            yield f"its PVRDMA adapters take no part in it: {WHY_NOT_PVRDMA}"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Set or remove the keys; the MMIO keys stay, GPUs need them anyway."""
+        fields = {f.name for f in change.fields}
+        keys: dict[str, str] = {}
+        if "enabled" in fields:
+            keys |= dict.fromkeys(P2P_KEYS, "TRUE" if self.enabled else "")
+        if "mmio_64bit" in fields:
+            keys[MMIO_KEY] = "TRUE"
+        if "mmio_size_gb" in fields:
+            keys[MMIO_SIZE_KEY] = str(self.mmio_size_gb)
+        have = {o["key"]: str(o["value"]) for o in view.facts(change.target.ref).get("config.extraConfig", ())}
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            extra_config=tuple((k, v) for k, v in keys.items() if v or k in have),
+            summary=f"GPUDirect RDMA {'on' if self.enabled else 'off'}",
+        )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """State only VMs it is prepared on."""
+        return self if self.enabled else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """One of its two keys may be set by hand."""
+        return f"gpudirect left out: only one of {', '.join(P2P_KEYS)} is set" if self.enabled is None else ""
+
+
+def _ends(target: Target, view: View, on: Target) -> _Ends:
+    facts = view.facts(on.ref)
+    found, states = pci.devices(facts), pci.passthroughs(facts)
+    gpus: list[str] = []
+    nics: list[str] = []
+    chosen = True
+    for device in getattr(view.state(target.ref, "pci_devices"), "devices", None) or ():
+        there: tuple[str, ...] = (device.host_device,)
+        if not device.host_device:
+            there = pci.matching(facts, int(device.vendor, 16), int(device.device, 16), device.label or "")
+            chosen = chosen and len(there) == 1
+        gpus += [a for a in there if a in found and found[a].is_gpu]
+        nics += [a for a in there if a in found and found[a].is_nic]
+    if getattr(view.state(target.ref, "vgpu"), "profiles", None):
+        shared = [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
+        chosen = chosen and len(shared) == 1
+        gpus += shared
+    for demand in virtual_functions.demands(view, [target]):
+        behind = virtual_functions.behind(view, facts, demand.port_group)
+        nics += [f.pci for f in behind if f.pci in found and demand.function in ("auto", f.pci)]
+    return _Ends(tuple(dict.fromkeys(gpus)), tuple(dict.fromkeys(nics)), chosen)
+
+
+def _pvrdma(target: Target, view: View) -> bool:
+    listed = getattr(view.state(target.ref, "adapters"), "adapters", None) or ()
+    return bool(getattr(view.state(target.ref, PVRDMA), "adapters", None)) or any(a.type == PVRDMA for a in listed)
+
+
+def _nearest(gpu: str, nics: tuple[str, ...], found: Mapping[str, pci.Device]) -> str:
+    ways = {pci.nearness(gpu, nic, found) for nic in nics}
+    return next((way for way in ("switch", "root", "node") if way in ways), "")
+
+
+def _no_nic(target: Target, view: View) -> Problem:
+    if _pvrdma(target, view):
+        return Problem(target, "gpudirect.pvrdma", f"its only RDMA adapters are PVRDMA: {WHY_NOT_PVRDMA}",
+                       "give it a virtual function (adapters: type sriov) or a whole NIC (pci_devices)")  # fmt: skip
+    return Problem(target, "gpudirect.no-nic", "this VM has no NIC a GPU could reach",
+                   "add a virtual function (adapters: type sriov) or a whole NIC (pci_devices)")  # fmt: skip
+
+
+def _far(target: Target, view: View, on: Target, ends: _Ends) -> Iterator[Problem]:
+    found = pci.devices(view.facts(on.ref))
+    far = [g for g in ends.gpus if not _nearest(g, ends.nics, found)]
+    if not far or (len(far) < len(ends.gpus) and not ends.chosen):
+        return
+    drawn = "\n".join(pci.tree(on.name, (*ends.gpus, *ends.nics), found))
+    yield Problem(
+        target,
+        "gpudirect.topology",
+        f"GPU {', '.join(far)} and NIC {', '.join(ends.nics)} of {on.name} are below no common PCIe root, "
+        "nor at one NUMA node",
+        f"take a GPU and a NIC that are near each other\n{drawn}",
+    )
+
+
+def _ats(target: Target, view: View, on: Target) -> Iterator[Problem]:
+    kernel = view.state(on.ref, "kernel")
+    if kernel is None:
+        failure = next((o for o in view.facts(on.ref).probes.values() if isinstance(o, ProbeFailure)), None)
+        why = failure.reason if failure else "it was not asked over SSH"
+        help_ = failure.help if failure else f"add kernel: {{ats_support: true}} to a play for {on.name}"
+        yield Problem(target, "gpudirect.ats-unknown", f"whether ATS is on at {on.name} is not known: {why}", help_)
+    elif kernel.ats_support is not True:
+        yield Problem(target, "gpudirect.ats", f"ATS is off in the kernel of {on.name}",
+                      f"add kernel: {{ats_support: true}} to a play for {on.name}")  # fmt: skip

@@ -1,0 +1,87 @@
+"""Boot-time settings of ESXi's kernel: PCIe address translation services (ATS), which GPUDirect RDMA needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Probe, Shell, Step
+
+# NVIDIA AI Enterprise 5.0, "VMware vSphere Deployment Guide", GPUDirect RDMA: "Enable ATS"
+SETTING = "atsSupport"
+ATS = Probe("kernel-ats", ("esxcli", "system", "settings", "kernel", "list", "-o", SETTING))
+WORDS = {True: "TRUE", False: "FALSE"}
+
+
+class Kernel(Resource):
+    """Switches ATS (PCIe address translation services) of a host's kernel on or off; a restart makes it count.
+
+    vCenter does not show this setting: it is read and set over SSH.
+    """
+
+    kind: ClassVar[str] = "kernel"
+    target = "host"
+    probes: ClassVar[tuple[Probe, ...]] = (ATS,)
+
+    ats_support: bool | None = Field(default=None, description="ATS for PCIe devices, which GPUDirect RDMA needs.")
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read what is configured and what the kernel runs with; None when the host was not asked."""
+        output = facts.probes.get(ATS.name)
+        row = _row(output.stdout) if isinstance(output, Output) and output.status == 0 else None
+        if row is None:
+            return None
+        configured, running = row
+        now: Any = running if configured == running else f"{'on' if configured else 'off'} after a restart"
+        return cls.model_construct(ats_support=now)
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """The setting cannot be read."""
+        output = view.facts(target.ref).probes.get(ATS.name)
+        if isinstance(output, ProbeFailure):
+            yield Problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
+        elif self.observe(view.facts(target.ref)) is None:
+            said = "it was not asked" if output is None else " / ".join((output.stdout + output.stderr).split("\n"))
+            yield Problem(target, "kernel.unreadable", f"ATS of this host cannot be read: {said.strip(' /')}",
+                          f"try it on the host: {' '.join(ATS.argv)}")  # fmt: skip
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Set what is configured, unless it only waits for the restart."""
+        row = _row(getattr(view.facts(change.target.ref).probes.get(ATS.name), "stdout", ""))
+        if self.ats_support is None or row is None:
+            return
+        word = "on" if self.ats_support else "off"
+        window: dict[str, Any] = {
+            "target": change.target,
+            "kinds": (self.kind,),
+            "needs_maintenance": True,
+            "needs_reboot": True,
+        }
+        if row[0] == self.ats_support:
+            yield Step(**window, summary=f"restart, which switches ATS {word}")
+        else:
+            argv = ("esxcli", "system", "settings", "kernel", "set", "-s", SETTING, "-v", WORDS[self.ats_support])
+            yield Shell(**window, argv=argv, summary=f"switch ATS {word}")
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Off is how hosts come."""
+        return self if self.ats_support is True else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """It may wait for a restart."""
+        return f"kernel left out: ATS is {self.ats_support}" if isinstance(self.ats_support, str) else ""
+
+
+def _row(listing: str) -> tuple[bool, bool] | None:
+    """Return (configured, running) of the one row; None when the host answered something else."""
+    for line in listing.splitlines():
+        words = line.split()
+        if words[:2] == [SETTING, "Bool"] and len(words) >= 4 and {*words[2:4]} <= {*WORDS.values()}:
+            return words[2] == "TRUE", words[3] == "TRUE"
+    return None

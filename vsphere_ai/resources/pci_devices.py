@@ -1,0 +1,371 @@
+"""Whole PCI devices of a host in a VM: fixed ones by address, dynamic ones by vendor and device, device groups."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.late import Late, inside
+from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.state import Change, Problem, Target, observed
+from vsphere_ai.steps import Reconfigure, Step
+
+DEVICE = "VirtualPCIPassthrough"
+FIXED, DYNAMIC = "VirtualPCIPassthroughDeviceBackingInfo", "VirtualPCIPassthroughDynamicBackingInfo"
+# VMware "How to enable large-BAR GPUs": the same keys as for vGPUs, counted at the next power-on
+MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
+DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
+MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
+SMALL_BAR = ("maxwell", "turing")  # boards of these generations fit below 4 GB, no window is needed
+
+
+def _hex(value: Any) -> Any:
+    """YAML takes 2331 for a number and 20e1 for one with an exponent; the second has lost what was written."""
+    if isinstance(value, float):
+        raise ValueError("YAML reads this as a number\nput it into quotes, e.g. '20e1'")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:04d}"
+    return value.lower().removeprefix("0x") if isinstance(value, str) else value
+
+
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
+Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+
+
+class Device(BaseModel):
+    """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    host_device: Address | None = Field(
+        default=None, description="PCI address on the VM's host; the VM can run on no other host."
+    )
+    vendor: Id | None = Field(default=None, description="Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
+    device: Id | None = Field(default=None, description="Device id: any free device of that model on the host.")
+    label: str | None = Field(default=None, description="Hardware label the dynamic device has to have.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        dynamic = [self.vendor, self.device]
+        if (self.host_device is None) == (None in dynamic) or (self.host_device and any((*dynamic, self.label))):
+            raise ValueError(
+                "a device is either fixed or dynamic\n"
+                "write {host_device: '0000:3b:00.0'} or {vendor: 10de, device: 20f1}"
+            )
+        return self
+
+    def __str__(self) -> str:
+        label = f" ({self.label})" if self.label else ""
+        return self.host_device or f"{self.vendor}:{self.device}{label}"
+
+
+class PciDevices(Resource):
+    """Gives a VM whole PCI devices, exactly the listed ones; vGPUs and network adapters are never touched.
+
+    What such a device needs follows by itself: all memory reserved, and for a GPU with a large BAR EFI firmware and
+    the 64-bit MMIO keys. A VM with a fixed device is tied to its host, one with dynamic devices to hosts that have
+    enough of them.
+    """
+
+    kind: ClassVar[str] = "pci_devices"
+    target = "vm"
+    shorthand: ClassVar[str] = "devices"
+    after: ClassVar[tuple[str, ...]] = ("hardware", "passthrough", "vgpu")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": (
+            "config.hardware.device",
+            "config.extraConfig",
+            "config.firmware",
+            "config.memoryReservationLockedToMax",
+        ),
+        "HostSystem": pci.PATHS,
+    }
+
+    devices: tuple[Device, ...] | None = Field(
+        default=None, description="The VM's passthrough devices; their order means nothing, `[]` removes all."
+    )
+    host: str | None = observed("The host a fixed device ties the VM to.")
+    memory_locked: bool | None = observed("All guest memory is reserved; follows from having a device.")
+    firmware: str | None = observed("Boot firmware; a GPU with a large BAR needs `efi`.")
+    mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed; follows from a GPU with a large BAR.")
+    mmio_size_gb: int | None = observed(
+        "Their size: twice the memory of all GPUs of the VM, a power of two; never lowered."
+    )
+
+    @classmethod
+    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+        """Read the passthrough devices and the settings that go with them."""
+        facts = estate[ref]
+        if facts.get("config.hardware.device") is None:
+            return None
+        extra, size = _extra(facts), _extra(facts).get(MMIO_SIZE_KEY, "")
+        found = tuple(d for p in _passed(facts) if (d := _read(p)) is not None)
+        on = estate.host_of(ref)
+        return cls.model_construct(
+            devices=found,
+            host=on.name if on and any(d.host_device for d in found) else None,
+            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
+            firmware=facts.get("config.firmware"),
+            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
+            mmio_size_gb=int(size) if size.isdigit() else None,
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Keep the order that is there, and add what the devices imply."""
+        now = view.state(target.ref, self.kind)
+        have = (now.devices or ()) if now else ()
+        wanted = have if self.devices is None or Counter(self.devices) == Counter(have) else self.devices
+        on = view.estate.host_of(target.ref)
+        implied: dict[str, Any] = {"devices": wanted, "memory_locked": True if wanted else None}
+        if on and any(d.host_device for d in wanted):
+            implied["host"] = on.name
+        memory = self._memory(wanted, on, view)
+        if memory:
+            size = names.mmio_size_gb(memory + _of_vgpus(target, view))
+            before = now.mmio_size_gb if now and now.mmio_size_gb else 0
+            implied |= {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+        return self.model_copy(update=implied)
+
+    def _memory(self, wanted: tuple[Device, ...], on: Target | None, view: View) -> int:
+        """Return the GB of all GPUs with a large BAR among these devices."""
+        found = pci.devices(view.facts(on.ref)) if on else {}
+        total = 0
+        for device in wanted:
+            there = found.get(device.host_device or "")
+            vendor, model = (
+                (there.vendor, there.device)
+                if there
+                else (int(device.vendor or "0", 16), int(device.device or "0", 16))
+            )
+            board = board_of_device(model) if vendor == pci.NVIDIA else None
+            total += board.memory_gb if board and board.architecture not in SMALL_BAR else 0
+        return total
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """Devices the host does not have, does not pass through, or has given to another VM; versions and memory."""
+        if not self.devices:
+            return
+        on = view.estate.host_of(target.ref)
+        if on is None:
+            yield Problem(target, "pci_devices.host-unknown", "the host of this VM cannot be read")
+            return
+        yield from self._vm_problems(target, view)
+        fixed = [d.host_device for d in self.devices if d.host_device]
+        for address, count in Counter(fixed).items():
+            if count > 1:
+                yield Problem(target, "pci_devices.twice", f"{address} is listed {count} times",
+                              "a device is in a VM once")  # fmt: skip
+            yield from _fixed_problems(target, view, on, address)
+        for model, count in Counter(d for d in self.devices if not d.host_device).items():
+            yield from _dynamic_problems(target, view, on, model, count)
+
+    def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
+        if len(self.devices or ()) > MAX_DEVICES:
+            yield Problem(
+                target, "pci_devices.count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}"
+            )
+        hardware = view.state(target.ref, "hardware")
+        version = getattr(hardware, "version", None)
+        if any(d.vendor for d in self.devices or ()) and version is not None and version < DYNAMIC_VERSION:
+            yield Problem(target, "pci_devices.hardware-version",
+                          f"hardware version {version}; a device by vendor and device id needs {DYNAMIC_VERSION}",
+                          "add hardware: {version: 19} to the play, or name a host_device")  # fmt: skip
+        megabytes = partly_reserved(target, view)
+        if megabytes is not None:
+            yield Problem(target, "pci_devices.memory",
+                          f"hardware reserves {megabytes} MB, a passthrough device needs all memory reserved",
+                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+        stated = getattr(view.stated.get((target.ref, "hardware")), "firmware", None)
+        if self.firmware == "efi" and stated == "bios":
+            yield Problem(target, "pci_devices.firmware", "hardware sets firmware bios, this GPU needs efi",
+                          "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say what ties the VM to its host, and what a changed firmware does."""
+        if self.host and view.is_planned(target.ref, self.kind):
+            yield f"it can run on {self.host} only: neither vMotion nor a restart elsewhere by HA"
+        if self.firmware == "efi" and view.facts(target.ref).get("config.firmware") == "bios":
+            yield "firmware bios → efi, which this GPU needs: a guest installed under BIOS will not boot any more"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """One reconfigure: what stays keeps its key."""
+        facts = view.facts(change.target.ref)
+        missing = Counter(self.devices or ())
+        removed = []
+        for device in _passed(facts):
+            there = _read(device)
+            if there is not None and missing[there]:
+                missing[there] -= 1
+            elif there is not None:
+                removed.append(device)
+        added = list(missing.elements())
+        fields = {f.name for f in change.fields}
+        spec: dict[str, Any] = {}
+        if "memory_locked" in fields:
+            spec["memoryReservationLockedToMax"] = True
+        if "firmware" in fields:
+            spec["firmware"] = self.firmware
+        keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
+        keys |= {MMIO_SIZE_KEY: str(self.mmio_size_gb)} if "mmio_size_gb" in fields else {}
+        words = [f"remove {_read(d)}" for d in removed] + [f"add {d}" for d in added]
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            device_changes=(
+                *(_change("remove", d) for d in removed),
+                *(_change("add", {"_typeName": DEVICE, "backing": _backing(d, change.target, view)}) for d in added),
+            ),
+            spec=spec,
+            extra_config=tuple(keys.items()),
+            summary="PCI devices: " + (", ".join(words) or "settings a device needs"),
+        )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Most VMs have no such device."""
+        return self if self.devices else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """Devices of a device group, and dynamic ones with a choice of models, cannot be stated."""
+        odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)))
+        return f"pci_devices left out: {odd} with a choice of models, or of a device group" if odd else ""
+
+    def runs_on(self, host: Target, view: View) -> bool:
+        """Fixed devices tie the VM to its host, dynamic ones to hosts that pass enough of them through."""
+        if self.host is not None and host.name != self.host:
+            return False
+        counted = Counter(d for d in self.devices or () if not d.host_device)
+        return all(len(_matching(view.facts(host.ref), d)) >= n for d, n in counted.items())
+
+
+def _passed(facts: Facts) -> Iterator[Mapping[str, Any]]:
+    """Yield the VM's passthrough devices that are no vGPUs."""
+    for device in facts.get("config.hardware.device", ()):
+        if device["_typeName"] == DEVICE and not (device.get("backing") or {}).get("vgpu"):
+            yield device
+
+
+def _read(device: Mapping[str, Any]) -> Device | None:
+    """Return a device as a playbook states it; None for one no playbook can state."""
+    backing = device.get("backing") or {}
+    if device.get("deviceGroupInfo"):
+        return None  # its group comes and goes as a whole
+    if backing.get("_typeName") == FIXED:
+        return Device.model_construct(host_device=str(backing.get("id")).lower())
+    allowed = backing.get("allowedDevice", ())
+    if backing.get("_typeName") != DYNAMIC or len(allowed) != 1:
+        return None
+    vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
+    return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
+
+
+def _extra(facts: Facts) -> dict[str, str]:
+    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
+
+
+def _of_vgpus(target: Target, view: View) -> int:
+    """Return the GB the VM's vGPUs count: each shows the large BAR of its whole board."""
+    total = 0
+    for name in getattr(view.state(target.ref, "vgpu"), "profiles", None) or ():
+        try:
+            profile = names.parse(name)
+        except names.VgpuNameError:
+            continue
+        board = names.board_of(profile)
+        total += board.memory_gb if board else profile.fb_gb
+    return total
+
+
+def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Iterator[Problem]:
+    facts = view.facts(on.ref)
+    found, states = pci.devices(facts), pci.passthroughs(facts)
+    if address not in states:
+        free = ", ".join(a for a, s in states.items() if s.enabled) or "none"
+        yield Problem(target, "pci_devices.no-device", f"{on.name} has no device {address}",
+                      f"devices it passes through: {free}")  # fmt: skip
+        return
+    if not states[address].enabled:
+        name = found[address].name if address in found else "device"
+        yield Problem(target, "pci_devices.not-passed", f"{on.name} does not pass {address} ({name}) through",
+                      f"add passthrough: {{{address}: true}} to a play for {on.name}")  # fmt: skip
+    others = [v.name for v in _competing(target, view, on) if any(d.host_device == address for d in _devices(v, view))]
+    if others:
+        yield Problem(target, "pci_devices.taken", f"{address} of {on.name} belongs to {', '.join(others)}",
+                      "a device is in one running VM: remove it there, or take another one")  # fmt: skip
+
+
+def _dynamic_problems(target: Target, view: View, on: Target, model: Device, count: int) -> Iterator[Problem]:
+    facts = view.facts(on.ref)
+    there = _matching(facts, model)
+    if len(there) < count:
+        same = [a for a, d in pci.devices(facts).items() if _ids(model) == (d.vendor, d.device)]
+        help_ = (
+            f"{on.name} has {len(same)} of that model: " + ", ".join(same)
+            if same
+            else "look at esxcli hardware pci list"
+        )
+        yield Problem(target, "pci_devices.not-passed",
+                      f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
+                      f"{help_}; add passthrough: {{ADDRESS: true}} to a play for {on.name}")  # fmt: skip
+        return
+    others = [
+        v for v in _competing(target, view, on) for d in _devices(v, view) if d == model or d.host_device in there
+    ]
+    if len(there) - len(others) < count:
+        yield Problem(target, "pci_devices.taken",
+                      f"{on.name} has {len(there)} of {model}, {len(others)} belong to "
+                      f"{', '.join(dict.fromkeys(v.name for v in others))}",
+                      "a device is in one running VM: remove it there, or take another host")  # fmt: skip
+
+
+def _competing(target: Target, view: View, on: Target) -> Iterator[Target]:
+    """Yield the other VMs there that run, or that this playbook gives devices and powers on."""
+    for vm in view.estate.vms_on(on.ref):
+        running = view.facts(vm.ref).get("runtime.powerState") == "poweredOn"
+        if vm != target and (running or (vm.ref, "pci_devices") in view.stated):
+            yield vm
+
+
+def _devices(vm: Target, view: View) -> tuple[Device, ...]:
+    """Return the devices a VM will have: those stated are not settled yet when their turn comes later."""
+    stated = getattr(view.stated.get((vm.ref, "pci_devices")), "devices", None)
+    return stated if stated is not None else getattr(view.state(vm.ref, "pci_devices"), "devices", None) or ()
+
+
+def _ids(model: Device) -> tuple[int, int]:
+    return int(model.vendor or "0", 16), int(model.device or "0", 16)
+
+
+def _matching(facts: Facts, model: Device) -> tuple[str, ...]:
+    return pci.matching(facts, *_ids(model), model.label or "")
+
+
+def _backing(device: Device, target: Target, view: View) -> dict[str, Any]:
+    if device.host_device is None:
+        vendor, model = _ids(device)
+        allowed = {"_typeName": "VirtualPCIPassthroughAllowedDevice", "vendorId": vendor, "deviceId": model}
+        label = {"customLabel": device.label} if device.label else {}
+        return {"_typeName": DYNAMIC, "deviceName": "", "allowedDevice": (allowed,), **label}
+    on, center = view.estate.host_of(target.ref), view.estate.datacenter_of(target.ref)
+    there = pci.devices(view.facts(on.ref))[device.host_device] if on else None
+    # only vCenter knows the id of the system, and only once the device is passed through
+    path = inside("configTarget.pciPassthrough", ("pciDevice.id", device.host_device), "systemId")
+    return {
+        "_typeName": FIXED,
+        "id": device.host_device,
+        "deviceName": there.name if there else "",
+        "deviceId": f"{there.device:04x}" if there else "",
+        "vendorId": pci.signed(there.vendor) if there else 0,
+        "systemId": str(Late(center.ref if center else "", "HostSystem", on.name if on else "", path)),
+    }
+
+
+def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}

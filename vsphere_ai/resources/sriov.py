@@ -1,0 +1,179 @@
+"""SR-IOV: how many virtual functions a host's NICs have for VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai.fabric.virtual_functions import (
+    DEVICES,
+    PATHS,
+    PhysicalFunction,
+    demands,
+    physical_functions,
+    running,
+    without,
+)
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Step
+
+Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+Count = Annotated[int, Field(ge=0, le=1024)]
+
+
+class Sriov(Resource):
+    """Sets how many virtual functions the named NICs of a host have. NICs that are not named are never touched.
+
+    A NIC is converged when it has that many now, not when they are configured: a change waits for a restart of the
+    host, and this kind asks for that restart.
+    """
+
+    kind: ClassVar[str] = "sriov"
+    target = "host"
+    shorthand: ClassVar[str] = "functions"
+    keyed: ClassVar[bool] = True
+    after: ClassVar[tuple[str, ...]] = ("uplinks", "passthrough")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": PATHS}
+
+    functions: Mapping[Address, Count] | None = Field(
+        default=None, description="PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
+    )
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read how many functions every NIC that can have any has, and what waits for a restart."""
+        if facts.get(DEVICES) is None or facts.get("config.network.pnic") is None:
+            return None
+        found = {f.pci: _told(f) for f in physical_functions(facts).values() if f.capable or f.now or f.configured}
+        return cls.model_construct(functions=dict(sorted(found.items())))
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No such NIC, one that cannot, too many functions, or fewer than the VMs there have."""
+        facts = view.facts(target.ref)
+        if self.observe(facts) is None:
+            yield Problem(target, "sriov.unreadable", "the PCI devices or NICs of this host cannot be read",
+                          "connect the host to vCenter and grant System.Read on it")  # fmt: skip
+            return
+        known = physical_functions(facts)
+        changing = self._changing(facts)
+        for pci, count in changing.items():
+            if pci in known:
+                yield from _nic_problems(target, known[pci], count)
+            else:
+                nics = ", ".join(f"{f.nic} = {f.pci}" for f in known.values()) or "none"
+                yield Problem(target, "sriov.nic", f"{pci} is no NIC of this host", f"its NICs are {nics}")
+        yield from self._use_problems(target, view, changing)
+
+    def _changing(self, facts: Facts) -> dict[str, int]:
+        now = self.observe(facts)
+        have = (now.functions if now else None) or {}
+        return {pci: count for pci, count in (self.functions or {}).items() if have.get(pci, 0) != count}
+
+    def _use_problems(self, target: Target, view: View, changing: Mapping[str, int]) -> Iterator[Problem]:
+        """VMs that run here, and of which the playbook says nothing else, keep their virtual functions."""
+        facts = view.facts(target.ref)
+        vms = [v for v in running(view, target.ref) if (v.ref, "adapters") not in view.stated]
+        asked = demands(view, vms)
+        before = without(view, facts, asked)
+        left_out = [d for d in without(view, _with(facts, changing), asked) if d not in before]
+        names = sorted({view.facts(d.vm).name for d in left_out})
+        if names:
+            yield Problem(target, "sriov.in-use", f"{', '.join(names)} would be left without a virtual function",
+                          "keep as many as the VMs on this host have, or move them to another host first")  # fmt: skip
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Set every NIC that is configured otherwise in one call, and ask for the restart that makes it so."""
+        facts = view.facts(change.target.ref)
+        known, changing = physical_functions(facts), self._changing(facts)
+        wrong = {pci: count for pci, count in changing.items() if known[pci].configured != count}
+        said = ", ".join(f"{known[pci].nic} {count}" for pci, count in changing.items())
+        if not wrong:
+            yield Step(
+                target=change.target,
+                kinds=(self.kind,),
+                needs_reboot=True,
+                needs_maintenance=True,
+                summary=f"restart, which makes virtual functions: {said}",
+            )
+            return
+        yield Invoke(
+            target=change.target,
+            kinds=(self.kind,),
+            path="configManager.pciPassthruSystem",
+            method="UpdatePassthruConfig",
+            args={"config": tuple(_config(known[pci], count) for pci, count in wrong.items())},
+            needs_maintenance=True,
+            needs_reboot=True,
+            summary=f"set virtual functions: {said}",
+        )
+
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the NICs as they will be, to VMs that want virtual functions."""
+        facts = view.facts(target.ref)
+        yield _with(facts, self._changing(facts))
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """List the NICs that have functions; one that waits for a restart cannot be stated."""
+        found = {pci: count for pci, count in (self.functions or {}).items() if isinstance(count, int) and count}
+        return self.model_copy(update={"functions": found}) if found else None
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """List the NICs without functions too: a rollback takes away what was made."""
+        return self.model_copy(
+            update={"functions": {p: c for p, c in (self.functions or {}).items() if c in range(1025)}}
+        )
+
+    def left_out(self, target: Target, view: View) -> str:
+        """A change that waits for a restart."""
+        waiting = ", ".join(f"{p} has {c}" for p, c in (self.functions or {}).items() if not isinstance(c, int))
+        return f"sriov left out: {waiting}" if waiting else ""
+
+
+def _told(function: PhysicalFunction) -> int | str:
+    waits = function.now != function.configured
+    return f"{function.now} (after a restart: {function.configured})" if waits else function.now
+
+
+def _nic_problems(target: Target, function: PhysicalFunction, count: int) -> Iterator[Problem]:
+    name = f"{function.nic} ({function.pci})"
+    if function.passthrough:
+        yield Problem(target, "sriov.passthrough", f"{name} is given to VMs whole (DirectPath I/O)",
+                      "switch passthrough off for it first; a NIC is shared or given away, not both")  # fmt: skip
+    elif not function.capable and count:
+        yield Problem(target, "sriov.not-capable", f"{name} cannot have virtual functions on this host",
+                      "use a NIC with SR-IOV, and switch on SR-IOV and VT-d/IOMMU in the BIOS")  # fmt: skip
+    elif count > function.most:
+        yield Problem(target, "sriov.too-many", f"{count} virtual functions, {name} has at most {function.most}",
+                      f"write {function.most} or less")  # fmt: skip
+
+
+def _config(function: PhysicalFunction, count: int) -> dict[str, Any]:
+    return {
+        "_typeName": "HostSriovConfig",
+        "id": function.pci,
+        "passthruEnabled": function.passthrough,  # required here too, and not ours to change
+        "sriovEnabled": count > 0,
+        "numVirtualFunction": count,
+    }
+
+
+def _with(facts: Facts, wanted: Mapping[str, int]) -> Facts:
+    """Return a host as it is read once these NICs have that many functions."""
+    after = tuple(
+        {
+            **d,
+            "sriovEnabled": wanted[d["id"]] > 0,
+            "sriovActive": wanted[d["id"]] > 0,
+            "numVirtualFunctionRequested": wanted[d["id"]],
+            "numVirtualFunction": wanted[d["id"]],
+        }
+        if d["id"] in wanted
+        else d
+        for d in facts.get(DEVICES, ())
+    )
+    return replace(facts, properties={**facts.properties, DEVICES: after})

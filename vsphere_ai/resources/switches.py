@@ -1,0 +1,361 @@
+"""Distributed switches of a datacenter: version, MTU, uplinks, Network I/O Control."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Step
+
+DEFAULT_MTU = 1500
+DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
+MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
+UPLINKS, TRAFFIC = "config.uplinkPortPolicy", "config.infrastructureTrafficResourceConfig"
+PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", TRAFFIC,
+         "config.networkResourceManagementEnabled", "config.host", "config.uplinkPortgroup",
+         "config.lacpGroupConfig")  # fmt: skip
+
+# playbook <-> DistributedVirtualSwitchHostInfrastructureTrafficClass
+TO_API = {
+    "backup": "vdp",
+    "fault_tolerance": "faultTolerance",
+    "iscsi": "iSCSI",
+    "management": "management",
+    "nfs": "nfs",
+    "replication": "hbr",
+    "virtual_machine": "virtualMachine",
+    "vmotion": "vmotion",
+    "vsan": "vsan",
+}
+FROM_API = {v: k for k, v in TO_API.items()}
+LEVELS = {"low": 25, "normal": 50, "high": 100}  # shares behind the words, Network I/O Control version 3
+Traffic = Literal[
+    "backup", "fault_tolerance", "iscsi", "management", "nfs", "replication", "virtual_machine", "vmotion", "vsan"
+]
+Shares = Literal["low", "normal", "high"] | Annotated[int, Field(ge=1, le=100)]
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Switch(BaseModel):
+    """One distributed switch; what is left out stays as it is, or takes vSphere's default on a new switch."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: str | None = Field(
+        default=None,
+        pattern=r"^\d+\.\d+\.\d+$",
+        description="Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.",
+    )
+    mtu: int | None = Field(default=None, ge=1280, le=9000, description="Largest frame in bytes; 9000 for RoCE.")
+    uplinks: tuple[Name, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_UPLINKS,
+        description="Names of the uplinks, all of them. PVRDMA wants one NIC per switch and host.",
+    )
+    nioc: bool | None = Field(default=None, description="Network I/O Control on or off.")
+    shares: Mapping[Traffic, Shares] | None = Field(
+        default=None,
+        description="Shares of system traffic under Network I/O Control (`management`, `virtual_machine`, `vmotion`, "
+        "`vsan`, `nfs`, `iscsi`, `fault_tolerance`, `replication`, `backup`): `low`, `normal`, `high` or 1 to 100; "
+        "traffic that is not named keeps its shares.",
+    )
+
+    @field_validator("uplinks")
+    @classmethod
+    def _each_once(cls, uplinks: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        twice = sorted({u for u in uplinks or () if (uplinks or ()).count(u) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice\nname each uplink once")
+        return uplinks
+
+
+class Switches(Resource):
+    """Makes distributed switches, or adjusts them; switches and settings that are not named are never touched."""
+
+    kind: ClassVar[str] = "switches"
+    target = "datacenter"
+    shorthand: ClassVar[str] = "switches"
+    keyed: ClassVar[bool] = True
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        dvs.SWITCH: PATHS,
+        PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch"),
+        "HostSystem": ("config.network.proxySwitch",),
+        "Network": ("name", "parent"),
+    }
+
+    switches: Mapping[Name, Switch] | None = Field(default=None, description="Switch name -> what it should be.")
+
+    @classmethod
+    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+        """Read every distributed switch of the datacenter."""
+        found = {name: _observed(facts) for name, facts in dvs.switches(estate, ref).items()}
+        return cls.model_construct(switches=found)
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Take what is left out from the switch, or from vSphere's defaults where it is new."""
+        now = view.state(target.ref, self.kind)
+        have: Mapping[str, Switch] = (now.switches if now else None) or {}
+        settled = {name: _settled(wanted, have.get(name)) for name, wanted in (self.switches or {}).items()}
+        return self.model_copy(update={"switches": settled})
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """A version that cannot be had, uplinks that cannot go, a name that is taken, a switch that cannot be read."""
+        for name, wanted in (self.switches or {}).items():
+            facts = dvs.switches(view.estate, target.ref).get(name)
+            yield from _version_problems(target, view.estate, name, wanted.version, facts)
+            if facts is not None:
+                yield from _uplink_problems(target, view.estate, facts, wanted)
+            elif (other := dvs.taken(view.estate, target.ref, name)) is not None:
+                yield Problem(
+                    target,
+                    "switches.name",
+                    f"{name} is the name of another network: {view.estate.path_of(other.ref)}",
+                    "names of networks are unique within a datacenter: choose another one",
+                )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Shares without Network I/O Control mean nothing."""
+        for name, wanted in (self.switches or {}).items():
+            if wanted.shares and wanted.nioc is False:
+                yield f"{name}: shares count only with Network I/O Control; add nioc: true"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Make each switch, or upgrade it, switch Network I/O Control, and set the rest in one go."""
+        have = (change.before.switches if change.before else None) or {}
+        there = dvs.switches(view.estate, change.target.ref)
+        for name, wanted in (self.switches or {}).items():
+            if name in there:
+                yield from _adjust(change.target, there[name], wanted, have[name])
+            else:
+                yield from _create(change.target, name, wanted)
+
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the switches as they will be read, and their MTU on the hosts that are members."""
+        there = dvs.switches(view.estate, target.ref)
+        mtus = {}
+        for name, wanted in (self.switches or {}).items():
+            after = _as_read(target.ref, name, wanted, there.get(name))
+            mtus[after.get("uuid")] = wanted.mtu
+            yield after
+        for host in view.estate.of_type("HostSystem"):
+            seen = host.get("config.network.proxySwitch", ())
+            new = tuple({**p, "mtu": mtus[p["dvsUuid"]]} if mtus.get(p["dvsUuid"]) else p for p in seen)
+            if new != seen:
+                yield replace(host, properties={**host.properties, "config.network.proxySwitch": new})
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """A datacenter without a distributed switch has nothing to say."""
+        return self if self.switches else None
+
+
+def _observed(facts: Facts) -> Switch:
+    shares = {}
+    for each in facts.get(TRAFFIC, ()):
+        given = (each.get("allocationInfo") or {}).get("shares")
+        if each.get("key") in FROM_API and given:
+            level = given.get("level")
+            shares[FROM_API[each["key"]]] = level if level in LEVELS else _word(given.get("shares"))
+    return Switch.model_construct(
+        version=(facts.get("config.productInfo") or {}).get("version"),
+        mtu=facts.get("config.maxMtu"),
+        uplinks=dvs.uplinks(facts) or None,
+        nioc=facts.get("config.networkResourceManagementEnabled"),
+        shares=dict(sorted(shares.items())) or None,
+    )
+
+
+def _settled(wanted: Switch, now: Switch | None) -> Switch:
+    full: dict[str, Any] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
+    if now is not None:
+        full = {n: getattr(now, n) for n in Switch.model_fields if getattr(wanted, n) is None}
+        if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
+            full["uplinks"] = now.uplinks  # in which order they are listed means nothing
+    if wanted.shares:
+        full["shares"] = dict(sorted({k: _word(v) for k, v in wanted.shares.items()}.items()))
+    return wanted.model_copy(update=full)
+
+
+def _word(shares: Any) -> Any:
+    """Return the word for shares where there is one: vCenter shows 50 and ``normal`` alike."""
+    return next((word for word, number in LEVELS.items() if number == shares), shares)
+
+
+def _version_problems(
+    target: Target, estate: Estate, name: str, version: str | None, facts: Facts | None
+) -> Iterator[Problem]:
+    now = (facts.get("config.productInfo") or {}).get("version") if facts else None
+    if version is None or version == now:
+        return
+    if dvs.is_older(version, now):
+        yield Problem(
+            target,
+            "switches.version",
+            f"{name} has version {now}; a switch cannot go back to {version}",
+            f"write version: {now}, or leave it out",
+        )
+    if dvs.is_older(estate.about.version, version):
+        yield Problem(
+            target,
+            "switches.version",
+            f"{name}: vCenter {estate.about.version} does not make switches of version {version}",
+            f"write version: {estate.about.version}, or upgrade vCenter",
+        )
+    hosts = (estate.get(ref) for ref in dvs.members(facts)) if facts else ()
+    old = [h for h in hosts if h is not None and dvs.is_older(dvs.host_version(h), version)]
+    if old:
+        names = ", ".join(f"{h.name} ({dvs.host_version(h)})" for h in sorted(old, key=lambda h: h.name))
+        yield Problem(
+            target,
+            "switches.host-version",
+            f"{name}: version {version} needs ESXi {version} or later on every member; too old: {names}",
+            "upgrade these hosts first, or leave the version as it is",
+        )
+
+
+def _uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+    if facts.get("config.maxMtu") is None or not dvs.uplinks(facts):
+        yield Problem(
+            target,
+            "switches.unreadable",
+            f"{facts.name}: its configuration cannot be read as that of a VMware distributed switch",
+            "the account needs System.Read on it; switches of other vendors are not changed here",
+        )
+        return
+    for gone in (u for u in dvs.uplinks(facts) if u not in (wanted.uplinks or ())):
+        users = ", ".join(_users(estate, facts, gone))
+        if users:
+            yield Problem(
+                target,
+                "switches.uplinks",
+                f"{facts.name}: {gone} is in use and is neither removed nor renamed: {users}",
+                f"keep {gone} in the list; free it first, in a playbook of its own",
+            )
+
+
+def _users(estate: Estate, switch: Facts, uplink: str) -> Iterator[str]:
+    """Say who uses an uplink; a host that gives the switch NICs and cannot be read may."""
+    for ref, given in dvs.members(switch).items():
+        host = estate.get(ref)
+        proxy = dvs.proxies(host).get(switch.get("uuid", "")) if host else None
+        if proxy is not None and uplink in dvs.nics(proxy):
+            yield f"{dvs.nics(proxy)[uplink]} of {host.name if host else ref}"
+        elif proxy is None and given:
+            yield f"perhaps {host.name if host else ref}, which cannot be read"
+    for group in estate.of_type(PORT_GROUP):
+        config = group.get("config.defaultPortConfig")
+        own = group.get("config.distributedVirtualSwitch") == switch.ref and dvs.is_stated(config)
+        if own and any(uplink in names for names in dvs.order(config)):
+            yield f"port group {group.name}"
+
+
+def _create(target: Target, name: str, wanted: Switch) -> Iterator[Step]:
+    product = {"productInfo": {"_typeName": "DistributedVirtualSwitchProductSpec", "version": wanted.version}}
+    config = {"_typeName": "VMwareDVSConfigSpec", "name": name, "maxMtu": wanted.mtu,
+              "uplinkPortPolicy": _policy(wanted)}  # fmt: skip
+    said = f"version {wanted.version or 'as vCenter gives'}, MTU {wanted.mtu}, {len(wanted.uplinks or ())} uplinks"
+    yield Invoke(
+        target=target,
+        kinds=(Switches.kind,),
+        path="networkFolder",
+        method="CreateDVS_Task",
+        args={"spec": {"_typeName": "DVSCreateSpec", "configSpec": config, **(product if wanted.version else {})}},
+        summary=f"create distributed switch {name} ({said})",
+    )
+    made = dvs.planned_switch(target.ref, name)
+    if wanted.nioc is not None:
+        yield _nioc(target, made, name, wanted.nioc)
+    if wanted.shares:
+        yield _reconfigure(target, made, name, {TRAFFIC.removeprefix("config."): _traffic((), wanted.shares)})
+
+
+def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterator[Step]:
+    name = facts.name
+    if wanted.version != now.version:
+        yield Invoke(
+            target=target,
+            kinds=(Switches.kind,),
+            on=facts.ref,
+            method="PerformDvsProductSpecOperation_Task",
+            args={
+                "operation": "upgrade",
+                "productSpec": {"_typeName": "DistributedVirtualSwitchProductSpec", "version": wanted.version},
+            },
+            summary=f"upgrade {name} from version {now.version} to {wanted.version}",
+        )
+    if wanted.nioc is not None and wanted.nioc != now.nioc:
+        yield _nioc(target, facts.ref, name, wanted.nioc)
+    spec: dict[str, Any] = {}
+    if wanted.mtu != now.mtu:
+        spec["maxMtu"] = wanted.mtu
+    if wanted.uplinks != now.uplinks:
+        spec["uplinkPortPolicy"] = _policy(wanted)
+    changed = {k: v for k, v in (wanted.shares or {}).items() if (now.shares or {}).get(k) != v}
+    if changed:
+        spec[TRAFFIC.removeprefix("config.")] = _traffic(facts.get(TRAFFIC, ()), changed)
+    if spec:
+        yield _reconfigure(target, facts.ref, name, spec, facts.get("config.configVersion", ""))
+
+
+def _nioc(target: Target, ref: str, name: str, enable: bool) -> Step:
+    return Invoke(
+        target=target,
+        kinds=(Switches.kind,),
+        on=ref,
+        method="EnableNetworkResourceManagement",
+        args={"enable": enable},
+        summary=f"switch Network I/O Control of {name} {'on' if enable else 'off'}",
+    )
+
+
+def _reconfigure(target: Target, ref: str, name: str, spec: Mapping[str, Any], version: str = "") -> Step:
+    words = {"maxMtu": "MTU", "uplinkPortPolicy": "uplinks"}
+    return Invoke(
+        target=target,
+        kinds=(Switches.kind,),
+        on=ref,
+        method="ReconfigureDvs_Task",
+        args={"spec": {"_typeName": "VMwareDVSConfigSpec", "configVersion": version, **spec}},
+        summary=f"set {', '.join(words.get(k, 'shares') for k in spec)} of {name}",
+    )
+
+
+def _policy(wanted: Switch) -> dict[str, Any]:
+    return {"_typeName": "DVSNameArrayUplinkPortPolicy", "uplinkPortName": wanted.uplinks}
+
+
+def _traffic(present: tuple[Mapping[str, Any], ...], shares: Mapping[Traffic, Shares]) -> tuple[dict[str, Any], ...]:
+    """Return the named kinds of traffic with new shares; limit and reservation stay."""
+    have = {each["key"]: each for each in present}
+    return tuple(_resource(TO_API[kind], have.get(TO_API[kind], {}), wanted) for kind, wanted in shares.items())
+
+
+def _resource(key: str, present: Mapping[str, Any], shares: str | int) -> dict[str, Any]:
+    level = shares if isinstance(shares, str) else "custom"
+    number = LEVELS[shares] if isinstance(shares, str) else shares
+    allocation = present.get("allocationInfo") or {"_typeName": "DvsHostInfrastructureTrafficResourceAllocation"}
+    given = {"_typeName": "SharesInfo", "shares": number, "level": level}
+    return {"_typeName": "DvsHostInfrastructureTrafficResource", "key": key,
+            "allocationInfo": {**allocation, "shares": given}}  # fmt: skip
+
+
+def _as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> Facts:
+    late = dvs.planned_switch(datacenter, name, "uuid")
+    before = now or Facts(dvs.planned_switch(datacenter, name), {"name": name, "parent": datacenter, "uuid": late})
+    product = dict(before.get("config.productInfo") or {})
+    changed = {
+        "config.maxMtu": wanted.mtu,
+        UPLINKS: _policy(wanted),
+        "config.productInfo": {**product, "version": wanted.version} if wanted.version else product,
+        "config.productInfo.version": wanted.version,
+        "config.networkResourceManagementEnabled": wanted.nioc,
+    }
+    known = {k: v for k, v in changed.items() if v is not None}
+    return replace(before, properties={**before.properties, **known})

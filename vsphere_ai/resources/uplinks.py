@@ -1,0 +1,328 @@
+"""Which physical NICs of a host are the uplinks of which distributed switches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Self
+
+from pydantic import Field
+
+from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.facts import Facts, View
+from vsphere_ai.late import Late, inside
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Step
+
+NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
+SWITCH_PATHS = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host",
+                "config.maxMtu", "config.uplinkPortgroup")  # fmt: skip
+Nic = Annotated[str, Field(pattern=r"^vmnic\d+$")]
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Uplinks(Resource):
+    """Makes a host a member of distributed switches with exactly the named NICs.
+
+    Other switches of the host are never touched. The NICs its management network hangs on stay where they are.
+    """
+
+    kind: ClassVar[str] = "uplinks"
+    target = "host"
+    shorthand: ClassVar[str] = "uplinks"
+    keyed: ClassVar[bool] = True
+    after: ClassVar[tuple[str, ...]] = ("switches", "port_groups")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "HostSystem": (
+            NICS,
+            PROXIES,
+            "config.network.vswitch",
+            *dvs.MANAGEMENT_PATHS,
+        ),
+        dvs.SWITCH: SWITCH_PATHS,
+        PORT_GROUP: ("key", "config.defaultPortConfig"),
+    }
+
+    uplinks: Mapping[Name, Mapping[Name, Nic]] | None = Field(
+        default=None,
+        description="Switch -> uplink -> NIC of the host: all NICs that switch has there; `{}` makes the host a "
+        "member without any.",
+    )
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the NICs of every distributed switch the host is a member of."""
+        if facts.get(NICS) is None:
+            return None
+        return cls.model_construct(uplinks={p["dvsName"]: dvs.nics(p) for p in dvs.proxies(facts).values()})
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No such switch, uplink or NIC; a NIC that something else has; the management network would be cut."""
+        host = view.facts(target.ref)
+        if host.get(NICS) is None:
+            yield Problem(
+                target, "uplinks.unreadable", "the network of this host cannot be read", "connect the host to vCenter"
+            )
+            return
+        for name, wanted in self._changing(host).items():
+            switch = _switches(target, view).get(name)
+            if switch is None:
+                known = ", ".join(_switches(target, view)) or "none"
+                yield Problem(
+                    target,
+                    "uplinks.switch",
+                    f"there is no distributed switch {name} in the host's datacenter",
+                    f"add switches: {{{name}: ...}} to a play for the datacenter; there is {known}",
+                )
+            else:
+                yield from _switch_problems(target, host, switch, wanted)
+                yield from _management_problems(target, view, switch, wanted)
+            yield from self._nic_problems(target, host, name, wanted)
+
+    def _changing(self, host: Facts) -> dict[str, Mapping[str, str]]:
+        """Return what is wanted of the switches that are not as wanted: what stays is never in the way."""
+        now = Uplinks.observe(host)
+        have = (now.uplinks if now else None) or {}
+        return {name: wanted for name, wanted in (self.uplinks or {}).items() if have.get(name) != wanted}
+
+    def _nic_problems(self, target: Target, host: Facts, name: str, wanted: Mapping[str, str]) -> Iterator[Problem]:
+        present = {p["device"]: p for p in host.get(NICS, ())}
+        count = Counter(nic for each in (self.uplinks or {}).values() for nic in each.values())
+        for uplink, nic in wanted.items():
+            if nic not in present:
+                yield Problem(
+                    target,
+                    "uplinks.nic",
+                    f"{name}: this host has no {nic}",
+                    f"it has {', '.join(sorted(present)) or 'none'}",
+                )
+                continue
+            if count[nic] > 1:
+                yield Problem(
+                    target,
+                    "uplinks.twice",
+                    f"{nic} is wanted as {uplink} of {name} and elsewhere",
+                    "a NIC is one uplink of one switch",
+                )
+            owner = _owner(host, present[nic])
+            if owner and owner not in (self.uplinks or {}):
+                yield Problem(
+                    target,
+                    "uplinks.taken",
+                    f"{nic} belongs to {owner}",
+                    f"say what {owner} keeps: uplinks: {{{owner}: ...}}"
+                    if owner in (v["dvsName"] for v in dvs.proxies(host).values())
+                    else f"remove it from the standard switch {owner} first; those are not changed here",
+                )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """A switch without uplinks cuts off who is on it."""
+        for name, wanted in (self.uplinks or {}).items():
+            now = _proxy(view.facts(target.ref), _switches(target, view).get(name))
+            if now is not None and dvs.nics(now) and not wanted:
+                yield f"{name} has no way out of this host any more: VMs and vmkernel adapters on it are cut off"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Join, then free the NICs that move, then give every switch its own."""
+        host, switches = view.facts(change.target.ref), _switches(change.target, view)
+        changing = self._changing(host)
+        claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
+        joined, freed = set(), {}
+        for name in changing:
+            proxy = _proxy(host, switches[name])
+            if proxy is None:
+                joined.add(name)
+                yield _member(change.target, switches[name], "add", None, f"join {name}")
+                continue
+            moving = sorted(n for n in dvs.nics(proxy).values() if claimed.get(n, name) != name)
+            if moving:
+                freed[name] = {u: n for u, n in dvs.nics(proxy).items() if n not in moving}
+                yield _member(
+                    change.target,
+                    switches[name],
+                    "edit",
+                    _specs(change.target, view, switches[name], freed[name]),
+                    f"take {', '.join(moving)} from {name}",
+                )
+        for name, wanted in changing.items():
+            if freed.get(name, {} if name in joined else None) == wanted:
+                continue
+            # a membership this plan has changed before is looked up when it is sent
+            anew = name in joined or name in freed
+            said = ", ".join(f"{u} = {n}" for u, n in wanted.items()) or "no NIC"
+            specs = _specs(change.target, view, switches[name], wanted, anew=anew)
+            yield _member(change.target, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
+
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the host's switches as they will be read."""
+        host, switches = view.facts(target.ref), _switches(target, view)
+        keys = {p["device"]: p.get("key") for p in host.get(NICS, ())}
+        after = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
+        for name, wanted in self._changing(host).items():
+            switch = switches.get(name)
+            if switch is None:
+                continue  # a problem says so
+            specs = _specs(target, view, switch, wanted)
+            ports = {kv["value"]: kv["key"] for kv in (after.get(name) or {}).get("uplinkPort", ())}
+            ports |= dict(zip(wanted, (s["uplinkPortKey"] for s in specs), strict=True))
+            after[name] = {
+                "_typeName": "HostProxySwitch",
+                "dvsUuid": switch.get("uuid"),
+                "dvsName": name,
+                "mtu": switch.get("config.maxMtu"),
+                **after.get(name, {}),
+                "uplinkPort": tuple({"_typeName": "KeyValue", "key": k, "value": u} for u, k in ports.items()),
+                "pnic": tuple(keys[n] for n in wanted.values() if n in keys),
+                "spec": {"_typeName": "HostProxySwitchSpec", "backing": _backing(specs)},
+            }
+        yield replace(host, properties={**host.properties, PROXIES: tuple(after.values())})
+
+    def shown(self, view: View) -> Self:
+        """Show each switch's uplinks as a list."""
+        lists = {
+            name: tuple(f"{u} = {n}" for u, n in sorted(nics.items())) or ("no NIC",)
+            for name, nics in (self.uplinks or {}).items()
+        }
+        return self.model_copy(update={"uplinks": lists})
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Leave out switches whose NICs are in a link aggregation group."""
+        lagged = set(_lagged(view.facts(target.ref)))
+        kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
+        return self.model_copy(update={"uplinks": kept}) if kept else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """Link aggregation is not stated."""
+        lagged = ", ".join(_lagged(view.facts(target.ref)))
+        return f"uplinks left out: {lagged} (link aggregation)" if lagged else ""
+
+
+# -- reading
+
+
+def _switches(host: Target, view: View) -> dict[str, Facts]:
+    at = view.estate.datacenter_of(host.ref)
+    return dvs.switches(view.estate, at.ref) if at else {}
+
+
+def _proxy(host: Facts, switch: Facts | None) -> Mapping[str, Any] | None:
+    return dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
+
+
+def _owner(host: Facts, nic: Mapping[str, Any]) -> str:
+    """Return the name of the switch a NIC belongs to, distributed or standard; empty when it is free."""
+    for proxy in dvs.proxies(host).values():
+        if nic["device"] in dvs.nics(proxy).values():
+            return str(proxy["dvsName"])
+    return next((v["name"] for v in host.get("config.network.vswitch", ()) if nic.get("key") in v.get("pnic", ())), "")
+
+
+def _lagged(host: Facts) -> list[str]:
+    """Return the names of switches that have NICs of this host in a link aggregation group."""
+    found = []
+    for proxy in dvs.proxies(host).values():
+        ports = {kv["value"] for lag in proxy.get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
+        if ports & set(dvs.nics(proxy)):
+            found.append(str(proxy["dvsName"]))
+    return sorted(found)
+
+
+# -- what stands against it
+
+
+def _switch_problems(target: Target, host: Facts, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
+    version = (switch.get("config.productInfo") or {}).get("version")
+    if _proxy(host, switch) is None and dvs.is_older(dvs.host_version(host), version):
+        yield Problem(
+            target,
+            "uplinks.version",
+            f"ESXi {dvs.host_version(host)} cannot join {switch.name}, which has version {version}",
+            "upgrade the host, or use a switch of a lower version",
+        )
+    if switch.name in _lagged(host):
+        yield Problem(
+            target,
+            "uplinks.lag",
+            f"{switch.name} has NICs of this host in a link aggregation group",
+            "leave this switch out; link aggregation is not changed here, and PVRDMA does not work over it",
+        )
+    known = dvs.uplinks(switch)
+    unknown = [u for u in wanted if u not in known]
+    if unknown:
+        yield Problem(
+            target,
+            "uplinks.uplink",
+            f"{switch.name} has no uplink {', '.join(unknown)}",
+            f"it has {', '.join(known) or 'none'}; name them in switches: {{{switch.name}: {{uplinks: ...}}}}",
+        )
+
+
+def _management_problems(target: Target, view: View, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
+    """Demand that one NIC that carries the management network now goes on doing so, all the time."""
+    host = view.facts(target.ref)
+    proxy = _proxy(host, switch)
+    for vmk, uuid, key in dvs.management(host) if proxy else ():
+        if uuid != switch.get("uuid"):
+            continue
+        carrying = dvs.carrying(host, proxy or {}, view.estate.get(f"{PORT_GROUP}:{key}"))
+        if carrying and not any(wanted.get(u) == n for u, n in carrying.items()):
+            has = ", ".join(f"{u} = {n}" for u, n in carrying.items())
+            yield Problem(
+                target,
+                "uplinks.management",
+                f"{vmk} has the host's management network on {switch.name}, over {has}: the host would be cut off",
+                f"keep one of them in uplinks: {{{switch.name}: ...}}; move the management network first",
+            )
+
+
+# -- writing
+
+
+def _specs(
+    target: Target, view: View, switch: Facts, wanted: Mapping[str, str], *, anew: bool = False
+) -> tuple[dict[str, Any], ...]:
+    """Return which NIC goes to which port. The ports of a host that is not a member yet are made when it joins."""
+    proxy = _proxy(view.facts(target.ref), switch) or {}
+    ports = {} if anew else {kv["value"]: kv["key"] for kv in proxy.get("uplinkPort", ())}
+    group = next(iter(switch.get("config.uplinkPortgroup", ())), "").partition(":")[2]
+    return tuple(
+        {
+            "_typeName": "DistributedVirtualSwitchHostMemberPnicSpec",
+            "pnicDevice": nic,
+            "uplinkPortKey": ports.get(uplink) or _late_port(target, view, switch.name, uplink),
+            **({"uplinkPortgroupKey": group} if group else {}),
+        }
+        for uplink, nic in wanted.items()
+    )
+
+
+def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
+    at = view.estate.datacenter_of(target.ref)
+    path = inside(PROXIES, ("dvsName", switch), "uplinkPort", ("value", uplink), "key")
+    return str(Late(at.ref if at else "", "HostSystem", target.name, path))
+
+
+def _backing(specs: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    return {"_typeName": "DistributedVirtualSwitchHostMemberPnicBacking", "pnicSpec": specs}
+
+
+def _member(
+    target: Target, switch: Facts, operation: str, specs: tuple[dict[str, Any], ...] | None, summary: str
+) -> Step:
+    member = {"_typeName": "DistributedVirtualSwitchHostMemberConfigSpec", "operation": operation, "host": target.ref}
+    return Invoke(
+        target=target,
+        kinds=(Uplinks.kind,),
+        on=switch.ref,
+        method="ReconfigureDvs_Task",
+        args={
+            "spec": {
+                "_typeName": "VMwareDVSConfigSpec",
+                "configVersion": switch.get("config.configVersion", ""),
+                "host": ({**member, **({} if specs is None else {"backing": _backing(specs)})},),
+            }
+        },
+        summary=summary,
+    )

@@ -1,0 +1,342 @@
+"""VMkernel adapters of a host: the ones a playbook names by port group, with address, MTU and what they carry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from ipaddress import IPv4Interface
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from vsphere_ai import fabric
+from vsphere_ai.fabric.vmk import (
+    CARRIED,
+    DHCP,
+    MANAGEMENT,
+    OPTION,
+    OPTION_FACT,
+    PROXIES,
+    VNICS,
+    Spot,
+    address_of,
+    by_group,
+    carried,
+    kinds_known,
+    plain_address,
+)  # fmt: skip
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.state import Change, Problem, Target
+from vsphere_ai.steps import Invoke, Step
+
+NETWORK = "configManager.networkSystem"
+Service = Literal[
+    "management", "vmotion", "vSphereProvisioning", "faultToleranceLogging", "vSphereReplication",
+    "vSphereReplicationNFC", "vsan",
+]  # fmt: skip
+
+
+def _address(text: str) -> str:
+    """Return an address as ``10.20.0.1/24``; ValueError when no adapter can have it."""
+    if text == DHCP:
+        return text
+    if "/" not in text:
+        raise ValueError(f"{text!r} has no prefix length; write for example 10.20.0.1/24, or dhcp")
+    address = IPv4Interface(text)
+    net = address.network
+    if net.prefixlen < 31 and address.ip in (net.network_address, net.broadcast_address):
+        raise ValueError(f"{text} is the address of a network or its broadcast address")
+    return address.with_prefixlen
+
+
+Address = Annotated[str, AfterValidator(_address)]
+
+
+class Adapter(BaseModel):
+    """One VMkernel adapter. What is left out stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    address: Address | Mapping[str, Address] | None = Field(
+        default=None,
+        description="IPv4 address with prefix length, `dhcp`, or a mapping from host name to address.",
+    )
+    mtu: int | None = Field(default=None, ge=1280, le=9000, description="MTU in bytes; at most that of the switch.")
+    pvrdma: bool | None = Field(
+        default=None, description=f"`true` makes it the adapter PVRDMA uses on the host (advanced option `{OPTION}`)."
+    )
+    services: tuple[Service, ...] | None = Field(
+        default=None, description="What it carries of the host's own traffic, exactly these: `[vmotion]`."
+    )
+
+
+class VmkernelAdapters(Resource):
+    """Makes and changes VMkernel adapters of a host, each named by its port group; the host numbers them itself.
+
+    Adapters on port groups that are not named are never touched, and none is ever removed. Address and MTU of the
+    adapter that carries management are never changed: vCenter would lose the host.
+    """
+
+    kind: ClassVar[str] = "vmkernel"
+    target = "host"
+    shorthand: ClassVar[str] = "adapters"
+    keyed: ClassVar[bool] = True
+    after: ClassVar[tuple[str, ...]] = ("uplinks",)
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
+        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
+        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+    }
+
+    adapters: Mapping[str, Adapter] | None = Field(
+        default=None, description="Port group -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
+    )
+
+    @classmethod
+    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+        """Read the adapters of a host by the names of their port groups; several on one port group are left out."""
+        facts = estate[ref]
+        if VNICS not in facts.properties:
+            return None
+        found = {name: vnics[0] for name, vnics in by_group(ref, estate).items() if len(vnics) == 1}
+        return cls.model_construct(adapters={name: _observed(vnic, facts) for name, vnic in found.items()})
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Take the address of this host, and services in the order in which they are read."""
+        now = view.state(target.ref, self.kind)
+        have = now.adapters if now else {}
+        return self.model_copy(
+            update={"adapters": {n: _settled(a, have.get(n), target.name) for n, a in (self.adapters or {}).items()}}
+        )
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """Port group, switch membership, address, MTU, management, and who else names an adapter for PVRDMA."""
+        if VNICS not in view.facts(target.ref).properties:
+            why = view.facts(target.ref).unreadable.get(VNICS, "vCenter shows none")
+            yield Problem(target, "vmkernel.unreadable", f"the VMkernel adapters of this host cannot be read: {why}",
+                          "connect the host to vCenter and grant System.Read on it")  # fmt: skip
+            return
+        for name, wanted in (self.adapters or {}).items():
+            spot = Spot(name, target, view)
+            if len(spot.vnics) > 1:
+                devices = ", ".join(v["device"] for v in spot.vnics)
+                yield Problem(target, "vmkernel.several", f"{name} has several adapters on this host: {devices}",
+                              "leave it out: which of them is meant cannot be said")  # fmt: skip
+                continue
+            yield from _place_problems(spot) if spot.vnic is None else _management_problems(spot, wanted)
+            yield from self._address_problems(spot, wanted)
+            yield from _fit_problems(spot, wanted)
+        yield from self._pvrdma_problems(target, view)
+
+    def _address_problems(self, spot: Spot, wanted: Adapter) -> Iterator[Problem]:
+        target = spot.target
+        said = getattr(spot.view.stated.get((target.ref, self.kind)), "adapters", None) or {}
+        address = getattr(said.get(spot.name), "address", None)
+        if isinstance(address, Mapping) and target.name not in address:
+            yield Problem(target, "vmkernel.address", f"{spot.name}: the playbook has no address for {target.name}",
+                          f"it has one for {', '.join(sorted(address)) or 'nobody'}")  # fmt: skip
+        elif spot.vnic is None and wanted.address is None:
+            yield Problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address",
+                          "write address: dhcp, or for each host an address such as 10.20.0.1/24")  # fmt: skip
+        if isinstance(wanted.address, str) and wanted.address != DHCP:
+            taken = tuple(spot.same_address(wanted.address))
+            if taken:
+                yield Problem(target, "vmkernel.address-taken",
+                              f"{spot.name}: {wanted.address} is the address of {', '.join(taken)}",
+                              "give every host an address of its own: address: {HOST: ADDRESS}")  # fmt: skip
+
+    def _pvrdma_problems(self, target: Target, view: View) -> Iterator[Problem]:
+        chosen = [n for n, a in (self.adapters or {}).items() if a.pvrdma]
+        if len(chosen) > 1:
+            yield Problem(target, "vmkernel.pvrdma", f"PVRDMA uses one adapter of a host, not {', '.join(chosen)}",
+                          "write pvrdma: true for one of them")  # fmt: skip
+        facts = view.facts(target.ref)
+        states = [a.pvrdma is not None for a in (self.adapters or {}).values()]
+        if any(states) and OPTION_FACT in facts.unreadable:
+            yield Problem(target, "vmkernel.pvrdma-option",
+                          f"the advanced option {OPTION} cannot be read: {facts.unreadable[OPTION_FACT]}",
+                          "grant Host.Config.AdvancedConfig on the host")  # fmt: skip
+        other = getattr(view.stated.get((target.ref, "pvrdma_host")), "vmknic", None)
+        for name in chosen if other else ():
+            vnic = Spot(name, target, view).vnic
+            device = vnic["device"] if vnic else "one that this plan makes"
+            if device != other:
+                yield Problem(target, "vmkernel.pvrdma-conflict",
+                              f"the adapter on {name} is {device}, and pvrdma_host names {other} for PVRDMA",
+                              "say it once: pvrdma: true here, or vmknic there")  # fmt: skip
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say who numbers a new adapter, and where a PVRDMA adapter is off the path of RDMA."""
+        for name, wanted in (self.adapters or {}).items():
+            spot = Spot(name, target, view)
+            if spot.vnic is None:
+                yield f"{name}: a new adapter takes the first free number, vmkN, on {target.name}"
+            if wanted.pvrdma and spot.group is not None:
+                link = fabric.broken(fabric.prove(view.estate, target.ref, spot.group))
+                if link is not None:
+                    yield f"{name}: PVRDMA is to use it, and it carries no RDMA: broken at {link.name} ({link.seen})"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Make or change each adapter, then what it carries; the adapter for PVRDMA is named last."""
+        before = change.before.adapters if change.before else {}
+        tags: dict[str, str] = {}
+        for name, wanted in (self.adapters or {}).items():
+            spot, now = Spot(name, change.target, view), before.get(name) or Adapter()
+            if spot.vnic is None or _differs(wanted, now):
+                yield self._adapter_step(spot, wanted)
+            yield from self._service_steps(spot, wanted, now)
+            if wanted.pvrdma is not None and wanted.pvrdma != bool(now.pvrdma):
+                tags[spot.device if wanted.pvrdma else ""] = name
+        # naming another adapter is what takes the name off the first
+        for device, name in sorted(tags.items(), reverse=True)[:1]:
+            yield Invoke(
+                target=change.target,
+                kinds=(self.kind,),
+                path="configManager.advancedOption",
+                method="UpdateOptions",
+                args={"changedValue": ({"_typeName": "OptionValue", "key": OPTION, "value": device},)},
+                summary=f"set {OPTION} to the adapter on {name}" if device else f"set {OPTION} to no adapter",
+            )
+
+    def _adapter_step(self, spot: Spot, wanted: Adapter) -> Step:
+        spec, new = _spec(spot, wanted), spot.vnic is None
+        words = [str(wanted.address or ""), f"MTU {wanted.mtu}" if wanted.mtu else ""]
+        what = f"make a VMkernel adapter on {spot.name}" if new else f"change {spot.device} on {spot.name}"
+        return Invoke(
+            target=spot.target,
+            kinds=(self.kind,),
+            path=NETWORK,
+            method="AddVirtualNic" if new else "UpdateVirtualNic",
+            args={"portgroup" if new else "device": "" if new else spot.device, "nic": spec},
+            # the host leaves the storage cluster while its adapter for vSAN changes
+            needs_maintenance="vsan" in spot.services,
+            summary=f"{what}: {', '.join(w for w in words if w)}",
+        )
+
+    def _service_steps(self, spot: Spot, wanted: Adapter, now: Adapter) -> Iterator[Step]:
+        have, want = (
+            set(now.services or ()),
+            set(wanted.services if wanted.services is not None else now.services or ()),
+        )
+        for service in sorted(have ^ want):
+            selected = service in want
+            yield Invoke(
+                target=spot.target,
+                kinds=(self.kind,),
+                path="configManager.virtualNicManager",
+                method="SelectVnicForNicType" if selected else "DeselectVnicForNicType",
+                args={"nicType": service, "device": spot.device},
+                needs_maintenance="vsan" in (service, *spot.services),
+                summary=f"{'let' if selected else 'no longer let'} the adapter on {spot.name} carry {service}",
+            )
+
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the adapters as they will be; the name of a new one is looked up when it is needed."""
+        facts = view.facts(target.ref)
+        vnics, option = list(facts.get(VNICS, ())), facts.get(OPTION_FACT)
+        for name, wanted in (self.adapters or {}).items():
+            spot = Spot(name, target, view)
+            spec = {**(spot.vnic or {}).get("spec", {}), **_spec(spot, wanted)}
+            shown = {**(spot.vnic or {"_typeName": "HostVirtualNic", "portgroup": ""}), "device": spot.device,
+                     "spec": spec}  # fmt: skip
+            vnics = [*(v for v in vnics if v["device"] != spot.device), shown]
+            if wanted.pvrdma is not None and (wanted.pvrdma or option == spot.device):
+                option = spot.device if wanted.pvrdma else ""
+        more = {VNICS: tuple(vnics), **({} if option is None else {OPTION_FACT: option})}
+        yield replace(facts, properties={**facts.properties, **more})
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """State what is there; a host that shows no adapters has nothing to state."""
+        return self if self.adapters else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """A port group with several adapters cannot be stated."""
+        several = [n for n, vnics in by_group(target.ref, view.estate).items() if len(vnics) > 1]
+        return f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
+
+
+def _observed(vnic: Mapping[str, Any], facts: Facts) -> Adapter:
+    known, option = carried(facts), facts.get(OPTION_FACT)
+    services = None if known is None else known.get(vnic["device"], ())
+    return Adapter.model_construct(
+        address=address_of(vnic),
+        mtu=(vnic.get("spec") or {}).get("mtu"),
+        pvrdma=None if option is None else option == vnic["device"],
+        services=services,
+    )
+
+
+def _settled(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
+    address = wanted.address.get(host) if isinstance(wanted.address, Mapping) else wanted.address
+    have = now.services if now else None
+    same = wanted.services is not None and have is not None and set(wanted.services) == set(have)
+    return wanted.model_copy(update={"address": address, "services": have if same else wanted.services})
+
+
+def _differs(wanted: Adapter, now: Adapter) -> bool:
+    """Tell whether the adapter itself has to change, not only what it carries."""
+    return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
+
+
+def _spec(spot: Spot, wanted: Adapter) -> dict[str, Any]:
+    """Build the HostVirtualNicSpec: of an adapter that is there only what is wanted of it."""
+    spec: dict[str, Any] = {"_typeName": "HostVirtualNicSpec"}
+    if isinstance(wanted.address, str):
+        spec["ip"] = plain_address(wanted.address)
+    if wanted.mtu is not None:
+        spec["mtu"] = wanted.mtu
+    if spot.vnic is None and spot.group is not None:
+        spec["distributedVirtualPort"] = {
+            "_typeName": "DistributedVirtualSwitchPortConnection",
+            "switchUuid": spot.switch.get("uuid") if spot.switch else "",
+            "portgroupKey": spot.group.get("key"),
+        }
+    return spec
+
+
+def _place_problems(spot: Spot) -> Iterator[Problem]:
+    """A new adapter needs a distributed port group, on a switch that the host is a member of."""
+    target, name = spot.target, spot.name
+    if len(spot.groups) > 1:
+        paths = ", ".join(spot.view.estate.path_of(g.ref) for g in spot.groups)
+        yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups",
+                      f"rename all but one: {paths}")  # fmt: skip
+    elif spot.group is None or spot.group.get("config.uplink"):
+        groups = (g for g in spot.view.estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink"))
+        known = ", ".join(sorted(g.name for g in groups)) or "none"
+        yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters",
+                      f"distributed port groups: {known}; port_groups of a datacenters play makes one")  # fmt: skip
+    elif not spot.is_member:
+        switch = spot.switch.name if spot.switch else "its switch"
+        yield Problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}",
+                      f"add uplinks: {{{switch}: {{UPLINK: VMNIC}}}} to a play for this host")  # fmt: skip
+
+
+def _management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
+    """A wrong address or MTU of the adapter that carries management takes the host out of vCenter's reach."""
+    if spot.vnic is None or MANAGEMENT not in spot.services:
+        return
+    now = _observed(spot.vnic, spot.facts)
+    if _differs(wanted, now):
+        yield Problem(spot.target, "vmkernel.management",
+                      f"{spot.device} on {spot.name} carries management: its address and MTU are not changed",
+                      "change it at the host's console (DCUI) or in the vSphere Client")  # fmt: skip
+    if wanted.services is not None and MANAGEMENT not in wanted.services:
+        yield Problem(spot.target, "vmkernel.management",
+                      f"{spot.device} on {spot.name} would no longer carry management",
+                      f"write services: [{', '.join((MANAGEMENT, *wanted.services))}]")  # fmt: skip
+
+
+def _fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
+    """The switch has to let such frames through, and the host has to know the kind of traffic."""
+    largest = spot.switch.get("config.maxMtu") if spot.switch else None
+    if largest is not None and wanted.mtu is not None and wanted.mtu > largest:
+        name = spot.switch.name if spot.switch else ""
+        yield Problem(spot.target, "vmkernel.mtu", f"{spot.name}: MTU {wanted.mtu}, its switch {name} has {largest}",
+                      f"add switches: {{{name}: {{mtu: {wanted.mtu}}}}} to a datacenters play")  # fmt: skip
+    known = kinds_known(spot.facts)
+    for service in wanted.services or ():
+        if known and service not in known:
+            yield Problem(spot.target, "vmkernel.service", f"{spot.name}: this host knows no traffic called {service}",
+                          f"it knows {', '.join(known)}")  # fmt: skip
