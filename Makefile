@@ -70,7 +70,8 @@ test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
 	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $$((2 * $(JOBS))) tests/reliability \
-		tests/language/test_fuzz.py tests/language/test_fuzz_cli.py tests/e2e/test_hosts_ssh.py \
+		$(foreach name,concurrent hosts_ssh locks outage signals tasks,tests/e2e/test_$(name).py) \
+		tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
 		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
 
 check: lint types coverage  ## what has to pass before a change goes in

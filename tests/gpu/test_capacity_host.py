@@ -65,6 +65,8 @@ def test_an_order_that_fails_is_found():
     assert not some_order_fails(host("mig"), vms, Budget(0))
     assert not some_order_fails(host("mig", "mig", "mig"), vms, Budget(1000))
     assert not some_order_fails(host("mig"), {"a": ("grid_a100-1-5c",), "b": ("grid_a100-3-20c",)}, Budget(100))
+    series = {"a": ("grid_a100-10c",), "b": ("grid_a100-10q",)}
+    assert not some_order_fails(host("time_sliced", sharing=Sharing(any_series=True)), series, Budget(100))
 
 
 def test_the_ways_in_which_gpus_can_end_up():
@@ -93,7 +95,16 @@ def test_a_look_at_the_room_is_paid_for(monkeypatch):
     vms = {vm: ("grid_a100-2-10c",) for vm in "ab"} | {"c": ("grid_a100-3-20c",)}
     capacity_order._packed.cache_clear()
     monkeypatch.setattr(capacity_order, "STEP_WORK", 1)
-    budget = Budget(10)
+    budget = Budget(1)
     assert find_order(host("mig"), vms, {}, budget) is None
     assert budget.steps < 0
     capacity_order._packed.cache_clear()
+
+
+def test_gpus_are_filled_one_after_another_with_whatever_they_take():
+    # a packing gave one to each; vSphere puts both on the first
+    small = "grid_a100-1-5c"
+    two = host("mig", "mig")
+    order = capacity_order._fill(two, two.states, [{small: 1}, {small: 1}])
+    assert order == [small, small]
+    assert gpus(two.run("ab", {"a": (small,), "b": (small,)})) == {"a": [pci(0)], "b": [pci(0)]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from support import estates as make
 from support.capacity_judges import pci
 
@@ -40,17 +42,17 @@ def test_the_explanation_says_when_a_layout_would_do():
     assert "explicit" not in never.explanation
 
 
-def noted(*sizes):
+def noted(*sizes, hosts=(make.ESX1,), running=()):
     info = tuple(make.gpu_info(p, "sharedDirect") for p in make.PCI)
     listed = tuple(f"grid_a100-{s}c" for s in ("1-5", "1-10", "2-10", "3-20", "4-20", "7-40"))
     probes = make.smi(dict.fromkeys(make.PCI, make.ON))
     more = {"config__graphicsInfo": info, "config__sharedPassthruGpuTypes": listed}
-    facts = [make.host(make.ESX1, active="sharedDirect", probes=probes, **more)]
-    for number, size in enumerate(sizes, 1):
+    facts = [make.host(h, active="sharedDirect", probes=probes, **more) for h in hosts]
+    for number, (host, size) in enumerate(product(hosts, sizes), 1):
         devices = (make.vgpu_device(1000, f"grid_a100-{size}"),)
-        off = {"config__hardware__device": devices, "runtime__powerState": "poweredOff"}
-        facts.append(make.guest(make.vm(number), make.ESX1, **off))
-    refs = frozenset(make.vm(n).ref for n in range(1, len(sizes) + 1))
+        power = "poweredOn" if number in running else "poweredOff"
+        facts.append(make.guest(make.vm(number), host, config__hardware__device=devices, runtime__powerState=power))
+    refs = frozenset(make.vm(n).ref for n in range(1, len(sizes) * len(hosts) + 1))
     return order_notes(power_on_orders(make.view(make.estate(*facts)), refs))
 
 
@@ -61,3 +63,11 @@ def test_an_order_that_matters_is_told_to_host_and_vms():
     assert "do not all power on in every order" in note
     assert "a MIG layout with explicit starts" in note
     assert noted("3-20c", "3-20c") == noted("7-40c", "3-20c") == {}
+
+
+def test_hosts_that_are_alike_are_told_the_same_and_vms_that_run_nothing():
+    sizes = ("2-10c", "2-10c", "3-20c", "7-40c")
+    notes = noted(*sizes, hosts=(make.ESX1, make.ESX2))
+    assert set(notes) == {make.ESX1, make.ESX2, *(make.vm(n) for n in range(1, 9))}
+    assert notes[make.vm(8)].startswith(f"VMs on {make.ESX2.name} do not")
+    assert make.vm(4) not in noted(*sizes, running=(4,))

@@ -66,7 +66,7 @@ def test_in_a_large_estate_those_with_one_vgpu_make_way_then_those_with_several(
 
 
 def test_an_order_found_by_the_long_search_is_the_one_to_follow(monkeypatch):
-    monkeypatch.setattr(capacity_place, "FIRST_STEPS", 0)
+    monkeypatch.setattr(capacity_place, "find_order", lambda *_: None)
     sizes = ("grid_a100-2-10c", "grid_a100-2-10c", "grid_a100-3-20c")
     answer = solve(GpuHosts(SLOTS[:1]), vms(*((s,) for s in sizes), hosts=frozenset({"esx1"})))
     assert isinstance(answer, Fit)

@@ -143,9 +143,30 @@ def test_the_programme_decides_where_mending_does_not(monkeypatch, seed):
         )
 
 
+@pytest.mark.parametrize("seed", [24, 138, 458])
+def test_mending_saves_time_only(monkeypatch, seed):
+    answer = solve(*small(seed), spare_hosts=1)
+    monkeypatch.setattr(capacity_spare, "MENDS", 0)
+    other = solve(*small(seed), spare_hosts=1)
+    assert (type(other), other.exact) == (type(answer), answer.exact)
+    # too large for the programme, it says that it does not know
+    monkeypatch.setattr(capacity_spare, "EXACT_GPUS", 1)
+    monkeypatch.setattr(capacity_spare, "_mended", lambda *_: ())
+    assert not solve(*small(seed), spare_hosts=1).exact
+
+
 def test_ends_that_are_too_many_to_try_leave_a_doubt(monkeypatch):
     monkeypatch.setattr(capacity_spare, "_mended", lambda *_: ())
     monkeypatch.setattr(capacity_spare, "ENDS", 0)
     answer = solve(*small(2367), spare_hosts=1)
     assert isinstance(answer, NoFit)
     assert not answer.exact
+
+
+@pytest.mark.parametrize("seed", [18, 57, 70, 82, 24, 138, 458])
+def test_the_early_proof_saves_time_only(monkeypatch, seed):
+    answer = solve(*small(seed), spare_hosts=1)
+    monkeypatch.setattr(capacity_spare, "_nowhere", lambda *_: None)
+    monkeypatch.setattr(capacity_spare, "MENDS", 2)
+    other = solve(*small(seed), spare_hosts=1)
+    assert (type(other), other.exact) == (type(answer), True)

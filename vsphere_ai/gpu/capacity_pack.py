@@ -109,10 +109,7 @@ def _pack(groups: Sequence[Group], counts: Sequence[int], budget: Budget) -> Pac
             return Packed(given)
         if sum(left) < sum(proposals.left):
             proposals.left = left
-    for weights in rounded(proposals.weights):
-        if exceeds(worth(wanted, weights), room(groups, weights)):
-            return Unpacked(True, proposals.left)
-        proposals.weights.append(weights)
+    proposals.weights += rounded(proposals.weights)  # the search begins with what the best of all weights prove
     return search(groups, wanted, proposals, budget)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, islice, product
 
 from vsphere_ai.gpu.capacity_assign import EXACT_GPUS, ROUNDS, programmes, settled
 from vsphere_ai.gpu.capacity_groups import Budget
@@ -30,6 +30,8 @@ ENDS, END_STEPS = 24, 200
 """Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
 MENDS = 12
 """Times an assignment is mended where it does not survive, before the programme is asked."""
+EARLY_MENDS = 2
+"""Mended assignments that are tried before it is asked whether there is one at all, which takes every loss."""
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
 
@@ -43,18 +45,32 @@ def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: i
     failed = first_failure(farm, demands, first, losses)
     if failed is None:
         return first
-    # if even a fresh start fails without these, nothing survives
-    for lost in _different(farm, demands, [failed[0], *losses], {}):
-        fresh = _refused(place(farm.without(lost), _homeless(demands, lost, first=None)))
-        if fresh is not None:
-            return _after_loss(fresh, lost, exact=fresh.exact)
-    mended = _mended(farm, demands, failed, losses)
-    if mended is not None:
-        return mended
+    refused = _nowhere(farm, demands, failed[:1])
+    if refused is not None:
+        return refused
+    mended = iter(_mended(farm, demands, failed, losses))
+    for fit in islice(mended, EARLY_MENDS):
+        if fit is not None:
+            return fit
+    refused = _nowhere(farm, demands, losses)
+    if refused is not None:
+        return refused
+    for fit in mended:
+        if fit is not None:
+            return fit
     if len(farm.slots) > EXACT_GPUS:
         return _after_loss(failed[1], failed[0], exact=False)
     found, certain = _survivor(farm, demands, losses, [failed[0]])
     return found or _after_loss(failed[1], failed[0], exact=False, proved=certain)
+
+
+def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss]) -> NoFit | None:
+    """Return the first loss after which VMs do not fit even when all others start afresh: no assignment survives it."""
+    for lost in _different(farm, demands, losses, {}):
+        fresh = _refused(place(farm.without(lost), _homeless(demands, lost, first=None)))
+        if fresh is not None:
+            return _after_loss(fresh, lost, exact=fresh.exact)
+    return None
 
 
 def first_failure(
@@ -144,23 +160,26 @@ def _hosts(count: int) -> str:
 
 def _mended(
     farm: GpuHosts, demands: Sequence[VmDemand], failed: tuple[Loss, NoFit], losses: Sequence[Loss]
-) -> Fit | None:
-    """Try assignments that may survive: hosts kept free one after another, then VMs moved off where they fail."""
+) -> Iterator[Fit | None]:
+    """Try assignments that may survive: hosts kept free one after another, then VMs moved off where they fail.
+
+    Yields None for each that does not.
+    """
     new = [d for d in demands if d.running_on is None]
     for lost in _different(farm, demands, losses, {}):
         other = place(farm, [replace(d, hosts=d.hosts - lost) for d in new])
-        if isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None:
-            return other
+        survives = isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None
+        yield other if isinstance(other, Fit) and survives else None
     barred: dict[str, frozenset[str]] = defaultdict(frozenset)
     for _ in range(MENDS):
         for vm in failed[1].vms:
             barred[vm] |= failed[0]
         other = place(farm, [replace(d, hosts=d.hosts - barred[d.name]) for d in new])
-        again = first_failure(farm, demands, other, losses) if isinstance(other, Fit) else None
-        if again is None:
-            return other if isinstance(other, Fit) else None
-        failed = again
-    return None
+        if isinstance(other, NoFit):
+            return
+        again = first_failure(farm, demands, other, losses)
+        yield other if again is None else None
+        failed = again or failed
 
 
 def _survivor(
