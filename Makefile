@@ -8,7 +8,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-JOBS ?= 2
+# most tests wait for the simulated farm rather than compute
+JOBS ?= 4
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
@@ -69,7 +70,7 @@ test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; half an hour
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
-	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $$((2 * $(JOBS))) tests/reliability \
+	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) tests/reliability \
 		$(foreach name,concurrent hosts_ssh locks outage signals tasks,tests/e2e/test_$(name).py) \
 		tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
 		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }

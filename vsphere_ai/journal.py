@@ -7,7 +7,6 @@ world is like is always read from the world.
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import re
@@ -23,10 +22,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai import __version__, seals
+from vsphere_ai import __version__, processes, seals
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.places import state_dir
+from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
 
@@ -110,7 +109,7 @@ class Journal:
     def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
-            row = (self.attempt, step, target.name, summary, "begun", _now())
+            row = (self.attempt, step, target.name, summary, "begun", now())
             db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null)", row)
             for debt in debts:
                 self._owe(db, debt)
@@ -120,7 +119,7 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
-                (state, _now(), clean(error), self.attempt, step),
+                (state, now(), clean(error), self.attempt, step),
             )
             for debt in settles:
                 self._settle(db, debt)
@@ -131,14 +130,14 @@ class Journal:
             self._owe(db, debt)
 
     def _owe(self, db: sqlite3.Connection, debt: Debt) -> None:
-        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, _now())
+        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, now())
         db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, null)", owed)
         seals.seal_debt(db, owed[:-1])
 
     def sending(self, host: Target) -> None:
         """Note that the command to reboot a host is about to leave. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
-            db.execute("update debt set sent = ? where kind = 'reboot' and ref = ?", (_now(), host.ref))
+            db.execute("update debt set sent = ? where kind = 'reboot' and ref = ?", (now(), host.ref))
 
     def submitted(self, step: str, task: str) -> None:
         """Note the task vCenter made of a step that is under way."""
@@ -151,7 +150,7 @@ class Journal:
             self._settle(db, debt)
 
     def _settle(self, db: sqlite3.Connection, debt: Debt) -> None:
-        db.execute("update debt set settled = ? where kind = ? and ref = ?", (_now(), debt.kind, debt.target.ref))
+        db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), debt.kind, debt.target.ref))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -216,21 +215,12 @@ class Journal:
 
 def runs_dir() -> Path:
     """Return the folder of journals, made 0700; `Storage` when it is not ours alone."""
-    folder = state_dir() / "runs"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = os.lstat(folder)
-    except OSError as error:
-        raise Storage(f"{folder}: {error.strerror}", "give a folder of your own in VSPHERE_AI_STATE_DIR") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise Storage(f"{folder} is not a folder that only you can use", f"chmod 700 {folder}, or remove it")
-    return folder
+    return own_folder("runs")
 
 
 def create(about: Mapping[str, Any]) -> Journal:
     """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes."""
-    now = datetime.now(UTC)
-    path = runs_dir() / f"{now:%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
+    path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
     except OSError as error:
@@ -238,7 +228,7 @@ def create(about: Mapping[str, Any]) -> Journal:
     try:
         journal = Journal(path, _connect(path))
         journal._db.executescript(f"{SCHEMA}{seals.TABLE};")
-        journal.set(format=FORMAT, vsphere_ai=__version__, started=_now(), **identity(), **about)
+        journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **processes.identity(), **about)
     except (OSError, sqlite3.Error, Storage) as error:
         # half a journal of a run that never began would be taken for a damaged one
         for part in path.parent.glob(f"{path.name}*"):
@@ -247,15 +237,8 @@ def create(about: Mapping[str, Any]) -> Journal:
     return journal
 
 
-def open_run(name: str = "") -> Journal:
-    """Open the journal of a run by its name or its beginning; without one, of the latest unfinished run."""
-    if not name:
-        unfinished = [j for j in every() if not j.finished]
-        if not unfinished:
-            for damaged in (e for e in unreadable() if not isinstance(e, Foreign)):
-                raise damaged
-            raise UsageError("no run is unfinished", "vsphere-ai runs lists what there is")
-        return unfinished[-1]
+def open_run(name: str) -> Journal:
+    """Open the journal of a run by its name or its beginning."""
     found = [path for path in _files() if path.stem.startswith(name)]
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
@@ -294,33 +277,11 @@ def _each() -> Iterator[Journal | Storage]:
             yield error
 
 
-def unfinished(instance: str) -> tuple[str, ...]:
-    """Return the names of unfinished runs on a vCenter whose process is gone."""
-    found = []
-    for journal in every():
-        if journal.get("instance") == instance and (not journal.ended or journal.debts()) and not _alive(journal):
-            found.append(journal.id)
-        journal.close()
-    return tuple(found)
-
-
-def identity() -> dict[str, Any]:
-    """Return who runs this: user, machine, process."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = str(os.getuid())
-    return {"user": user, "machine": socket.gethostname(), "pid": os.getpid()}
-
-
-def _alive(journal: Journal) -> bool:
+def is_alive(journal: Journal) -> bool:
+    """Tell whether a run is under way in a process of this machine."""
     if journal.get("ended") or journal.get("machine") != socket.gethostname():
         return False
-    try:
-        os.kill(int(journal.get("pid", 0)), 0)
-    except (OSError, ValueError):
-        return False
-    return bool(journal.get("pid"))
+    return processes.runs(int(journal.get("pid") or 0), str(journal.get("born") or ""), own=True)
 
 
 def _files() -> list[Path]:
@@ -343,7 +304,7 @@ def _open(path: Path) -> Journal:
         written = json.loads((journal._db.execute("select value from run where key = 'format'").fetchone() or ["0"])[0])
     except (OSError, sqlite3.Error, ValueError) as error:
         raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
-    while written in OLDER and not _alive(journal):
+    while written in OLDER and not is_alive(journal):
         with journal._writing() as db:
             for statement in OLDER[written]:
                 db.execute(statement)
@@ -384,5 +345,6 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _now() -> str:
+def now() -> str:
+    """Return the time as journals hold it: UTC, ISO 8601, so that texts compare as times do."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
@@ -13,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from vsphere_ai import journal
+from vsphere_ai import journal, processes
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
-from vsphere_ai.places import state_dir
+from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.state import Target
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 Mode = Literal["none", "local", "vcenter"]
 MODES: tuple[Mode, ...] = get_args(Mode)
+LOCKS = "locks"
 SETTLING = 1.0
 """Seconds for which the holder of a kernel lock may not yet, or no longer, have said who it is."""
 UNLOCK = "wait for it, or stop it; vsphere-ai unlock shows the locks, and removes one whose holder is gone"
@@ -39,6 +39,7 @@ class Note:
     user: str = ""
     machine: str = ""
     pid: int = 0
+    born: str = ""
     run: str = ""
     since: str = ""
     advisory: tuple[str, ...] = ()
@@ -52,7 +53,7 @@ class Note:
     @property
     def alive(self) -> bool:
         """Tell whether its writer may still run; on another machine that cannot be told."""
-        return self.machine != socket.gethostname() or process_runs(self.pid)
+        return self.machine != socket.gethostname() or processes.runs(self.pid, self.born)
 
     def __str__(self) -> str:
         return f"{self.user} on {self.machine}, process {self.pid}, run {self.run}, since {self.since}"
@@ -138,13 +139,13 @@ def hold_here(instance: str, run: str) -> Iterator[Note]:
     """Hold the kernel lock of a vCenter (by its instance UUID); the death of this process frees it."""
     from filelock import FileLock
 
+    own_folder(LOCKS)
     path, note = _paths(instance)
     lock = FileLock(path, mode=0o600)
     try:
-        note.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = _acquire(lock, note)
         since = datetime.now(UTC).isoformat(timespec="seconds")
-        mine = Note(note.path, **journal.identity(), run=run, since=since, advisory=before.advisory if before else ())
+        mine = Note(note.path, **processes.identity(), run=run, since=since, advisory=before.advisory if before else ())
         mine.write()
     except OSError as error:
         lock.release()
@@ -178,18 +179,7 @@ def here(instance: str) -> Note | None:
 
 def is_ours(found: Found) -> bool:
     """Tell whether the holder of a lock in vCenter is a process that runs on this machine."""
-    return found.holder.machine == socket.gethostname() and process_runs(found.holder.pid)
-
-
-def process_runs(pid: int) -> bool:
-    """Tell whether a process of this number runs here, whoever's it is."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return pid > 0
+    return found.holder.machine == socket.gethostname() and processes.runs(found.holder.pid)
 
 
 def words(holder: Holder) -> str:
@@ -289,7 +279,7 @@ def _gone(keeper: Keeper) -> Locked:
 
 
 def _paths(instance: str) -> tuple[Path, Note]:
-    folder = state_dir() / "locks"
+    folder = state_dir() / LOCKS
     name = "".join(c for c in instance if c.isalnum() or c == "-") or "unknown"
     return folder / f"{name}.lock", Note(folder / f"{name}.json")
 

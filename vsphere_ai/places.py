@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
+
+from vsphere_ai.errors import Storage
 
 
 def state_dir() -> Path:
@@ -20,3 +23,38 @@ def lab_dir() -> Path:
     """Return the folder of the running lab: ``$VSPHERE_AI_LAB_DIR``, else ``lab`` below the state folder."""
     given = os.environ.get("VSPHERE_AI_LAB_DIR")
     return Path(given).expanduser().absolute() if given else state_dir() / "lab"
+
+
+def own_state_dir() -> Path:
+    """Return the state folder, made 0700 when it is missing; `Storage` when others may put something else there."""
+    folder = state_dir()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Storage(f"{folder.parent}: {error.strerror}", OWN) from error
+    # what is in it is closed to others anyway: they may see its names
+    return _own(folder, 0o022, "that only you can write to", f"chmod go-w {folder}")
+
+
+def own_folder(name: str) -> Path:
+    """Return a folder of the state folder, made 0700; `Storage` when it or the state folder is not ours alone."""
+    folder = own_state_dir() / name
+    return _own(folder, 0o077, "that only you can use", f"chmod 700 {folder}")
+
+
+OWN = "give a folder of your own in VSPHERE_AI_STATE_DIR"
+
+
+def _own(folder: Path, forbidden: int, words: str, remedy: str) -> Path:
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError as error:
+        raise Storage(f"{folder}: {error.strerror}", OWN) from error
+    if stat.S_ISLNK(found.st_mode):
+        raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", OWN)
+    if found.st_uid != os.getuid():
+        raise Storage(f"{folder} belongs to somebody else (user {found.st_uid})", OWN)
+    if found.st_mode & forbidden:
+        raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}")
+    return folder

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
 from vsphere_ai.compat.base import Finding
-from vsphere_ai.compat.gate import examine
+from vsphere_ai.compat.gate import examine, worsened
 from vsphere_ai.facts import About, Estate, View
 from vsphere_ai.gpu.capacity_notes import order_notes, power_on_orders
 from vsphere_ai.gpu.capacity_view import problems_of
@@ -33,6 +33,8 @@ class Item:
     fields: tuple[FieldChange, ...]
     recreate: bool = False
     notes: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    """What a rollback does not put back."""
 
     @property
     def changes(self) -> bool:
@@ -98,11 +100,16 @@ def make_plan(
             changing[item.target].add(item.kind)
     power_on = power_on_orders(done.view, _will_run(estate, desired)) if changing else {}
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on_orders=tuple(power_on.values()))
-    findings = examine(done.view, {t: frozenset(k) for t, k in changing.items()}) if changing else ()
+    findings = _findings(done, changing) if changing else ()
     refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
     problems = {*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)}
     items = tuple(_noted(done, order_notes(power_on)))
     return Plan(estate.about, playbook, items, tuple(sorted(problems)), findings, ordered, impact)
+
+
+def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[Finding, ...]:
+    found = examine(done.view, {t: frozenset(k) for t, k in changing.items()})
+    return (*found, *worsened(done.before, done.view, {k for names in changing.values() for k in names}, found))
 
 
 def view_as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> View:
@@ -122,13 +129,14 @@ def _final_pass(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Map
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
     observed = observe_all(estate, kinds)
     stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
-    view = View(estate, observed, stated=stated)
+    before = view = View(estate, observed, stated=stated)
     done = _Pass(view)
     for _ in range(PASSES):
         done = _plan_once(desired, kinds, observed, view)
         if done.rebooting == view.rebooting:
             break
         view = _after_reboots(View(estate, observed, done.rebooting | view.rebooting, stated=stated), estate)
+    done.before = before
     return done
 
 
@@ -185,13 +193,16 @@ def _alone(
 
 @dataclass
 class _Pass:
+    before: View
+    """Everything as it was read."""
     view: View
     items: list[Item]
     problems: list[Problem]
     steps: list[Step]
 
     def __init__(self, view: View) -> None:
-        self.view, self.items, self.problems, self.steps = view, [], [], []
+        self.before = self.view = view
+        self.items, self.problems, self.steps = [], [], []
 
     @property
     def rebooting(self) -> frozenset[str]:

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vsphere_ai.errors import Storage
-from vsphere_ai.places import state_dir
+from vsphere_ai.places import own_folder, state_dir
+
+SSH = "ssh"
 
 
 @contextlib.contextmanager
@@ -18,9 +20,10 @@ def noted(instance: str, ref: str) -> Iterator[None]:
 
     Its writer holds a kernel lock on the note, which the writer's death frees.
     """
+    own_folder(SSH)
     path = _folder(instance) / ref.replace(":", "-")
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         note = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(note, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -50,7 +53,7 @@ def forget(instance: str, ref: str) -> None:
 
 
 def _folder(instance: str) -> Path:
-    return state_dir() / "ssh" / ("".join(c for c in instance if c.isalnum() or c == "-") or "unknown")
+    return state_dir() / SSH / ("".join(c for c in instance if c.isalnum() or c == "-") or "unknown")
 
 
 def _is_free(path: Path) -> bool:

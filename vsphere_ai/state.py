@@ -62,10 +62,31 @@ class FieldChange:
 
     @property
     def sign(self) -> str:
-        """``+`` when something appears, ``-`` when it goes, ``~`` when it changes."""
+        """``+`` when something appears, ``-`` when it goes or a list only loses entries, ``~`` when it changes."""
         if self.before in (None, (), {}):
             return "+"
-        return "-" if self.after in (None, (), {}) else "~"
+        gone, new = _entries(self.before, self.after), _entries(self.after, self.before)
+        return "-" if self.after in (None, (), {}) or (gone and not new) else "~"
+
+    @property
+    def removed(self) -> int:
+        """How many things go: of a list those entries that nothing replaces."""
+        entries = len(_entries(self.before, self.after)) - len(_entries(self.after, self.before))
+        return max(entries, int(self.sign == "-"))
+
+
+def _entries(of: Any, without: Any) -> list[Any]:
+    """Return the entries of a list, or the keys of a mapping, that another has not; anything else has none."""
+    if not isinstance(of, tuple | Mapping):
+        return []
+    left = list(without) if isinstance(without, tuple | Mapping) else []
+    found = []
+    for entry in of:
+        if entry in left:
+            left.remove(entry)
+        else:
+            found.append(entry)
+    return found
 
 
 @dataclass(frozen=True)

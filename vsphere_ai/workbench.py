@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING
 
 from vsphere_ai import asking
 from vsphere_ai import playbook as playbooks
@@ -15,15 +15,17 @@ from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
 from vsphere_ai.documents import require
 from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.fabric import dvs
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
+from vsphere_ai.going_back import stated_before
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
 from vsphere_ai.plan import Item, Plan, again, check, make_plan, observe_all, remaining
-from vsphere_ai.playbook import Play, Playbook, Stated, TargetPlan
+from vsphere_ai.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow, select
-from vsphere_ai.state import Target, is_observed
+from vsphere_ai.state import Target
 from vsphere_ai.steps import Query, Step
 
 if TYPE_CHECKING:
@@ -157,7 +159,7 @@ class Workbench:
         return self.read(choose)
 
     def read_vms(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
-        """Read the VMs that patterns mean, and the hosts they are on, deeply; no command is run on a host."""
+        """Read VMs, the hosts they can run on and those on the same switches; no command is run on a host."""
         from vsphere_ai.collect import Depth
 
         def named(estate: Estate) -> tuple[Target, ...]:
@@ -171,7 +173,8 @@ class Workbench:
 
         def choose(estate: Estate) -> Depth:
             vms = named(estate)
-            return Depth(frozenset(h.ref for v in vms if (h := estate.host_of(v.ref))), frozenset(v.ref for v in vms))
+            hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
+            return Depth(frozenset(hosts | dvs.beside(estate, hosts)), frozenset(v.ref for v in vms))
 
         estate = self.read(choose)
         return estate, named(estate)
@@ -226,18 +229,8 @@ class Workbench:
         return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
 
     def _play_before(self, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
-        stated = []
-        for kind in changing:
-            now = view.state(target.ref, kind)
-            state = now.as_before(target, view) if now is not None else None
-            absent = kinds()[kind].shorthand
-            if state is None and now is not None and absent:
-                state = kinds()[kind].model_validate({absent: _nothing(kinds()[kind])})
-            if state is not None:
-                settable = {n: getattr(state, n) for n in type(state).model_fields if not is_observed(type(state), n)}
-                given = {n: v for n, v in settable.items() if v is not None}
-                stated.append(Stated(type(state).model_construct(**given), Mark("the journal")))
-        return Play(target.name, target.kind, target.ref, tuple(stated), plan.rolling, plan.power, self.settings.name)
+        stated = stated_before(target, changing, view, kinds())
+        return Play(target.name, target.kind, target.ref, stated, plan.rolling, plan.power, self.settings.name)
 
     def check(self, playbook: Playbook) -> tuple[Finding, ...]:
         """Check what a playbook is about against the compatibility rules."""
@@ -320,9 +313,11 @@ class Workbench:
         vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
         around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
         # what is shared must not cut off a host that has its management network on it
-        around |= {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
+        within = {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
+        around |= within
         # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
         beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
+        beside |= within  # whose RDMA goes over what is shared
         # where VMs of a host that enters maintenance mode may move
         moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
         around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
@@ -334,13 +329,6 @@ class Workbench:
         if any(p.spare_hosts for p in wanted.values()):
             probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
         return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
-
-
-def _nothing(kind: type[Resource]) -> Any:
-    """Return what the shorthand of a kind says where a target has nothing of the kind."""
-    if kind.keyed:
-        return {}
-    return False if bool in get_args(kind.model_fields[kind.shorthand].annotation) else ()
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:

@@ -13,11 +13,12 @@ from support.fabrics import DC
 
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
+from vsphere_ai.fabric.mending import mending
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.facts import Facts
 from vsphere_ai.playbook import load_playbook
-from vsphere_ai.report.trace_text import mending_text, merged, trace_document, trace_text
+from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
 
 ONE, TWO, THREE = vm(1), vm(2), vm(3)
@@ -61,8 +62,8 @@ def hops(found, verdict="broken"):
     return {h.name: h for t in found for h in t.having(verdict)}
 
 
-def plays(found):
-    return {t.name: k for t, k in merged(h.mend for h in hops(found).values() if h.mend).items()}
+def plays(around, found):
+    return {t.name: k for t, k in mending(around, found).plays.items()}
 
 
 def test_a_whole_path():
@@ -92,7 +93,7 @@ def test_everything_that_is_broken_is_found_at_once():
         "PVRDMA vmknic": "host.pvrdma-vmknic",
         "firewall": "host.pvrdma-firewall",
     }
-    assert plays(found) == {
+    assert plays(around, found) == {
         "DC0": {"port_groups": {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}},
         "esx01": {
             "uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}},
@@ -111,9 +112,10 @@ def test_everything_that_is_broken_is_found_at_once():
     ],
 )
 def test_the_smaller_mtu_is_raised(own, size, play):
-    found = trace(world(machine(ESX1, config__network__vnic=(vnic(mtu=own),)), train(ONE), mtu=size), ONE)
+    around = world(machine(ESX1, config__network__vnic=(vnic(mtu=own),)), train(ONE), mtu=size)
+    found = trace(around, ONE)
     assert hops(found)["MTU"].rule == "host.pvrdma-mtu"
-    assert plays(found) == play
+    assert plays(around, found) == play
 
 
 def test_what_no_playbook_mends_is_said_and_left_out():
@@ -124,10 +126,16 @@ def test_what_no_playbook_mends_is_said_and_left_out():
 
 
 def test_a_vm_without_an_adapter_gets_one_that_works():
-    found = trace(world(train(ONE, device=())), ONE)
-    assert plays(found) == {"train-01": {"pvrdma": ({"port_group": "dvpg-rdma"},)}}
-    lost = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE, device=())), ONE)
-    assert plays(lost) == {}
+    around = world(train(ONE, device=()))
+    assert plays(around, trace(around, ONE)) == {"train-01": {"pvrdma": ({"port_group": "dvpg-rdma"},)}}
+    around = world(machine(ESX1, config__network__rdmaDevice=()), train(ONE, device=()))
+    assert plays(around, trace(around, ONE)) == {}
+
+
+def test_a_host_that_the_vm_cannot_run_on_does_not_count():
+    around = world(machine(ESX2, config__network__rdmaDevice=()), train(ONE, device=()))
+    assert plays(around, trace(around, ONE)) == {}
+    assert plays(around, trace(around, ONE, [ESX1])) == {"train-01": {"pvrdma": ({"port_group": "dvpg-rdma"},)}}
 
 
 @pytest.mark.parametrize(
@@ -166,8 +174,10 @@ def test_the_vm_itself(change, name, seen):
 
 
 def test_a_missing_vmkernel_adapter_is_made():
-    found = trace(world(machine(ESX1, config__network__vnic=(), **{OPTION: "vmk9"}), train(ONE)), ONE)
-    assert plays(found) == {"esx01": {"vmkernel": {"dvpg-rdma": {"address": "dhcp", "pvrdma": True}}}}
+    around = world(machine(ESX1, config__network__vnic=(), **{OPTION: "vmk9"}), train(ONE))
+    found = trace(around, ONE)
+    new = {"address": "CHOOSE AN ADDRESS", "pvrdma": True, "mtu": 9000}
+    assert plays(around, found) == {"esx01": {"vmkernel": {"dvpg-rdma": new}}}
     assert "vmk9 is named" in hops(found)["PVRDMA vmknic"].seen
 
 
@@ -280,6 +290,8 @@ def test_an_adapter_that_is_alone_on_its_port_group_can_be_named(device, entry):
     info = host(ESX1).get("config.network.rdmaDevice")[0]
     only = {**info, "capability": {"roceV1Capable": False, "roceV2Capable": True}}
     ready = machine(ESX1, config__network__rdmaDevice=(only,))
-    (play,) = plays(trace(world(ready, train(ONE, device=(device,))), ONE)).values()
+    around = world(ready, train(ONE, device=(device,)))
+    (play,) = plays(around, trace(around, ONE)).values()
     assert play == {"adapters": ({"type": "pvrdma", "port_group": "dvpg-rdma", **entry},)}
-    assert plays(trace(world(ready, train(ONE, device=(device, device))), ONE)) == {}
+    around = world(ready, train(ONE, device=(device, device)))
+    assert plays(around, trace(around, ONE)) == {}

@@ -1,8 +1,12 @@
 """Which rules are asked about whom, how often, and what refuses a plan."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from vsphere_ai.compat import gate
+from vsphere_ai.facts import Facts
+from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
 
 ESX02 = Target("host", "esx02", "HostSystem:host-2")
@@ -27,7 +31,7 @@ def test_rules_are_found_and_have_what_a_page_needs():
         assert rule.source
         assert rule.__doc__
         assert {"pass"} <= set(rule.verdicts) <= {"pass", "warn", "fail", "unknown"}
-        assert rule.needed_by <= gate.HOST_KINDS | gate.VM_KINDS
+        assert rule.needed_by <= set(kinds())
 
 
 def test_properties_are_the_union_by_type():
@@ -39,7 +43,7 @@ def test_properties_are_the_union_by_type():
 
 
 def test_a_healthy_estate_passes(world):
-    everything = {world.host: gate.HOST_KINDS, world.vm: gate.VM_KINDS}
+    everything = {world.host: gate.kinds_of("host"), world.vm: gate.kinds_of("vm")}
     findings = gate.examine(world.view(), everything)
     assert [f for f in findings if f.verdict != "pass"] == []
     assert ids(findings) == {r.id for r in gate.rules()}
@@ -141,6 +145,59 @@ def test_taking_devices_away_needs_nothing(world, kind, field, rule):
     assert rule not in ids(findings)
     assert not [f for f in findings if f.refuses]
     assert rule in ids(gate.examine(world.view(unfit), wanted))
+
+
+def test_the_adapters_kind_brings_the_rules_of_pvrdma_only_with_such_an_adapter(world):
+    def asked(*types):
+        cards = tuple(SimpleNamespace(type=t, port_group="x:dvportgroup-1", protocol=None) for t in types)
+        view = world.view(planned={(world.vm.ref, "adapters"): {"adapters": cards}})
+        return ids(gate.examine(view, {world.vm: frozenset({"adapters"})}))
+
+    assert "vm.rdma-path" in asked("vmxnet3", "pvrdma")
+    assert "vm.rdma-path" not in asked("vmxnet3")
+
+
+@pytest.mark.parametrize("target", ["host", "vm"])
+def test_every_kind_that_a_rule_names_can_tell_who_is_fit_for_it(target):
+    """A new kind declares this itself; no list anywhere else has to be edited."""
+    nobody = Facts("x", {"hardware.pciDevice": (), "config.hardware.device": ()})
+    named = frozenset().union(*(r.needed_by for r in gate.rules())) & gate.kinds_of(target)
+    assert {name for name in named if kinds()[name].is_fit(nobody)} <= {"hardware"}
+
+
+def vnic(mtu):
+    return {"device": "vmk2", "spec": {"mtu": mtu, "distributedVirtualPort": {"switchUuid": "50 2b"}}}
+
+
+def with_mtu(world, size, adapter=9000):
+    changes = {world.host.ref: {"option:Net.PVRDMAVmknic": "vmk2", "config.network.vnic": (vnic(adapter),)},
+               "VmwareDistributedVirtualSwitch:dvs-1": {"config.maxMtu": size}}  # fmt: skip
+    return world.view(changes)
+
+
+@pytest.mark.parametrize("kind", ["switches", "uplinks", "vmkernel", "port_groups", "sriov"])
+def test_what_gets_worse_for_hosts_nobody_named_is_said(world, kind):
+    (finding,) = gate.worsened(with_mtu(world, 9000), with_mtu(world, 1500), {kind}, ())
+    assert (finding.target, finding.rule, finding.verdict, finding.refuses) == (
+        world.host, "host.pvrdma-mtu", "warn", False,
+    )  # fmt: skip
+    assert finding.message.endswith("because of this plan")
+
+
+def test_what_was_so_before_gets_better_or_was_found_already_is_not_said_again(world):
+    good, bad = with_mtu(world, 9000), with_mtu(world, 1500)
+    assert gate.worsened(bad, bad, {"switches"}, ()) == ()
+    assert gate.worsened(bad, good, {"switches"}, ()) == ()
+    assert gate.worsened(good, bad, {"hardware", "mig"}, ()) == ()
+    found = gate.worsened(good, bad, {"switches"}, ())
+    assert gate.worsened(good, bad, {"switches"}, found) == ()
+
+
+def test_a_failure_of_somebody_nobody_named_does_not_refuse(world):
+    broken = world.view({world.host.ref: {"config.network.rdmaDevice": ()}})
+    found = {f.rule: f for f in gate.worsened(world.view(), broken, {"uplinks"}, ())}
+    assert found["host.rdma-device"].verdict == "warn"
+    assert not any(f.refuses for f in found.values())
 
 
 def test_nothing_wanted_still_checks_the_vcenter(world):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -11,6 +12,9 @@ from collections import Counter
 
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
+from support.processes import apply
+
+from vsphere_ai import journal
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -130,17 +134,90 @@ def test_a_journal_is_ours_alone(cli, tmp_path):
     assert {oct(f.stat().st_mode)[-3:] for f in folder.glob("*.db")} == {"600"}
 
 
+@pytest.mark.parametrize("lock", ["local", "none"])
+@pytest.mark.parametrize("where", [".", "runs", "locks"])
 @pytest.mark.parametrize("spoil", ["file", "link", "open"])
-def test_without_a_safe_journal_nothing_is_changed(cli, ledger, tmp_path, spoil):
-    state = tmp_path / "state"
-    state.mkdir()
+def test_without_safe_folders_nothing_is_changed(cli, ledger, tmp_path, spoil, where, lock):
+    """T-09: what a run has to remember is not left where somebody else can put something else."""
+    if where == "locks" and lock == "none":
+        pytest.skip("such a run needs no lock")
+    folder = tmp_path / "state" / where
+    folder.parent.mkdir(exist_ok=True)
     if spoil == "file":
-        (state / "runs").write_text("")
+        folder.write_text("")
     elif spoil == "link":
         (tmp_path / "elsewhere").mkdir(mode=0o700)
-        (state / "runs").symlink_to(tmp_path / "elsewhere")
+        folder.symlink_to(tmp_path / "elsewhere")
     else:
-        (state / "runs").mkdir()
-        (state / "runs").chmod(0o777)
-    assert cli("apply", PLAYBOOKS / "pvrdma-only.yml", "--yes") == 8
+        folder.mkdir()
+        folder.chmod(0o777)
+    assert cli("apply", PLAYBOOKS / "pvrdma-only.yml", "--yes", "--lock", lock) == 8, cli.out + cli.err
+    assert str(folder) in cli.err
     assert ledger() == []
+
+
+# -- what came after a run that was cut off is not undone without asking
+
+NO_VGPU = "- vms: train-[01:04]\n  vgpu: []\n"
+
+
+def state_of(cli, run):
+    assert cli("runs", "--format", "json") == 0
+    return next(r["state"] for r in json.loads(cli.out)["runs"] if r["run"] == run)
+
+
+def test_a_run_is_superseded_by_later_ones_that_ended_well(lab, cli, farm):
+    process = apply(lab, MISSION)
+    assert process.until(lambda out: any("enter maintenance mode" in o and '"done"' in o for o in out))
+    process.send(signal.SIGINT)
+    assert process.wait() == 130, process.said
+    (first,) = [line.split()[0] for line in runs(cli)]
+    assert state_of(cli, first) == "stopped"
+    cli("plan", MISSION)
+    assert f"Run {first} was not finished" in cli.err, "its steps are not all done, though it owes nothing"
+    assert cli("apply", MISSION, "--yes") == 0, cli.err
+    assert cli("apply", cli.file(NO_VGPU), "--yes") == 0, cli.err
+    assert state_of(cli, first) == "superseded"
+    cli("plan", MISSION)
+    assert "was not finished" not in cli.err
+    wanted = farm()["vms"]
+    assert cli("resume") == 64
+    assert "no run is unfinished" in cli.err
+    assert cli("resume", first) == 64, cli.out
+    assert "may undo what it did" in cli.err
+    assert "give --yes" in cli.err
+    assert farm()["vms"] == wanted
+    assert cli("resume", first, "--yes") == 0, cli.err
+    assert farm()["vms"]["train-01"]["vgpu"] == ["grid_a100-3-20c"]
+    assert state_of(cli, first) == "finished"
+
+
+def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", playbook=PLAYBOOKS / "time-sliced.yml")
+    (first,) = [line.split()[0] for line in runs(cli)]
+    assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
+    assert state_of(cli, first) == "rolled back"
+    wanted = farm()["vms"]
+    cli("plan", PLAYBOOKS / "time-sliced.yml")
+    assert "was not finished" not in cli.err
+    assert cli("resume") == 64
+    assert "no run is unfinished" in cli.err
+    assert cli("resume", first) == 64, cli.out
+    assert f"run {first} was rolled back" in cli.err
+    assert farm()["vms"] == wanted
+    assert cli("show", first) == 0
+    assert "vsphere-ai resume" not in cli.out
+    assert "vsphere-ai rollback" not in cli.out
+
+
+def test_a_rollback_that_has_nothing_to_do_is_one(cli):
+    assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
+    (first,) = [line.split()[0] for line in runs(cli)]
+    assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
+    book = journal.open_run(first)
+    assert book.get("rolled_back") in cli.out + cli.err
+    book.set(rolled_back=None, exit_code=1)  # as if somebody had put everything back by hand
+    assert state_of(cli, first) == "failed"
+    assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
+    assert len(runs(cli)) == 2, "nothing had to be done"
+    assert state_of(cli, first) == "rolled back"

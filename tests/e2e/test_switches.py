@@ -85,3 +85,41 @@ def test_an_old_switch_is_upgraded_first(cli, make_lab, monkeypatch):
     entries = lab.get("/lab/ledger")["entries"]
     assert calls(entries) == [("d", "PerformDvsProductSpecOperation_Task"), ("p", "ReconfigureDVPortgroup_Task")]
     assert cli("plan", cli.file(text), "--detailed-exitcode") == 0
+
+
+RUNNING = """
+- datacenters: DC0
+  switches: {dvs-rdma: {mtu: 9000}}
+- hosts: esx01.lab.local
+  vmkernel: {dvpg-rdma: {mtu: 9000, pvrdma: true}}
+"""
+
+
+def test_a_smaller_mtu_under_an_adapter_for_pvrdma_is_refused(cli, ledger):
+    assert cli("apply", cli.file(RUNNING), "--yes") == 0, cli.out + cli.err
+    before = len(ledger())
+    lower = cli.file("- datacenters: DC0\n  switches: {dvs-rdma: {mtu: 1500}}\n", "lower.yml")
+    assert cli("plan", lower) == 1
+    said = " ".join((cli.out + cli.err).split())
+    assert "[switches.mtu]" in said
+    assert "dvs-rdma: MTU 1500 is below that of VMkernel adapters on it: esx01.lab.local vmk2 (9000)" in said
+    assert cli("apply", lower, "--yes") == 1
+    assert len(ledger()) == before
+
+
+def test_what_a_shared_change_does_to_others_is_said(cli):
+    """Two active uplinks take RDMA from VMs that run, and that the playbook does not name."""
+    first = (
+        "- hosts: all:!esx-odd.lab.local\n  pvrdma_host: {vmknic: vmk2, firewall: true}\n"
+        "- vms: train-01\n  hardware: {version: 19}\n  pvrdma: [{port_group: dvpg-rdma}]\n"
+    )
+    assert cli("apply", cli.file(first), "--yes") == 0, cli.out + cli.err
+    teamed = cli.file(
+        "- datacenters: DC0\n  switches: {dvs-rdma: {uplinks: [Uplink 1, Uplink 2]}}\n"
+        "  port_groups: {dvpg-rdma: {active_uplinks: [Uplink 1, Uplink 2]}}\n",
+        "teamed.yml",
+    )
+    assert cli("plan", teamed) == 0, cli.out + cli.err
+    said = " ".join(cli.out.split())
+    assert "warn vm.rdma-path: TCP instead of RoCE from" in said
+    assert "because of this plan [train-01]" in said

@@ -170,14 +170,15 @@ def test_which_methods_change_something():
     reading = {m for m in managed.methods() if not Event("soap", m).mutating}
     changing = managed.methods() - reading
     assert changing == {
-        "AcknowledgeAlarm", "ClearTriggeredAlarms",
-        "AddDVPortgroup_Task", "CreateDVS_Task", "EnableNetworkResourceManagement",
-        "PerformDvsProductSpecOperation_Task", "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task",
-        "ChangeLockdownMode", "CreateFolder", "Destroy_Task", "DisableRuleset", "EnableRuleset",
-        "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task",
-        "PowerOnVM_Task", "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",
-        "ResetVM_Task", "RestartService", "ShutdownGuest", "StartService", "StopService", "UpdateGraphicsConfig",
-        "UpdateOptions", "UpdateServicePolicy", "UpgradeVM_Task",
+        "AcknowledgeAlarm", "AddDVPortgroup_Task", "AddVirtualNic", "ChangeLockdownMode", "ClearTriggeredAlarms",
+        "CreateDVS_Task", "CreateFolder", "DeselectVnicForNicType", "Destroy_Task", "DisableRuleset",
+        "EnableNetworkResourceManagement", "EnableRuleset", "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task",
+        "PerformDvsProductSpecOperation_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
+        "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",
+        "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task", "RemoveVirtualNic", "Rename_Task", "ResetVM_Task",
+        "RestartService", "SelectVnicForNicType", "ShutdownGuest", "StartService", "StopService", "UnregisterVM",
+        "UpdateGraphicsConfig", "UpdateModuleOptionString", "UpdateOptions", "UpdatePassthruConfig",
+        "UpdatePhysicalNicLinkSpeed", "UpdateServicePolicy", "UpdateVirtualNic", "UpgradeVM_Task",
     }  # fmt: skip
 
 

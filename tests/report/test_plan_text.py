@@ -20,7 +20,7 @@ from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.state import Target
+from vsphere_ai.state import FieldChange, Target
 
 GOLDEN = Path(__file__).parent / "golden"
 DIGEST = "0123456789abcdef"
@@ -172,6 +172,48 @@ def test_the_summary_counts():
     assert lines(made(plain_farm(), DESIRED))[-1].endswith("· 46 steps")
     one = made(estate(host(ESX1)), {ESX1: wants(PvrdmaHost(firewall=True))})
     assert lines(one)[-1] == "0 to add, 1 to change, 0 to remove, 0 unchanged · 2 steps"
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted", "sign", "removed"),
+    [
+        (("10c", "10c", "10c"), ("10c",), "-", 2),
+        (("10c", "10c"), (), "-", 2),
+        (("10c",), ("20c",), "~", 1),
+        ((), ("10c",), "+", 0),
+    ],
+)
+def test_what_goes_is_counted_by_list_entry_and_by_device(there, wanted, sign, removed):
+    """One device that makes room for another goes too, although its list is as long as before."""
+    devices = tuple(vgpu_device(4000 + n, f"grid_a100-{p}") for n, p in enumerate(there))
+    machine = guest(vm(1), ESX1, config__hardware__device=devices, runtime__powerState="poweredOff")
+    state = Vgpu(profiles=tuple(f"grid_a100-{p}" for p in wanted))
+    on = host(ESX1, active="sharedDirect", config__sharedPassthruGpuTypes=("grid_a100-10c", "grid_a100-20c"))
+    plan = made(estate(on, machine), {vm(1): wants(state)})
+    assert plan.problems == ()
+    (field,) = [f for i in plan.items for f in i.fields if f.name == "profiles"]
+    assert field.sign == sign
+    assert f", {removed} to remove, " in lines(plan)[-1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sign", "removed"),
+    [
+        (("a", "a"), ("a",), "-", 1),
+        (("a", "b"), ("b", "a"), "~", 0),
+        (("a", "b"), ("c",), "~", 1),
+        (("a",), ("a", "b"), "~", 0),
+        (("a", "b", "c"), (), "-", 3),
+        ({"x": 1, "y": 2}, {"x": 1}, "-", 1),
+        ({"x": 1}, {"x": 2}, "~", 0),
+        ("vmk2", None, "-", 1),
+        (5, 6, "~", 0),
+        (None, ("a",), "+", 0),
+    ],
+)
+def test_a_list_that_loses_entries_is_a_removal(before, after, sign, removed):
+    change = FieldChange("x", before, after)
+    assert (change.sign, change.removed) == (sign, removed)
 
 
 # -- hostile names

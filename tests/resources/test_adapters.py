@@ -390,17 +390,43 @@ def test_what_the_language_refuses(entry):
 # -- identity, whatever the VM looks like
 
 GROUPS = {"dvpg-lan": LAN_KEY, "dvpg-rdma": RDMA, "VM Network": "name:VM Network"}
-TYPES = {"vmxnet3": "VirtualVmxnet3", "e1000e": "VirtualE1000e", "e1000": "VirtualE1000"}
+TYPES = {
+    "vmxnet3": "VirtualVmxnet3",
+    "e1000e": "VirtualE1000e",
+    "e1000": "VirtualE1000",
+    "pvrdma": "VirtualVmxnet3Vrdma",
+    "sriov": "VirtualSriovEthernetCard",
+}
+COLD = ("pvrdma", "sriov")  # on a distributed port group with an RDMA NIC behind it
+FOREIGN = (
+    {"_typeName": "VirtualDisk", "unitNumber": 0, "backing": {"fileName": "[ds] train-01.vmdk"}},
+    {"_typeName": "ParaVirtualSCSIController", "busNumber": 0},
+    {"_typeName": "VirtualUSBController"},
+    {"_typeName": "VirtualPCIPassthrough", "backing": {"id": NIC4}},
+    {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": "VirtualPCIPassthroughVmiopBackingInfo",
+                                                       "vgpu": "grid_a100-10c"}},
+    {"_typeName": "VirtualSerialPort", "backing": {"port": {"portgroupKey": RDMA}}},
+    {"_typeName": "VirtualSomethingNew"},
+)  # fmt: skip
 ADAPTERS = st.lists(
     st.tuples(st.sampled_from(sorted(TYPES)), st.sampled_from(sorted(GROUPS)), st.booleans(), st.text(max_size=5)),
     max_size=8,
-)
+).map(lambda found: [(t, "dvpg-rdma" if t in COLD else g, on, label) for t, g, on, label in found])
+OTHERS = st.lists(st.sampled_from(FOREIGN), max_size=5)
 ENTRIES = st.lists(
     st.tuples(
-        st.sampled_from(["vmxnet3", "e1000e"]), st.sampled_from(sorted(GROUPS)), st.sampled_from([None, True, False])
+        st.sampled_from(["vmxnet3", "e1000e", *COLD]),
+        st.sampled_from(sorted(GROUPS)),
+        st.sampled_from([None, True, False]),
     ),
     max_size=6,
-)
+).map(lambda listed: [(t, "dvpg-rdma" if t in COLD else g, on) for t, g, on in listed])
+LIMITS = {"adapters.count", "pvrdma.count", "sriov.no-vf"}
+
+
+def foreign(others):
+    """Devices that are no network adapters, with keys before and after those of network adapters."""
+    return [{**device, "key": (100, 4500)[n % 2] + n} for n, device in enumerate(others)]
 
 
 def present(found):
@@ -432,13 +458,13 @@ def carried_out(devices, judged):
 
 
 @settings(max_examples=60, deadline=None)
-@given(found=ADAPTERS, listed=ENTRIES, order=st.randoms(use_true_random=False))
-def test_nothing_that_is_not_named_is_touched(found, listed, order):
-    devices = present(found)
-    judged = judge(want(*entries_of(listed)), VM, around(VM, *devices))
-    if set(judged.problems) == {"adapters.count"}:
+@given(found=ADAPTERS, others=OTHERS, listed=ENTRIES, order=st.randoms(use_true_random=False))
+def test_nothing_that_is_not_named_is_touched(found, others, listed, order):
+    devices = [*present(found), *foreign(others)]
+    judged = judge(want(*entries_of(listed)), VM, around(VM, *devices, **LOCKED))
+    if judged.problems:
+        assert set(judged.problems) <= LIMITS
         return
-    assert not judged.problems
     changes = [(c["operation"], c["device"]) for c in (judged.step.device_changes if judged.steps else ())]
     assert "remove" not in [operation for operation, _ in changes]
     # as many are added as there are too few of, of each type and port group
@@ -454,20 +480,24 @@ def test_nothing_that_is_not_named_is_touched(found, listed, order):
             assert (TYPES[found[index][0]], GROUPS[found[index][1]]) in named
     # once it is so, nothing is left to do, in whatever order the same adapters are listed
     then = carried_out(devices, judged)
+    assert all(d in then for d in foreign(others))
     shuffled = list(listed)
     order.shuffle(shuffled)
-    assert judge(want(*entries_of(shuffled)), VM, around(VM, *then)).steps == ()
+    assert judge(want(*entries_of(shuffled)), VM, around(VM, *then, **LOCKED)).steps == ()
 
 
 @settings(max_examples=30, deadline=None)
-@given(found=ADAPTERS, listed=ENTRIES)
-def test_exclusive_leaves_exactly_what_is_listed(found, listed):
-    devices = present(found)
-    judged = judge(want(*entries_of(listed), exclusive=True), VM, around(VM, *devices))
-    assert not judged.problems
+@given(found=ADAPTERS, others=OTHERS, listed=ENTRIES)
+def test_exclusive_leaves_exactly_what_is_listed(found, others, listed):
+    devices = [*present(found), *foreign(others)]
+    judged = judge(want(*entries_of(listed), exclusive=True), VM, around(VM, *devices, **LOCKED))
+    if judged.problems:
+        assert set(judged.problems) <= LIMITS
+        return
     then = carried_out(devices, judged)
-    assert len(then) == len(listed)
-    assert judge(want(*entries_of(listed), exclusive=True), VM, around(VM, *then)).steps == ()
+    assert len(then) == len(listed) + len(others)
+    assert all(d in then for d in foreign(others))
+    assert judge(want(*entries_of(listed), exclusive=True), VM, around(VM, *then, **LOCKED)).steps == ()
     kept = [
         c["device"]["key"] for c in (judged.step.device_changes if judged.steps else ()) if c["operation"] == "remove"
     ]
@@ -477,7 +507,27 @@ def test_exclusive_leaves_exactly_what_is_listed(found, listed):
         assert sum(key in kept for key in have) == max(0, len(have) - asked)
 
 
+@settings(max_examples=60, deadline=None)
+@given(found=ADAPTERS, others=OTHERS, listed=st.lists(st.sampled_from([None, "rocev1", "rocev2"]), max_size=4))
+def test_pvrdma_touches_its_own_adapters_only_and_names_what_goes(found, others, listed):
+    devices = [*present(found), *foreign(others)]
+    state = Pvrdma(adapters=tuple(Adapter(port_group="dvpg-rdma", protocol=p) for p in listed))
+    judged = judge(state, VM, around(VM, *devices, **LOCKED))
+    if judged.problems:
+        assert set(judged.problems) <= LIMITS
+        return
+    changes = judged.step.device_changes if judged.steps else ()
+    assert {c["device"]["_typeName"] for c in changes} <= {"VirtualVmxnet3Vrdma"}
+    gone = [c["device"]["macAddress"] for c in changes if c["operation"] == "remove"]
+    assert len(judged.notes) == bool(gone)
+    assert all(mac in note for note in judged.notes for mac in gone)
+    then = carried_out(devices, judged)
+    assert all(d in then for d in devices if d["_typeName"] != "VirtualVmxnet3Vrdma")
+    assert sum(d["_typeName"] == "VirtualVmxnet3Vrdma" for d in then) == len(listed)
+    assert judge(state, VM, around(VM, *then, **LOCKED)).steps == ()
+
+
 def _is(device, typ, group):
-    backing = device["backing"]
+    backing = device.get("backing") or {}
     where = (backing.get("port") or {}).get("portgroupKey") or f"name:{backing.get('deviceName')}"
     return (device["_typeName"], where) == (TYPES[typ], GROUPS[group])

@@ -24,6 +24,7 @@ from support.estates import (
 from support.judging import judge, rules, steps_of, words
 
 from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.report.plan_text import plan_text
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
@@ -419,3 +420,38 @@ def test_an_adapter_on_no_distributed_port_group_is_seen():
 def test_protocols_are_roce_only():
     with pytest.raises(ValidationError):
         Adapter(port_group="dvpg-rdma", protocol="iwarp")
+
+
+# -- what goes
+
+
+def test_what_goes_is_named_and_counted():
+    """Whoever lists an adapter to add one may not know of the others."""
+    there = {**pvrdma_device(4001), "macAddress": "00:50:56:80:00:01", "deviceInfo": {"label": "Network adapter 3"}}
+    there["backing"] = {"port": {"portgroupKey": LAN_KEY}}
+    estate_ = around(pvrdma_device(4000), there, **LOCKED)
+    judged = judge(want(V2), VM, estate_)
+    assert operations(judged.step) == [("remove", 4001, "rocev2")]
+    (note,) = judged.notes
+    assert note.startswith("REMOVES Network adapter 3 (dvpg-lan, 00:50:56:80:00:01): not in the list")
+    plan = made(estate_, {VM: wants(want(V2))})
+    text = plan_text(plan, "0" * 64, 200)
+    assert "- pvrdma" in text
+    assert f"! {note}" in text
+    assert "0 to add, 0 to change, 1 to remove" in text
+
+
+def test_an_empty_list_names_them_all_and_an_edit_names_none():
+    devices = (pvrdma_device(4000), {**pvrdma_device(4001), "macAddress": None})
+    (note,) = judge(want(), VM, around(*devices, **LOCKED)).notes
+    assert (
+        note == "REMOVES PVRDMA adapter (dvpg-rdma, 00:50:56:00:00:00), PVRDMA adapter (dvpg-rdma): the list is empty"
+    )
+    assert judge(want(("dvpg-rdma", "rocev1"), V2), VM, around(*devices, **LOCKED)).notes == ()
+    assert judge(Pvrdma(), VM, around(*devices, **LOCKED)).notes == ()
+
+
+def test_a_port_group_that_is_not_there_still_names_what_would_go():
+    judged = judge(want(("no-such", None)), VM, around(pvrdma_device(4000), **LOCKED))
+    assert "pvrdma.port-group" in judged.problems
+    assert judged.notes[0].startswith("REMOVES")

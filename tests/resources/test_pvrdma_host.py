@@ -85,3 +85,10 @@ def test_show_leaves_out_an_option_that_is_not_set():
     seen = view(estate(host(ESX1)))
     assert seen.state(ESX1.ref, "pvrdma_host").as_playbook(ESX1, seen).vmknic is None
     assert PvrdmaHost.observe(Facts("HostSystem:host-9")) is None
+
+
+def test_none_clears_the_option():
+    assert judge(PvrdmaHost(vmknic="none"), ESX1, estate(host(ESX1))).steps == ()
+    judged = judge(PvrdmaHost(vmknic="none"), ESX1, estate(host(ESX1, **{OPTION: "vmk2"})))
+    assert judged.fields == {"vmknic": ("vmk2", "")}
+    assert judged.step.args["changedValue"][0]["value"] == ""

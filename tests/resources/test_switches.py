@@ -7,12 +7,13 @@ import json
 import pytest
 from pydantic import ValidationError
 from support.estates import ESX1, ESX2, host, view
-from support.fabrics import DC, LAN, RDMA, fabric, machine, member, order, port_group, proxy, switch
+from support.fabrics import DC, LAN, RDMA, fabric, machine, member, order, port_group, proxy, switch, vmk
 from support.judging import judge, plan_one, words
 
 from vsphere_ai.facts import Facts
 from vsphere_ai.late import read
 from vsphere_ai.resources.switches import Switches
+from vsphere_ai.resources.vmkernel import VmkernelAdapters
 
 
 def state(**switches):
@@ -128,6 +129,43 @@ def test_a_name_that_another_network_has(name):
 def test_a_switch_that_is_not_vmwares_or_cannot_be_read():
     blank = switch(config__maxMtu=None, config__uplinkPortPolicy=None)
     assert set(judged(fabric(blank), dvs_rdma={"mtu": 9000}).problems) == {"switches.unreadable"}
+
+
+def jumbo(target, device="vmk2", mtu=9000, on="dvs-rdma"):
+    found = vmk(device, on, "dvportgroup-1" if on == "dvs-rdma" else "dvportgroup-2")
+    return machine(target, proxy("dvs-rdma", {"Uplink 1": "vmnic4"}),
+                   vmks=({**found, "spec": {**found["spec"], "mtu": mtu}},))  # fmt: skip
+
+
+LARGE = switch(config__maxMtu=9000)
+
+
+def test_an_mtu_below_that_of_adapters_on_the_switch_is_refused():
+    of = fabric(LARGE, jumbo(ESX1), jumbo(ESX2, "vmk7", 1501))
+    found = judged(of, dvs_rdma={"mtu": 1500})
+    assert set(found.problems) == {"switches.mtu"}
+    assert found.problems["switches.mtu"].message.endswith("on it: esx01 vmk2 (9000), esx02 vmk7 (1501)")
+    assert "keep mtu: 9000" in found.problems["switches.mtu"].help
+
+
+@pytest.mark.parametrize(
+    ("host_on_it", "size"),
+    [(jumbo(ESX1), 9000), (jumbo(ESX1, mtu=1500), 1500), (jumbo(ESX1, on="dvs-lan"), 1500), (host(ESX1), 1500)],
+)
+def test_an_mtu_that_adapters_fit_in(host_on_it, size):
+    assert judged(fabric(LARGE, host_on_it), dvs_rdma={"mtu": size}).problems == {}
+
+
+def test_a_switch_that_grows_or_stays_is_no_fault_of_its_adapters():
+    assert judged(fabric(jumbo(ESX1)), dvs_rdma={"mtu": 1600}).problems == {}
+    assert judged(fabric(jumbo(ESX1)), dvs_rdma={"nioc": False}).problems == {}
+
+
+@pytest.mark.parametrize(("lowered", "refused"), [({"mtu": 1500}, set()), ({"pvrdma": True}, {"switches.mtu"})])
+def test_adapters_that_are_lowered_along(lowered, refused):
+    said = {(ESX1.ref, "vmkernel"): VmkernelAdapters.model_validate({"adapters": {"dvpg-rdma": lowered}})}
+    found = judge(state(dvs_rdma={"mtu": 1500}), DC, fabric(LARGE, jumbo(ESX1)), stated=said)
+    assert set(found.problems) == refused
 
 
 USED = (member(ESX1, ("vmnic4", "dvs-rdma/0"), ("vmnic5", "dvs-rdma/1")),)

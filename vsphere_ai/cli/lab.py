@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli import lab_faults
 from vsphere_ai.cli.columns import table
 from vsphere_ai.errors import UsageError
-from vsphere_ai.places import lab_dir
+from vsphere_ai.places import lab_dir, own_state_dir, state_dir
 
 
 @click.group("lab")
@@ -41,6 +41,8 @@ def up(scenario: Path | None, port: int, faults: Path | None, seed: int | None) 
     from vsphere_ai.lab import process
 
     directory = lab_dir()
+    if directory.parent == state_dir():
+        own_state_dir()  # whatever the umask is: journals will be kept in it too
     rules = process.check_faults(faults) if faults is not None else ""
     running = process.find(directory)
     if running is not None:

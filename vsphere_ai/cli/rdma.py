@@ -27,13 +27,17 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     """
     from vsphere_ai.fabric.pairs import pairs
     from vsphere_ai.fabric.trace import trace
+    from vsphere_ai.facts import View
+    from vsphere_ai.plan import observe_all
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
+    from vsphere_ai.resources import kinds
 
     with open_bench(shared) as bench:
         estate, chosen = bench.read_vms(vms)
     hush()
-    traces = [t for vm in chosen for t in trace(estate, vm)]
+    view = View(estate, observe_all(estate, kinds()))
+    traces = [t for vm in chosen for t in trace(estate, vm, view.candidates(vm.ref))]
     between = tuple(pairs(traces))
     if form == "json":
         document = trace_document(estate, traces, between)

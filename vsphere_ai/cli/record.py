@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from vsphere_ai.past import OVER, look, see, state_of
 from vsphere_ai.report.plan_json import SCHEMA_VERSION
 from vsphere_ai.report.values import duration, safe, shown
 
 if TYPE_CHECKING:
     from vsphere_ai.journal import Journal, Owed, Step
+    from vsphere_ai.past import Seen
 
 OWES = {
     "maintenance": "is in maintenance mode because of this run",
@@ -25,11 +27,11 @@ OWES = {
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
-def summary(book: Journal) -> dict[str, Any]:
-    """Return a run in a few words: who, where, when, and how it ended."""
+def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
+    """Return a run in a few words: who, where, when, and how it ended. `among` are all runs, when they are known."""
     return {
         "run": book.id,
-        "state": _state(book),
+        "state": state_of(see(book), look() if among is None else among),
         "started": book.get("started"),
         "user": f"{book.get('user')}@{book.get('machine')}",
         "vcenter": (book.get("approved") or {}).get("vcenter", {}).get("name", ""),
@@ -37,14 +39,6 @@ def summary(book: Journal) -> dict[str, Any]:
         "exit_code": book.get("exit_code"),
         "owes": [{"kind": d.kind, "name": d.target.name} for d in book.debts()],
     }
-
-
-def _state(book: Journal) -> str:
-    if book.finished:
-        return "finished"
-    if not book.ended:
-        return "unfinished"
-    return "stopped" if book.get("signal") and not book.get("exit_code") else "failed"
 
 
 def record(book: Journal) -> dict[str, Any]:
@@ -115,7 +109,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
 
 
 def _how(document: dict[str, Any]) -> str:
-    if document["state"] == "unfinished":
+    if document["ended"] is None:
         return "it was cut off, or is still under way"
     by = f" after signal {document['signal']}" if document["signal"] else ""
     return f"{document['ended']} with exit code {document['exit_code']}{by}"
@@ -179,7 +173,7 @@ def _end(document: dict[str, Any]) -> Iterator[str]:
     if not owed:
         yield from (f"  ! {safe(line)}" for line in document["open"])
     yield ""
-    if document["state"] != "finished":
+    if document["state"] not in OVER:
         yield f"Finish it: vsphere-ai resume {document['run']}"
-    if document["steps"]:
+    if document["steps"] and document["state"] != "rolled back":
         yield f"Go back to before it: vsphere-ai rollback {document['run']}"

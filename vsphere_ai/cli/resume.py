@@ -43,19 +43,21 @@ def command(run: str, form: str, lock: str | None, yes: bool) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the world again, plans what is left of what was approved, and puts back what the run owes: hosts in
-    maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do.
+    maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, and when
+    the run was rolled back or another one worked on the same vCenter since.
     """
-    from vsphere_ai import journal
+    from vsphere_ai import journal, past
     from vsphere_ai.report import plan_json
 
-    book = journal.open_run(run)
+    book = journal.open_run(run) if run else past.latest()
     loaded = _playbook(book, "desired")
     shared = _shared(book)
     with open_bench(shared, loaded) as bench, _held(bench, book, book, lock):
         plan, estate = _plan_on(bench, book, loaded)
         hush()
         _refuse_second_reboot(plan, book)
-        if not approve(plan, plan_json.digest(plan), form, yes=yes or not _more(plan, book)):
+        asked = _more(plan, book)
+        if not approve(plan, plan_json.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
                 book.set(ended=True, exit_code=0, signal=0, skipped=0, open=[])
             return 0
@@ -70,18 +72,27 @@ def command(run: str, form: str, lock: str | None, yes: bool) -> int:
 def rollback(run: str, form: str, lock: str | None, yes: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
-    A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay.
+    A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay. The plan
+    names all that stays.
     """
     from vsphere_ai import journal
+    from vsphere_ai.going_back import with_stays
     from vsphere_ai.report import plan_json
+    from vsphere_ai.resources import kinds
 
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book)
     with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
         plan, estate = _plan_on(bench, book, loaded)
+        plan = with_stays(plan, book.get("approved", {}).get("items", ()), estate, kinds())
+        for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
+            for text in item.stays:
+                click.echo(safe(f"{item.target.name}: {item.kind} stays: {text}"), err=True)
         hush()
         if not approve(plan, plan_json.digest(plan), form, yes=yes):
+            if not plan.steps:
+                book.set(rolled_back="")  # everything is as it was before the run
             return 0
         way = Way(form, f"rollback {book.id}", shared, locks=locks, settles=book)
         return carry_out(bench, loaded, plan, estate, way)
@@ -180,12 +191,16 @@ def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
 
 
 def _more(plan: Plan, book: Journal) -> bool:
+    from vsphere_ai.past import doubts
     from vsphere_ai.resume import beyond
 
     found = beyond(plan, book.get("approved"))
     for line in found:
         click.echo(f"not approved then: {safe(line)}", err=True)
-    return bool(found)
+    undoing = doubts(book) if plan.steps else ()
+    for line in undoing:
+        click.echo(safe(line), err=True)
+    return bool(found or undoing)
 
 
 def _refuse_second_reboot(plan: Plan, book: Journal) -> None:

@@ -42,9 +42,9 @@ class Way:
 
 def announce(bench: Workbench) -> None:
     """Say on standard error that earlier runs on this vCenter were not finished."""
-    from vsphere_ai import journal
+    from vsphere_ai import journal, past
 
-    for run in journal.unfinished(bench.vcenter.about.instance):
+    for run in past.unfinished(bench.vcenter.about.instance):
         click.echo(
             f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: vsphere-ai resume {run}", err=True
         )
@@ -57,6 +57,7 @@ def announce(bench: Workbench) -> None:
 
 def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> int:
     """Run an approved plan to its end, write its journal, and return the exit code."""
+    from vsphere_ai import past
     from vsphere_ai.apply import Runner
     from vsphere_ai.cli.preflight import require_privileges
     from vsphere_ai.cli.progress import make_progress
@@ -64,6 +65,8 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
 
     require_privileges(bench, plan, estate)
     book = way.journal or _new_journal(bench, loaded, plan, estate, way)
+    if way.journal is not None:
+        past.take_up(book)
     if way.locks is not None:
         way.locks.serve(book)
     if way.form == "text":
@@ -79,6 +82,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
     code = watch.exit_code(run)
     skipped = run.count("skipped")
     book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    past.rolled_back(book)
     return _finish(run, code, way, book)
 
 
@@ -184,6 +188,7 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             "instance": plan.about.instance,
             "desired": to_document(loaded),
             "approved": kept,
+            "rolls_back": way.settles.id if way.settles else "",
             "before": to_document(bench.before(loaded, plan, estate)),
         }
     )

@@ -14,12 +14,13 @@ MOST = 3
 @format_option("text", "json")
 def command(form: str) -> int:
     """List the runs on this machine, and how each ended. Asks no vCenter. `show RUN` tells more of one."""
-    from vsphere_ai import journal
+    from vsphere_ai import journal, past
     from vsphere_ai.cli.record import summary
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps
     from vsphere_ai.report.values import safe
 
-    documents = [summary(each) for each in journal.every()]
+    among = past.look()
+    documents = [summary(each, among) for each in journal.every()]
     troubles = journal.unreadable()
     if form == "json":
         unreadable = [t.message for t in troubles]

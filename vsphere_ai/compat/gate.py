@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
@@ -11,18 +11,15 @@ from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
 from vsphere_ai.compat.base import Finding, Rule
-from vsphere_ai.compat.devices import PVRDMA, found_gpus, is_vgpu, is_whole
 from vsphere_ai.facts import View
-from vsphere_ai.state import Target
+from vsphere_ai.resources import kinds
+from vsphere_ai.state import Target, TargetKind
 
 Kinds = frozenset[str]
 
 ORDER = ("vcenter", "host", "vm")
-DEVICES = {"vgpu": "profiles", "pvrdma": "adapters", "pci_devices": "devices"}
-"""Kinds that put devices into a VM; with an empty list they take them away and need nothing of VM and hosts."""
-
-HOST_KINDS: Kinds = frozenset({"graphics", "mig", "nics", "pvrdma_host", "roce"})
-VM_KINDS: Kinds = frozenset({"hardware", "vgpu", "pvrdma", "pci_devices"})
+BECAUSE = "because of this plan"
+SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}
 
 
 @cache
@@ -46,13 +43,18 @@ def properties() -> Mapping[str, tuple[str, ...]]:
     return {kind: tuple(sorted(paths)) for kind, paths in sorted(union.items())}
 
 
+def kinds_of(target: TargetKind) -> Kinds:
+    """Return the names of all kinds of datacenters, hosts or VMs."""
+    return frozenset(name for name, cls in kinds().items() if cls.target == target)
+
+
 def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     """Return what every relevant rule finds: on the vCenter, on the targets, and on the hosts their VMs may run on.
 
     A host nobody named, that a VM merely may run on, does not refuse the plan while another host can run that VM:
     its failures are shown as warnings.
     """
-    wanted = {target: _with_devices(view, target, kinds) for target, kinds in wanted.items()}
+    wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
     everything: Kinds = frozenset().union(*wanted.values())
     findings = [f for r in _of("vcenter", everything) for f in r.check(None, view)]
     visits = _host_visits(view, wanted)
@@ -65,6 +67,26 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     for vm in sorted(t for t in wanted if t.kind == "vm"):
         findings += [f for r in _of("vm", wanted[vm]) for f in r.check(vm, view)]
     return tuple(findings)
+
+
+def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return what a plan makes worse by changing what others use: a switch under the RDMA of hosts nobody named.
+
+    `changing` are the kinds that change something, and `seen` is what was found already. The findings warn.
+    """
+    affected: Kinds = frozenset().union(*(kinds()[name].affects for name in changing if name in kinds()))
+    if not affected:
+        return ()
+    known = {(f.target, f.rule) for f in seen}
+    found = []
+    for rule in (r for r in rules() if r.needed_by & affected and r.target != "vcenter"):
+        for target in after.estate.hosts if rule.target == "host" else after.estate.vms:
+            if (target, rule.id) in known:
+                continue
+            now = max((SEVERITY[f.verdict] for f in rule.check(target, before)), default=0)
+            found += [_softened(f, BECAUSE) for f in rule.check(target, after)
+                      if SEVERITY[f.verdict] > now]  # fmt: skip
+    return tuple(found)
 
 
 def examine_all(view: View) -> tuple[Finding, ...]:
@@ -83,11 +105,9 @@ def _of(target: str, kinds: Kinds) -> tuple[Rule, ...]:
     return tuple(r for r in rules() if r.target == target and r.concerns(kinds))
 
 
-def _with_devices(view: View, target: Target, kinds: Kinds) -> Kinds:
-    empty = {k for k, field in DEVICES.items() if getattr(view.state(target.ref, k), field, None) == ()}
-    cards = getattr(view.state(target.ref, "adapters"), "adapters", None) if "adapters" in kinds else None
-    rdma: Kinds = frozenset({"pvrdma"} if any(c.type == "pvrdma" for c in cards or ()) else ())
-    return (kinds - empty) | rdma
+def _concerned(view: View, target: Target, names: Kinds) -> Kinds:
+    known = {name: kinds()[name].concerns(view.state(target.ref, name)) for name in names if name in kinds()}
+    return frozenset().union(*(known.get(name, {name}) for name in names))
 
 
 def _possible_hosts(view: View, vm: Target) -> tuple[Target, ...]:
@@ -96,11 +116,11 @@ def _possible_hosts(view: View, vm: Target) -> tuple[Target, ...]:
 
 
 def _host_visits(view: View, wanted: Mapping[Target, Kinds]) -> tuple[_Visit, ...]:
-    kinds: dict[Target, Kinds] = {t: k for t, k in wanted.items() if t.kind == "host"}
+    asked: dict[Target, Kinds] = {t: k for t, k in wanted.items() if t.kind == "host"}
     for vm in (t for t in wanted if t.kind == "vm"):
         for host in _possible_hosts(view, vm):
-            kinds[host] = kinds.get(host, frozenset()) | wanted[vm]
-    return tuple(_Visit(host, _of("host", kinds[host])) for host in sorted(kinds))
+            asked[host] = asked.get(host, frozenset()) | wanted[vm]
+    return tuple(_Visit(host, _of("host", asked[host])) for host in sorted(asked))
 
 
 def _refusing_hosts(
@@ -116,37 +136,22 @@ def _refusing_hosts(
     return frozenset(kept)
 
 
-def _softened(finding: Finding) -> Finding:
-    if not finding.refuses:
+def _softened(finding: Finding, why: str = "the VMs of this plan have other hosts to run on") -> Finding:
+    if not finding.refuses and why != BECAUSE:
         return finding
-    message = f"{finding.message}; the VMs of this plan have other hosts to run on"
+    message = f"{finding.message}; {why}"
     verdict = "warn" if finding.verdict == "fail" else finding.verdict
     return replace(finding, verdict=verdict, message=message, refuses=False)
 
 
 def _kinds_of_host(view: View, host: Target) -> Kinds:
-    facts = view.facts(host.ref)
-    devices = facts.get("hardware.pciDevice")
-    if devices is None:
-        return HOST_KINDS
-    boards = [g.board for g in found_gpus(devices)]
-    fit = {
-        "graphics": bool(boards),
-        "mig": any(b is None or b.mig_capable for b in boards),
-        "pvrdma_host": bool(facts.get("config.network.rdmaDevice")),
-    }
-    return frozenset(kind for kind, is_fit in fit.items() if is_fit)
+    """Return the kinds a host is fit for; one that shows no devices may be fit for any."""
+    return _fit(view, host) if view.facts(host.ref).get("hardware.pciDevice") is not None else kinds_of("host")
 
 
 def _kinds_of_vm(view: View, vm: Target) -> Kinds:
-    devices = view.facts(vm.ref).get("config.hardware.device")
-    return VM_KINDS if devices is None else frozenset({"hardware", *_kinds_of_devices(devices)})
+    return _fit(view, vm) if view.facts(vm.ref).get("config.hardware.device") is not None else kinds_of("vm")
 
 
-def _kinds_of_devices(devices: tuple[Mapping[str, object], ...]) -> Iterator[str]:
-    if any(is_vgpu(d) for d in devices):
-        yield "vgpu"
-    if any(d.get("_typeName") == PVRDMA for d in devices):
-        yield "pvrdma"
-    if any(is_whole(d) for d in devices):
-        yield "pci_devices"
+def _fit(view: View, target: Target) -> Kinds:
+    return frozenset(name for name in kinds_of(target.kind) if kinds()[name].is_fit(view.facts(target.ref)))

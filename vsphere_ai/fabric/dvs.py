@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES
@@ -96,6 +96,15 @@ def members(switch: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
     return found
 
 
+def beside(estate: Estate, hosts: Collection[str]) -> set[str]:
+    """Return the references of all hosts on the distributed switches of some: what a switch gets, they get too."""
+    found: set[str] = set()
+    for switch in estate.of_type(*SWITCHES):
+        there = members(switch).keys()
+        found |= there if there & set(hosts) else set()
+    return {ref for ref in found if estate.get(ref)}
+
+
 def proxies(host: Facts) -> dict[str, Mapping[str, Any]]:
     """Return what a host knows of the switches it is a member of, by the switch's uuid."""
     return {p["dvsUuid"]: p for p in host.get("config.network.proxySwitch", ())}
@@ -107,6 +116,16 @@ def nics(proxy: Mapping[str, Any]) -> dict[str, str]:
     names |= {kv["key"]: kv["value"] for lag in proxy.get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
     specs = ((proxy.get("spec") or {}).get("backing") or {}).get("pnicSpec", ())
     return {names.get(s.get("uplinkPortKey"), f"port {s.get('uplinkPortKey')}"): s["pnicDevice"] for s in specs}
+
+
+def vnics(estate: Estate, uuid: str) -> Iterator[tuple[Facts, Mapping[str, Any], str]]:
+    """Yield the VMkernel adapters on a switch, of every host that was read: host, adapter, name of its port group."""
+    for host in estate.of_type("HostSystem"):
+        for vnic in host.get("config.network.vnic", ()):
+            port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
+            if uuid and port.get("switchUuid") == uuid:
+                group = estate.get(f"{PORT_GROUP}:{port.get('portgroupKey')}")
+                yield host, vnic, group.name if group else ""
 
 
 MANAGEMENT_PATHS = ("config.network.vnic", "config.virtualNicManagerInfo.netConfig")

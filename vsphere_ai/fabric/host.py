@@ -17,6 +17,9 @@ from vsphere_ai.state import Target
 
 RULESET = "pvrdma"
 LARGEST_RDMA_MTU = 4096
+MTU_HOP = "MTU"
+ADDRESS = "CHOOSE AN ADDRESS"
+"""Stands in a playbook where the operator has to write an address; no playbook with it is accepted."""
 
 
 def host_hops(estate: Estate, host: Target, group: Facts | None) -> Iterator[Hop]:
@@ -45,7 +48,7 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Hop:
     vnic = _vnic(facts, chosen)
     if chosen and (vnic or vmk.VNICS not in facts.properties):
         switch = fabric.switch_of(estate, group) if group else None
-        if vnic and switch and _switch_of(vnic) != switch.get("uuid"):
+        if vnic and switch and vmk.switch_uuid(vnic) != switch.get("uuid"):
             return Hop(name, "note", f"{_said(chosen)} is not on {switch.name}", HOST_PART, "",
                        "it should be on the distributed switch of the RDMA NIC")  # fmt: skip
         return Hop(name, "ok", _said(chosen), HOST_PART)
@@ -53,21 +56,18 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Hop:
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
         return Hop(name, "broken", seen, HOST_PART, rule, "", Mend(host, "vmkernel", {near: {"pvrdma": True}}))
-    value = {group.name: {"address": vmk.DHCP, "pvrdma": True}} if group else None
-    help = "no VMkernel adapter is on that switch: the play makes one, with the address you choose"
+    value = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
+    help = "no VMkernel adapter is on that switch: write an address, and the play makes one"
     return Hop(name, "broken", seen, HOST_PART, rule, help, Mend(host, "vmkernel", value) if value else None)
 
 
 def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
     """Compare the MTU of the VMkernel adapter, the switch and the RDMA device; the guest's is not seen from here."""
-    facts = estate[host.ref]
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
     if switch is None or not size:
-        return Hop("MTU", "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
-    near = _near(estate, host, route.group if route else None).values()
-    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT)) or next(iter(near), None)
-    on_it = vnic if vnic and _switch_of(vnic) == switch.get("uuid") else None
+        return Hop(MTU_HOP, "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
+    on_it = used_vnic(estate, host, route.group) if route else None
     own = (on_it.get("spec") or {}).get("mtu") if on_it else None
     device = route.device if route else None
     rdma = (device.get("connectionInfo") or {}).get("mtu") if device else None
@@ -75,13 +75,20 @@ def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
     parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
-        return Hop("MTU", "broken", seen, HOST_PART, "host.pvrdma-mtu",
+        return Hop(MTU_HOP, "broken", seen, HOST_PART, "host.pvrdma-mtu",
                    "frames that are too long for the smaller one are lost", _mtu_mend(estate, host, on_it, switch),
                    )  # fmt: skip
     if rdma and rdma < LARGEST_RDMA_MTU:
-        return Hop("MTU", "note", seen, HOST_PART, "host.rdma-mtu",
+        return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
                    f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")  # fmt: skip
-    return Hop("MTU", "ok", seen, HOST_PART)
+    return Hop(MTU_HOP, "ok", seen, HOST_PART)
+
+
+def used_vnic(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
+    """Return the adapter that PVRDMA uses on the switch of a port group, or will use once one is named."""
+    facts, switch = estate[host.ref], fabric.switch_of(estate, group)
+    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT)) or next(iter(_near(estate, host, group).values()), None)
+    return vnic if vnic and switch and vmk.switch_uuid(vnic) == switch.get("uuid") else None
 
 
 def _mtu_mend(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Mend | None:
@@ -98,18 +105,13 @@ def _vnic(facts: Facts, device: str | None) -> Mapping[str, Any] | None:
     return next((v for v in facts.get(vmk.VNICS, ()) if device and v["device"] == device), None)
 
 
-def _switch_of(vnic: Mapping[str, Any]) -> str:
-    port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
-    return str(port.get("switchUuid", ""))
-
-
 def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Mapping[str, Any]]:
     """Return the host's VMkernel adapters on the switch of a port group, by their port group, where it has only one."""
     switch = fabric.switch_of(estate, group) if group else None
     if switch is None:
         return {}
     single = {n: v[0] for n, v in vmk.by_group(host.ref, estate).items() if len(v) == 1}
-    return {n: v for n, v in single.items() if _switch_of(v) == switch.get("uuid")}
+    return {n: v for n, v in single.items() if vmk.switch_uuid(v) == switch.get("uuid")}
 
 
 def _said(device: str) -> str:

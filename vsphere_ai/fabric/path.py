@@ -44,9 +44,15 @@ def path_hops(
             hops.append(Hop(link.name, "ok", link.seen))
         else:
             mend = _mend(estate, host, route, link)
-            help = FALL_BACK if link.name == fabric.DEVICE_LINK else "" if mend else link.help
+            help = "" if mend else FALL_BACK if link.name == fabric.DEVICE_LINK else link.help
             hops.append(Hop(link.name, "broken", link.seen, PATH_PART, rule, help, mend))
     return route
+
+
+def is_seen(host: Facts) -> bool:
+    """Tell whether the network of a host is known."""
+    connected = host.get("runtime.connectionState", "connected") == "connected"
+    return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
 def _mend(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Mend | None:
@@ -59,8 +65,10 @@ def _mend(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) 
         at = estate.datacenter_of(route.group.ref)
         value = {route.group.name: {"active_uplinks": (uplink,)}}
         return Mend(at, "port_groups", value) if at and uplink else None
-    if link.name in (fabric.MEMBER_LINK, fabric.NIC_LINK, fabric.ALONE_LINK):
-        nic = route.nic["device"] if link.name == fabric.ALONE_LINK and route.nic else _free_rdma_nic(route)
+    if link.name in (fabric.MEMBER_LINK, fabric.NIC_LINK, fabric.ALONE_LINK, fabric.DEVICE_LINK):
+        nic = rdma_nic(route)
+        if link.name == fabric.DEVICE_LINK and nic not in _own_rdma_nics(route):
+            return None  # to take another NIC for the one that is there is the operator's choice
         uplink = route.uplink or next(iter(fabric.active_uplinks(route.group)), "")
         return Mend(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
     return None
@@ -75,6 +83,20 @@ def _any_uplink(route: fabric.Route, estate: Estate) -> str:
         if fabric.device_of(route.host, nics.get(spec["pnicDevice"], "")) and spec.get("uplinkPortKey") in ports:
             return str(ports[spec["uplinkPortKey"]])
     return ""
+
+
+def rdma_nic(route: fabric.Route) -> str:
+    """Return the RDMA NIC of the host for this switch: the one in use, one on the switch, or the only free one."""
+    if route.nic and fabric.device_of(route.host, route.nic["key"]):
+        return str(route.nic["device"])
+    own = _own_rdma_nics(route)
+    return own[0] if own else _free_rdma_nic(route)
+
+
+def _own_rdma_nics(route: fabric.Route) -> list[str]:
+    own = set((route.proxy or {}).get("pnic", ()))
+    found = [n for n in route.host.get("config.network.pnic", ()) if n["key"] in own]
+    return [str(n["device"]) for n in found if fabric.device_of(route.host, n["key"])]
 
 
 def _free_rdma_nic(route: fabric.Route) -> str:

@@ -5,14 +5,14 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric.hops import VM_PART, Hop, Mend, Verdict, why
+from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop, Mend, Verdict, why
 from vsphere_ai.fabric.host import host_hops, mtu_hop
-from vsphere_ai.fabric.path import PATH_RULE, path_hops
+from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_hops
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.state import Target
 
@@ -23,7 +23,11 @@ SUGGESTED_VERSION = 19  # ESXi 7.0 U2
 
 @dataclass(frozen=True)
 class Trace:
-    """One adapter of a VM, followed on the host the VM is on. `switch` is the switch's uuid, `rdma_mtu` in bytes."""
+    """One adapter of a VM, followed on the host the VM is on. `switch` is the switch's uuid, `rdma_mtu` in bytes.
+
+    `ways` are the hosts that were followed, each with the reference of the port group. They are more than one where an
+    adapter is to be made or changed: it has to work on every host the VM can run on.
+    """
 
     vm: Target
     host: Target | None
@@ -34,14 +38,19 @@ class Trace:
     protocol: str = ""
     rdma_mtu: int | None = None
     version: int | None = None
+    ways: tuple[tuple[Target, str], ...] = ()
 
     def having(self, verdict: Verdict) -> tuple[Hop, ...]:
         """Return the hops with a verdict."""
         return tuple(h for h in self.hops if h.verdict == verdict)
 
 
-def trace(estate: Estate, vm: Target) -> tuple[Trace, ...]:
-    """Follow every PVRDMA adapter of a VM; a VM without one has a trace that says so."""
+def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> tuple[Trace, ...]:
+    """Follow every PVRDMA adapter of a VM; a VM without one has a trace that says so.
+
+    `hosts` are those the VM can run on, where something else ties it to fewer than its whole cluster.
+    """
+    around = tuple(estate.hosts_for(vm.ref) if hosts is None else hosts)
     facts, host = estate[vm.ref], estate.host_of(vm.ref)
     version = _number(facts.get("config.version"))
     devices = facts.get("config.hardware.device")
@@ -51,8 +60,9 @@ def trace(estate: Estate, vm: Target) -> tuple[Trace, ...]:
         return (Trace(vm, host, "", "", (hop,), version=version),)
     found = _rdma_cards(facts)
     if not found:
-        return (Trace(vm, host, "", "", (_no_adapter(estate, vm, host),), version=version),)
-    return tuple(_trace(estate, vm, device) for device in found)
+        hops, group = _no_adapter(estate, vm, around)
+        return (Trace(vm, host, "", "", hops, version=version, ways=_ways(estate, vm, group, hops, around)),)
+    return tuple(_trace(estate, vm, device, around) for device in found)
 
 
 def key_of(device: Mapping[str, Any]) -> str:
@@ -61,7 +71,7 @@ def key_of(device: Mapping[str, Any]) -> str:
     return str(port.get("portgroupKey", ""))
 
 
-def _trace(estate: Estate, vm: Target, device: Mapping[str, Any]) -> Trace:
+def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequence[Target]) -> Trace:
     facts, host = estate[vm.ref], estate.host_of(vm.ref)
     protocol, key = device.get("deviceProtocol") or None, key_of(device)
     group = estate.get(f"{fabric.PORT_GROUP}:{key}")
@@ -76,12 +86,14 @@ def _trace(estate: Estate, vm: Target, device: Mapping[str, Any]) -> Trace:
         hops = [_with_protocol(h, vm, route, card) for h in hops]
         hops += host_hops(estate, host, group)
         hops.append(mtu_hop(estate, host, route))
+        if group and any(h.mend and h.mend.kind == "adapters" and h.name == fabric.PROTOCOL_LINK for h in hops):
+            hops += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
     name = group.name if group else key
     mtu = info.get("mtu")
     return Trace(vm, host, _label(device), name, tuple(hops), str(switch), protocol or "", mtu, _number(
-        facts.get("config.version")))  # fmt: skip
+        facts.get("config.version")), _ways(estate, vm, group, hops, around))  # fmt: skip
 
 
 def _with_protocol(hop: Hop, vm: Target, route: fabric.Route | None, card: Mapping[str, Any] | None) -> Hop:
@@ -95,12 +107,73 @@ def _with_protocol(hop: Hop, vm: Target, route: fabric.Route | None, card: Mappi
 # -- the VM
 
 
-def _no_adapter(estate: Estate, vm: Target, host: Target | None) -> Hop:
-    groups = [g for g in estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink")]
-    whole = [g.name for g in groups if host and fabric.broken(fabric.prove(estate, host.ref, g)) is None]
-    mend = Mend(vm, "pvrdma", ({"port_group": whole[0]},)) if whole else None
-    help = "" if whole else "no port group carries RDMA on its host; trace a VM that has an adapter"
-    return Hop("VM adapter", "broken", "the VM has no PVRDMA adapter", VM_PART, PATH_RULE, help, mend)
+def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[tuple[Hop, ...], Facts | None]:
+    """Suggest an adapter, with all that stands against it on the hosts the VM can run on; and its port group."""
+    name, seen = "VM adapter", "the VM has no PVRDMA adapter"
+    host = estate.host_of(vm.ref)
+    group = _best_group(estate, host, around) if host else None
+    if host is None or group is None:
+        help = "no port group carries RDMA on its host; trace a VM that has an adapter"
+        return (Hop(name, "broken", seen, VM_PART, PATH_RULE, help),), None
+    # the adapter reserves the memory itself
+    own = [h for h in _of_vm(vm, estate[vm.ref]) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
+    here = _of_host(estate, host, group)
+    elsewhere = _elsewhere(estate, vm, group, around)
+    hopeless = [h for h in (*here, *elsewhere) if h.part == PATH_PART and h.verdict in ("broken", "unknown") and not
+                h.mend]  # fmt: skip
+    if hopeless:
+        help = f"{group.name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
+        return (Hop(name, "broken", seen, VM_PART, PATH_RULE, help), *own, *here, *elsewhere), group
+    mend = Mend(vm, "pvrdma", ({"port_group": group.name},))
+    return (Hop(name, "broken", seen, VM_PART, PATH_RULE, "", mend), *own, *here, *elsewhere), group
+
+
+def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
+    """Return the port group with the shortest way to go: whole on the VM's own host, then on the others it can run on.
+
+    One that is broken on its own host counts only where a playbook can mend it.
+    """
+    found: list[tuple[tuple[bool, int, str], Facts]] = []
+    for group in estate.of_type(fabric.PORT_GROUP):
+        if group.get("config.uplink"):
+            continue
+        own = path_faults(estate, host, group)
+        if all(hop.mend for hop in own):
+            rest = sum(bool(path_faults(estate, h, group)) for h in around)
+            found.append(((bool(own), rest, group.name), group))
+    return min(found, key=lambda f: f[0])[1] if found else None
+
+
+def path_faults(estate: Estate, host: Target, group: Facts) -> list[Hop]:
+    """Return what is broken, or cannot be told, between a port group and the RDMA device of a host."""
+    hops: list[Hop] = []
+    path_hops(estate, host, group, None, hops)
+    return [h for h in hops if h.verdict in ("broken", "unknown")]
+
+
+def _of_host(estate: Estate, host: Target, group: Facts) -> list[Hop]:
+    hops: list[Hop] = []
+    route = path_hops(estate, host, group, None, hops)
+    return [*hops, *host_hops(estate, host, group), mtu_hop(estate, host, route)]
+
+
+def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target]) -> list[Hop]:
+    """Return what is not in order on the other hosts a VM can run on; each says whose it is."""
+    own = estate.host_of(vm.ref)
+    others = [h for h in around if h != own]
+    return [replace(hop, seen=f"{host.name}: {hop.seen}") for host in others for hop in _of_host(estate, host, group)
+            if hop.verdict in ("broken", "unknown")]  # fmt: skip
+
+
+def _ways(
+    estate: Estate, vm: Target, group: Facts | None, hops: Sequence[Hop], around: Sequence[Target]
+) -> tuple[tuple[Target, str], ...]:
+    """Return the hosts that were followed: the VM's own, and the others where an adapter is made or changed."""
+    own = estate.host_of(vm.ref)
+    wide = any(h.mend and h.mend.kind == "pvrdma" for h in hops)
+    wide |= any(h.mend and h.name == fabric.PROTOCOL_LINK for h in hops)
+    hosts = dict.fromkeys(((own,) if own else ()) + (tuple(around) if wide else ()))
+    return tuple((h, group.ref) for h in hosts if group and is_seen(estate[h.ref]))
 
 
 def _rdma_cards(facts: Facts) -> list[Mapping[str, Any]]:

@@ -51,6 +51,18 @@ def group_key(vnic: Vnic) -> str | None:
     return key
 
 
+def switch_uuid(vnic: Vnic) -> str:
+    """Return the uuid of the distributed switch an adapter is on; empty when it is on none."""
+    port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
+    return str(port.get("switchUuid", ""))
+
+
+def managing(facts: Facts) -> set[str]:
+    """Return the adapters that carry management; where that cannot be read, the first one is taken for it."""
+    known = carried(facts)
+    return {"vmk0"} if known is None else {d for d, kinds in known.items() if MANAGEMENT in kinds}
+
+
 def by_group(ref: str, estate: Estate) -> dict[str, list[Vnic]]:
     """Return the adapters of a host by the name of their port group, distributed or standard."""
     found: dict[str, list[Vnic]] = defaultdict(list)

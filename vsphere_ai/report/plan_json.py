@@ -112,7 +112,7 @@ def _item(item: Any) -> dict[str, Any]:
         "kind": item.kind,
         "changes": changed,
         "recreate": item.recreate,
-        "notes": list(item.notes),
+        "notes": [*item.notes, *(f"stays: {text}" for text in item.stays)],
     }
 
 

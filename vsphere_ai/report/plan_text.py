@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
@@ -10,6 +11,7 @@ from vsphere_ai.graph import Impact, waves
 from vsphere_ai.plan import Item, Plan
 from vsphere_ai.report.values import safe, shown
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Reconfigure
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
@@ -21,7 +23,10 @@ def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection
     head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
     lines = [*_wrapped(head, width, 4), ""]
     if not plan.changed() and not plan.problems and not plan.steps:
-        lines.append(f"Nothing to do: {_count(len(plan.items), 'setting')} as wanted.")
+        for kind, title in TITLES.items():
+            lines += _targets(title, [i for i in plan.items if i.target.kind == kind and i.stays], width)
+        wanted = sum(not i.stays for i in plan.items)
+        lines.append(f"Nothing to do: {_count(wanted, 'setting')} as wanted.")
         lines += _warnings(plan, width)
         return "\n".join(safe(line) for line in lines)
     lines += _impact(plan, width, left_out)
@@ -86,7 +91,7 @@ def _turns(impact: Impact) -> Iterator[str]:
 
 
 def _targets(title: str, items: Sequence[Item], width: int) -> Iterator[str]:
-    changing = sorted({i.target for i in items if i.changes})
+    changing = sorted({i.target for i in items if i.changes or i.stays})
     same = sorted({i.target for i in items} - set(changing))
     if not items:
         return
@@ -104,13 +109,13 @@ def _targets(title: str, items: Sequence[Item], width: int) -> Iterator[str]:
     yield ""
 
 
-def _sign(items: Iterable[Item]) -> str:
+def _sign(items: Sequence[Item]) -> str:
     signs = {f.sign for i in items for f in i.fields}
-    return signs.pop() if len(signs) == 1 else "~"
+    return signs.pop() if len(signs) == 1 else "~" if any(i.changes for i in items) else "="
 
 
 def _item(item: Item, width: int) -> Iterator[str]:
-    if not item.changes:
+    if not item.changes and not item.stays:
         yield f"      = {item.kind}  as wanted"
     for field in item.fields:
         what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
@@ -120,6 +125,8 @@ def _item(item: Item, width: int) -> Iterator[str]:
         yield f"      ~ {item.kind:<11} lost at the reboot, made again after it"
     for note in item.notes:
         yield from _wrapped(f"      ! {note}", width, 8)
+    for text in item.stays:
+        yield from _wrapped(f"      = {item.kind:<11} stays: {safe(text)}", width, 12)
 
 
 def _answers(plan: Plan, width: int) -> Iterator[str]:
@@ -173,14 +180,29 @@ def _order(plan: Plan, width: int) -> Iterator[str]:
 
 def _summary(plan: Plan) -> str:
     fields = [f for i in plan.changed() for f in i.fields]
-    count = {s: sum(f.sign == s for f in fields) for s in "+~-"}
+    count = {s: sum(f.sign == s for f in fields) for s in "+~"}
     unchanged = sum(not i.changes for i in plan.items)
     again = sum(i.recreate for i in plan.items)
-    words = f"{count['+']} to add, {count['~']} to change, {count['-']} to remove, {unchanged} unchanged"
+    words = f"{count['+']} to add, {count['~']} to change, {_removed(plan)} to remove, {unchanged} unchanged"
     words += f", {again} to make again" if again else ""
     if plan.problems:
         return f"{words} · {_count(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
     return f"{words} · {_count(len(plan.steps), 'step')}"
+
+
+def _removed(plan: Plan) -> int:
+    """Count what goes: entries of lists, or the devices behind them where a device makes room for another."""
+    listed: Counter[Target] = Counter()
+    for item in plan.changed():
+        listed[item.target] += sum(f.removed for f in item.fields)
+    devices = Counter(
+        p.step.target
+        for p in plan.steps
+        if isinstance(p.step, Reconfigure)
+        for c in p.step.device_changes
+        if c["operation"] == "remove"
+    )
+    return sum(max(listed[target], devices[target]) for target in {*listed, *devices})
 
 
 def _block(title: str, texts: Sequence[str], width: int) -> Iterator[str]:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
 from vsphere_ai.fabric.hops import Hop, Mend
+from vsphere_ai.fabric.mending import Mending, has_placeholder, mending
 from vsphere_ai.fabric.pairs import Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.facts import Estate
 from vsphere_ai.report.playbook_text import flow, play_heads
 from vsphere_ai.report.values import safe
-from vsphere_ai.state import Target
 
-KEYS = {"datacenter": 0, "host": 1, "vm": 2}  # the order of plays: what is shared comes first
 MOST_PAIRS = 100
 SIGNS = {"ok": "ok", "note": "note", "broken": "BROKEN", "unknown": "?"}
 INDENT = " " * 10
@@ -25,13 +24,16 @@ WIDTH = 100
 def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> str:
     """Return every link of every adapter, what the traffic between the VMs uses, and what mends it."""
     lines: list[str] = []
-    for trace in traces:
+    mends = mending(estate, traces)
+    for trace in mends.traces:
         lines += [*_trace(trace), ""]
     if pairs:
         lines += ["BETWEEN THEM", *_pairs(pairs), ""]
-    text = mending_text(estate, traces)
+    text = _playbook(estate, mends)
     if text:
         lines += ["WHAT MENDS IT  (--format playbook writes only this)", "", text.rstrip(), ""]
+    elif mends.left:
+        lines += ["WHAT STAYS AS IT IS", *(f"  {safe(why)}" for why in mends.left), ""]
     broken = sum(bool(t.having("broken")) for t in traces)
     unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
@@ -40,28 +42,26 @@ def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -
     return "\n".join(lines)
 
 
-def mending_text(estate: Estate, traces: Iterable[Trace]) -> str:
+def mending_text(estate: Estate, traces: Sequence[Trace]) -> str:
     """Return a playbook of everything a playbook can mend, a play per target; empty when there is nothing."""
-    plays = merged(h.mend for t in traces for h in t.hops if h.mend and h.verdict == "broken")
-    heads = play_heads(estate, plays)
-    lines: list[str] = []
-    for target, kinds in plays.items():
+    return _playbook(estate, mending(estate, traces))
+
+
+def _playbook(estate: Estate, mends: Mending) -> str:
+    """Return the plays; what no play does is said above them."""
+    heads = play_heads(estate, mends.plays)
+    lines = [f"# stays as it is: {safe(why)}" for why in mends.left]
+    for target, kinds in mends.plays.items():
+        if has_placeholder(kinds):
+            lines.append(f"# {safe(target.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
         lines.append(heads[target])
         lines += [f"  {kind}: {flow(value)}" for kind, value in sorted(kinds.items())]
-    return "\n".join(lines) + "\n" if lines else ""
-
-
-def merged(mends: Iterable[Mend]) -> dict[Target, dict[str, Any]]:
-    """Return target -> kind -> value with what several links want of one kind laid together."""
-    plays: dict[Target, dict[str, Any]] = {}
-    for mend in sorted(mends, key=lambda m: (KEYS[m.target.kind], m.target)):
-        kinds = plays.setdefault(mend.target, {})
-        kinds[mend.kind] = _laid(kinds.get(mend.kind), mend.value)
-    return plays
+    return "\n".join(lines) + "\n" if mends.plays else ""
 
 
 def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return all of it as plain values."""
+    mends = mending(estate, traces)
     return {
         "traces": [
             {
@@ -74,7 +74,7 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
                 "whole": not t.having("broken") and not t.having("unknown"),
                 "links": [_hop(h) for h in t.hops],
             }
-            for t in traces
+            for t in mends.traces
         ],
         "pairs": [
             {
@@ -85,7 +85,8 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
             }
             for p in pairs
         ],
-        "playbook": mending_text(estate, traces),
+        "playbook": _playbook(estate, mends),
+        "left": list(mends.left),
     }
 
 
@@ -131,13 +132,3 @@ def _guilty(pair: Pair) -> str:
         by_owner.setdefault(guilt.owner.name, []).append(guilt.hop.name)
     said = "; ".join(f"{name} ({', '.join(hops)})" for name, hops in by_owner.items())
     return (" because of " if pair.use != "roce" else ", but not for long frames: ") + said if said else ""
-
-
-def _laid(one: Any, two: Any) -> Any:
-    if isinstance(one, Mapping) and isinstance(two, Mapping):
-        return {**one, **{k: _laid(one.get(k), v) for k, v in two.items()}}
-    if isinstance(one, tuple) and isinstance(two, tuple) and one != two:
-        return (*one, *(v for v in two if v not in one))
-    if isinstance(one, int) and isinstance(two, int) and not isinstance(one, bool):
-        return max(one, two)  # an MTU or a version that serves both
-    return two

@@ -61,6 +61,12 @@ class Adapters(Resource):
         return adapter_limits.questions(cls.kind, wanted, estate)
 
     @classmethod
+    def concerns(cls, state: Any) -> frozenset[str]:
+        """Those of PVRDMA too, where one of the adapters is for it."""
+        rdma = any(n.type == "pvrdma" for n in getattr(state, "adapters", None) or ())
+        return super().concerns(state) | (frozenset({"pvrdma"}) if rdma else frozenset())
+
+    @classmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Read every adapter of the VM, in the order of their units."""
         devices = facts.get("config.hardware.device")

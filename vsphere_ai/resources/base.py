@@ -51,6 +51,8 @@ class Resource(State, ABC):
     probes: ClassVar[tuple[Probe, ...]] = ()
     queries: ClassVar[tuple[Query, ...]] = ()
     """Questions to managers of a host whose answers this kind wants (host kinds only)."""
+    affects: ClassVar[frozenset[str]] = frozenset()
+    """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs that nobody names."""
 
     @classmethod
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
@@ -66,6 +68,17 @@ class Resource(State, ABC):
     def observe_in(cls, ref: str, estate: Estate) -> Self | None:
         """Build the present state of a target from the whole reading, for kinds that look at other objects too."""
         return cls.observe(estate[ref])
+
+    @classmethod
+    def concerns(cls, state: Any) -> frozenset[str]:
+        """Return the kinds whose compatibility rules a state makes relevant; taking devices from a VM needs none."""
+        devices = getattr(state, cls.shorthand, None) if cls.target == "vm" and cls.shorthand else None
+        return frozenset() if devices == () else frozenset({cls.kind})
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """Tell whether a host or VM that nobody names has what the compatibility rules of this kind are about."""
+        return False
 
     def with_files(self, files: Files) -> Self:
         """Return this state, just read from a playbook, with what stands in the files it names."""
@@ -111,6 +124,10 @@ class Resource(State, ABC):
     def as_before(self, target: Target, view: View) -> Self | None:
         """Return this observed state as a rollback states it: what a change adds has to go away again."""
         return self.as_playbook(target, view)
+
+    def told_elsewhere(self) -> Mapping[str, Any]:
+        """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
+        return {}
 
     def left_out(self, target: Target, view: View) -> str:
         """Say in a line what of this observed state no playbook can state; empty when there is nothing."""

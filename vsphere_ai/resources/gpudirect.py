@@ -135,6 +135,10 @@ class GpuDirect(Resource):
         """State only VMs it is prepared on."""
         return self if self.enabled else None
 
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """Off is to be off again; a half that was set by hand is not for a playbook to say."""
+        return self
+
     def left_out(self, target: Target, view: View) -> str:
         """One of its two keys may be set by hand."""
         return f"gpudirect left out: only one of {', '.join(P2P_KEYS)} is set" if self.enabled is None else ""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.resources.base import Resource
@@ -44,6 +45,11 @@ class HostGraphics(Resource):
         "honoured for time-sliced vGPUs of equal size only.",
     )
     gpus: Mapping[str, str] | None = observed("PCI address -> the type the GPU runs with, and what it waits for.")
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A host with NVIDIA GPUs."""
+        return bool(found_gpus(facts.get("hardware.pciDevice", ())))
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:

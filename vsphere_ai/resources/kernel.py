@@ -73,6 +73,10 @@ class Kernel(Resource):
         """Off is how hosts come."""
         return self if self.ats_support is True else None
 
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """Off can be gone back to, too; what waits for a restart cannot."""
+        return self if isinstance(self.ats_support, bool) else None
+
     def left_out(self, target: Target, view: View) -> str:
         """It may wait for a restart."""
         return f"kernel left out: ATS is {self.ats_support}" if isinstance(self.ats_support, str) else ""

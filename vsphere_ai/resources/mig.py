@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
+from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live, moves
@@ -104,6 +105,11 @@ class Mig(Resource):
             return self
         unknown = partial(files.refuse, ("parted", "config"))
         return self.model_copy(update={"parted": self.parted.read_from(file.data, file.refuse, unknown)})
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A host with GPUs that have MIG, or may have."""
+        return any(g.board is None or g.board.mig_capable for g in found_gpus(facts.get("hardware.pciDevice", ())))
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:

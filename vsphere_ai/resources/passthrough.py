@@ -152,6 +152,12 @@ class Passthrough(Resource):
         on = {a: True for a, state in (self.devices or {}).items() if state is True and not _is_virtual(a, found)}
         return self.model_copy(update={"devices": on}) if on else None
 
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """Devices that are off have to be off again."""
+        return self.model_copy(
+            update={"devices": {a: on for a, on in (self.devices or {}).items() if on in (True, False)}}
+        )
+
     def left_out(self, target: Target, view: View) -> str:
         """A device may wait for a restart."""
         waiting = [f"{a} is {state}" for a, state in (self.devices or {}).items() if isinstance(state, str)]

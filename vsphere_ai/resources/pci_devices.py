@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from vsphere_ai.compat.devices import is_whole
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import vgpu as names
@@ -98,6 +99,11 @@ class PciDevices(Resource):
     mmio_size_gb: int | None = observed(
         "Their size: twice the memory of all GPUs of the VM, a power of two; never lowered."
     )
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A VM with whole PCI devices."""
+        return any(is_whole(d) for d in facts.get("config.hardware.device", ()))
 
     @classmethod
     def observe_in(cls, ref: str, estate: Estate) -> Self | None:
@@ -231,6 +237,10 @@ class PciDevices(Resource):
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """Most VMs have no such device."""
         return self if self.devices else None
+
+    def told_elsewhere(self) -> Mapping[str, Any]:
+        """Without a device nothing ties the VM to a host."""
+        return {} if self.devices else {"host": None}
 
     def left_out(self, target: Target, view: View) -> str:
         """Devices of a device group, and dynamic ones with a choice of models, cannot be stated."""

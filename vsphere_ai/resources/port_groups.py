@@ -77,6 +77,7 @@ class PortGroups(Resource):
     shorthand: ClassVar[str] = "port_groups"
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("switches",)
+    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         PORT_GROUP: PATHS,
         dvs.SWITCH: SWITCH_PATHS,

@@ -61,6 +61,11 @@ class Pvrdma(Resource):
         return adapter_limits.questions(cls.kind, wanted, estate)
 
     @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A VM with PVRDMA adapters."""
+        return any(d.get("_typeName") == DEVICE for d in facts.get("config.hardware.device", ()))
+
+    @classmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Read the adapters of the VM; a port group that was not read is shown by its key."""
         devices = facts.get("config.hardware.device")
@@ -156,6 +161,17 @@ class Pvrdma(Resource):
             f"distributed port groups: {', '.join(known) or 'none'}",
         )
 
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Name the adapters that go: whoever means to add one may not know of them."""
+        if self.adapters is None:
+            return
+        gone = [c["device"] for c in self._changes(target, view) if c["operation"] == "remove"]
+        named = ", ".join(_named(d, view) for d in gone)
+        if gone and self.adapters:
+            yield f"REMOVES {named}: not in the list, which is all PVRDMA adapters of the VM; list what is to stay"
+        elif gone:
+            yield f"REMOVES {named}: the list is empty"
+
     def shown(self, view: View) -> Self:
         """Show port groups by name."""
         named = []
@@ -171,9 +187,19 @@ class Pvrdma(Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""
-        devices = [
-            d for d in view.facts(change.target.ref).get("config.hardware.device", ()) if d["_typeName"] == DEVICE
-        ]
+        changes = self._changes(change.target, view)
+        spec = {} if self.memory_locked == change.before.memory_locked else {"memoryReservationLockedToMax": True}
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            device_changes=tuple(changes),
+            spec=spec,
+            summary=f"PVRDMA: {describe(changes)}",
+        )
+
+    def _changes(self, target: Target, view: View) -> list[Mapping[str, Any]]:
+        devices = [d for d in view.facts(target.ref).get("config.hardware.device", ()) if d["_typeName"] == DEVICE]
         missing, left = list(self.adapters or ()), []
         for device in devices:
             as_it_is = Adapter.model_construct(port_group=_key(device), protocol=device.get("deviceProtocol"))
@@ -189,16 +215,7 @@ class Pvrdma(Resource):
             else:
                 missing.remove(twin)
                 changes.append(_change("edit", {**device, "deviceProtocol": twin.protocol}))
-        changes += [_change("add", self._device(a, view)) for a in missing]
-        spec = {} if self.memory_locked == change.before.memory_locked else {"memoryReservationLockedToMax": True}
-        yield Reconfigure(
-            target=change.target,
-            kinds=(self.kind,),
-            needs_power_off=True,
-            device_changes=tuple(changes),
-            spec=spec,
-            summary=f"PVRDMA: {describe(changes)}",
-        )
+        return [*changes, *(_change("add", self._device(a, view)) for a in missing if _is_there(a, view))]
 
     def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
         group = view.facts(f"{fabric.PORT_GROUP}:{adapter.port_group}")
@@ -226,6 +243,17 @@ def describe(changes: list[Mapping[str, Any]]) -> str:
     """Say what a list of device changes does, e.g. ``add 1, remove 2``."""
     count = Counter(c["operation"] for c in changes)
     return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"
+
+
+def _is_there(adapter: Adapter, view: View) -> bool:
+    return f"{fabric.PORT_GROUP}:{adapter.port_group}" in view.estate.objects
+
+
+def _named(device: Mapping[str, Any], view: View) -> str:
+    group = view.estate.get(f"{fabric.PORT_GROUP}:{_key(device)}")
+    label = (device.get("deviceInfo") or {}).get("label", "PVRDMA adapter")
+    mac = f", {device['macAddress']}" if device.get("macAddress") else ""
+    return f"{label} ({group.name if group else _key(device)}{mac})"
 
 
 def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:

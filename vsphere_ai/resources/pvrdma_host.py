@@ -16,6 +16,8 @@ from vsphere_ai.steps import Invoke, Step
 
 OPTION = "Net.PVRDMAVmknic"
 RULESET = "pvrdma"
+NONE = "none"
+"""A word for an option that is not set: an empty text in a playbook is more likely a template gone wrong."""
 
 
 class PvrdmaHost(Resource):
@@ -30,10 +32,16 @@ class PvrdmaHost(Resource):
 
     vmknic: str | None = Field(
         default=None,
-        pattern=r"^vmk\d+$",
-        description=f"vmkernel adapter for PVRDMA control traffic, e.g. `vmk2` (advanced option `{OPTION}`).",
+        pattern=r"^(vmk\d+|none)$",
+        description=f"vmkernel adapter for PVRDMA control traffic, e.g. `vmk2` (advanced option `{OPTION}`); `none` "
+        "clears the option.",
     )
     firewall: bool | None = Field(default=None, description=f"`true` opens the firewall ruleset `{RULESET}`.")
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A host with RDMA devices."""
+        return bool(facts.get("config.network.rdmaDevice"))
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -43,6 +51,11 @@ class PvrdmaHost(Resource):
         rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
         vmknic = facts.get(f"option:{OPTION}")
         return cls.model_construct(vmknic=vmknic, firewall=rulesets.get(RULESET))
+
+    def settle(self, target: Target, view: View) -> Self:
+        """The option is empty where no adapter is named."""
+        full = super().settle(target, view)
+        return full.model_copy(update={"vmknic": ""}) if full.vmknic == NONE else full
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """The vmkernel adapter or the ruleset does not exist."""
@@ -88,8 +101,12 @@ class PvrdmaHost(Resource):
         yield replace(facts, properties={**facts.properties, **more})
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
-        """An option that is not set cannot be stated."""
+        """An option that is not set is left out."""
         return self.model_copy(update={"vmknic": self.vmknic or None})
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """An option that was not set is cleared again."""
+        return self.model_copy(update={"vmknic": NONE}) if self.vmknic == "" else self
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One option and one ruleset, each only when it differs."""
@@ -104,7 +121,7 @@ class PvrdmaHost(Resource):
                     path="configManager.advancedOption",
                     method="UpdateOptions",
                     args={"changedValue": (option,)},
-                    summary=f"set {OPTION} to {self.vmknic}",
+                    summary=f"set {OPTION} to {self.vmknic}" if self.vmknic else f"clear {OPTION}",
                 )
             else:
                 method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")

@@ -38,6 +38,7 @@ class Sriov(Resource):
     shorthand: ClassVar[str] = "functions"
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("uplinks", "passthrough")
+    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": PATHS}
 
     functions: Mapping[Address, Count] | None = Field(

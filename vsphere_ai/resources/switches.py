@@ -84,10 +84,11 @@ class Switches(Resource):
     target = "datacenter"
     shorthand: ClassVar[str] = "switches"
     keyed: ClassVar[bool] = True
+    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         dvs.SWITCH: PATHS,
         PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch"),
-        "HostSystem": ("config.network.proxySwitch",),
+        "HostSystem": ("config.network.proxySwitch", "config.network.vnic"),
         "Network": ("name", "parent"),
     }
 
@@ -113,6 +114,7 @@ class Switches(Resource):
             yield from _version_problems(target, view.estate, name, wanted.version, facts)
             if facts is not None:
                 yield from _uplink_problems(target, view.estate, facts, wanted)
+                yield from _mtu_problems(target, view, facts, wanted)
             elif (other := dvs.taken(view.estate, target.ref, name)) is not None:
                 yield Problem(
                     target,
@@ -154,6 +156,11 @@ class Switches(Resource):
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """A datacenter without a distributed switch has nothing to say."""
         return self if self.switches else None
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """The version of a switch never goes back."""
+        kept = {name: switch.model_copy(update={"version": None}) for name, switch in (self.switches or {}).items()}
+        return self.model_copy(update={"switches": kept})
 
 
 def _observed(facts: Facts) -> Switch:
@@ -238,6 +245,26 @@ def _uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switc
                 f"{facts.name}: {gone} is in use and is neither removed nor renamed: {users}",
                 f"keep {gone} in the list; free it first, in a playbook of its own",
             )
+
+
+def _mtu_problems(target: Target, view: View, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+    """A smaller MTU drops the frames of the VMkernel adapters that stay larger, without a word."""
+    size = wanted.mtu or 0
+    if size >= facts.get("config.maxMtu", 0):
+        return
+    larger = []
+    for host, vnic, group in dvs.vnics(view.estate, facts.get("uuid", "")):
+        said = getattr(view.stated.get((host.ref, "vmkernel")), "adapters", None) or {}
+        mtu = getattr(said.get(group), "mtu", None) or vnic["spec"].get("mtu") or 0
+        larger += [f"{host.name} {vnic['device']} ({mtu})"] if mtu > size else []
+    if larger:
+        yield Problem(
+            target,
+            "switches.mtu",
+            f"{facts.name}: MTU {size} is below that of VMkernel adapters on it: {', '.join(larger)}",
+            f"keep mtu: {facts.get('config.maxMtu')}, or give them at most {size} too, with vmkernel: {{PORT_GROUP: "
+            f"{{mtu: {size}}}}} in the same playbook",
+        )
 
 
 def _users(estate: Estate, switch: Facts, uplink: str) -> Iterator[str]:

@@ -238,6 +238,20 @@ class Tuning(Resource):
             return None
         return type(self).model_construct(cpus=self.cpus, **stated)
 
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """State everything that can be set again, and of advanced settings those the playbook names."""
+        named = getattr(view.stated.get((target.ref, self.kind)), "extra_config", None) or {}
+        have = self.extra_config or {}
+        sensitivity, nodes = self.latency_sensitivity, self.numa_affinity
+        return type(self).model_construct(
+            cpus=self.cpus,
+            cores_per_socket=self.cores_per_socket or None,
+            cpu_reservation=self.cpu_reservation if self.cpu_reservation in ("full", "none") else None,
+            latency_sensitivity=sensitivity if sensitivity in ("normal", "high") else None,
+            numa_affinity=nodes if isinstance(nodes, tuple) or nodes == "off" else None,
+            extra_config={key: have.get(key, "") for key in named} or None,
+        )
+
 
 def _keys(facts: Facts) -> dict[str, str]:
     return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}

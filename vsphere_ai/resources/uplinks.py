@@ -34,6 +34,7 @@ class Uplinks(Resource):
     shorthand: ClassVar[str] = "uplinks"
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("switches", "port_groups")
+    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (
             NICS,

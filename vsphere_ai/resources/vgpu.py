@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
+from vsphere_ai.compat.devices import is_vgpu
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.catalog import Board
@@ -55,6 +56,11 @@ class Vgpu(Resource):
     firmware: str | None = observed("Boot firmware.")
     mmio_64bit: bool | None = observed(f"`{MMIO_KEY}`.")
     mmio_size_gb: int | None = observed(f"`{MMIO_SIZE_KEY}`: framebuffer, rounded up to a power of two, doubled.")
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A VM with vGPUs."""
+        return any(is_vgpu(d) for d in facts.get("config.hardware.device", ()))
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:

@@ -44,6 +44,11 @@ class VmHardware(Resource):
     cpu_reservation_mhz: int | None = Field(default=None, ge=0, description="CPU reservation in MHz.")
 
     @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """Every VM has a hardware version."""
+        return True
+
+    @classmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Read the configuration of the VM."""
         if facts.get("config.version") is None:
@@ -81,6 +86,14 @@ class VmHardware(Resource):
         have = view.facts(target.ref).get("config.firmware")
         if self.firmware and have and have != self.firmware:
             yield f"firmware {have} → {self.firmware}: a guest installed under {have} will not boot any more"
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """A hardware version never goes back."""
+        return self.model_copy(update={"version": None})
+
+    def told_elsewhere(self) -> Mapping[str, Any]:
+        """Kinds that need all memory or EFI show these settings too."""
+        return {"memory_locked": self.memory_reservation == "full", "firmware": self.firmware}
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Upgrade first, so that the reconfigure may use what the new version offers."""

@@ -83,6 +83,7 @@ class VmkernelAdapters(Resource):
     shorthand: ClassVar[str] = "adapters"
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("uplinks",)
+    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
         fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,

@@ -1,0 +1,182 @@
+"""Which earlier runs somebody is asked to finish: one answer for `plan`, `runs` and `resume`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from vsphere_ai import journal, past
+from vsphere_ai.cli.main import main
+from vsphere_ai.debts import Debt
+from vsphere_ai.errors import UsageError
+from vsphere_ai.state import Target
+
+HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
+GONE = {"pid": 0}
+WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
+SECONDS = count()
+
+
+def run(*debts, instance="vc", step=True, **values):
+    """A run that began a second after the one before it; cut off unless `values` say how it ended."""
+    book = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
+    if step:
+        book.begin("s1", VM, "reconfigure", debts)
+        book.end("s1", "done")
+    began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
+    book.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
+    return book
+
+
+def states():
+    among = past.look()
+    return [past.state_of(s, among) for s in among]
+
+
+def state(book):
+    among = past.look()
+    return past.state_of(next(s for s in among if s.run == book.id), among)
+
+
+@pytest.fixture(autouse=True)
+def _names_in_order(monkeypatch):
+    """Two runs of one second have names in no order."""
+    numbers = count()
+    monkeypatch.setattr(journal.secrets, "token_hex", lambda _: f"{next(numbers):04x}")
+
+
+CUT_OFF = {
+    "unfinished": {},
+    "stopped": {**WELL, "signal": 2, "skipped": 3},
+    "failed": {**WELL, "exit_code": 1},
+}
+
+
+@pytest.mark.parametrize("how", CUT_OFF)
+def test_what_runs_calls_not_finished_is_announced_and_taken(how, capsys):
+    book = run(**CUT_OFF[how])
+    assert state(book) == how
+    assert past.unfinished("vc") == (book.id,)
+    assert past.unfinished("other") == ()
+    assert past.latest().id == book.id
+    assert main(["runs"]) == 0
+    assert f"{book.id}  {how}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("how", CUT_OFF)
+def test_a_later_run_that_ended_well_supersedes_it(how, capsys):
+    book = run(**CUT_OFF[how])
+    run(**WELL)
+    assert state(book) == "superseded"
+    assert past.unfinished("vc") == ()
+    with pytest.raises(UsageError, match="no run is unfinished"):
+        past.latest()
+    assert main(["show", book.id]) == 0
+    out = capsys.readouterr().out
+    assert f"Run {book.id}: superseded" in out
+    assert "resume" not in out
+    assert "rollback" in out
+
+
+NOT_SUPERSEDING = {
+    "on another vCenter": {"instance": "other", **WELL},
+    "cut off itself": {},
+    "which changed nothing": {"step": False, **WELL},
+    "a rollback": {"rolls_back": "another", **WELL},
+    "rolled back since": {"rolled_back": "another", **WELL},
+}
+
+
+@pytest.mark.parametrize("what", NOT_SUPERSEDING)
+def test_other_later_runs_do_not(what):
+    book = run()
+    run(**NOT_SUPERSEDING[what])
+    assert state(book) == "unfinished"
+    assert book.id in past.unfinished("vc")
+
+
+def test_an_earlier_run_does_not():
+    run(**WELL)
+    book = run()
+    assert past.latest().id == book.id
+    assert past.doubts(book) == ()
+
+
+def test_a_run_that_owes_stays_announced_but_asks():
+    book = run(Debt("maintenance", HOST))
+    after = run(**WELL)
+    assert past.unfinished("vc") == (book.id,)
+    assert past.latest().id == book.id
+    assert past.doubts(book) == (
+        f"run {after.id} came after run {book.id}, and ended well: finishing the earlier one may undo what it did",
+    )
+    book.settle(Debt("maintenance", HOST))
+    assert state(book) == "superseded"
+
+
+def test_a_run_that_goes_on_is_the_later_one():
+    book = run()
+    run(**WELL)
+    past.take_up(book)
+    book.set(**GONE)  # and is killed again
+    assert past.unfinished("vc") == (book.id,)
+    assert past.doubts(book) == ()
+
+
+def test_a_run_that_was_rolled_back_is_not_offered_again():
+    book = run()
+    back = run(rolls_back=book.id)
+    past.rolled_back(back)
+    assert state(book) == "unfinished", "the rollback has not come to its end"
+    assert past.latest().id == back.id
+    back.set(**WELL)
+    past.rolled_back(back)
+    assert states() == ["rolled back", "finished"]
+    assert past.unfinished("vc") == ()
+    assert f"run {book.id} was rolled back by run {back.id}" in past.doubts(book)
+    past.take_up(book)
+    assert state(book) == "unfinished"
+
+
+def test_a_rollback_of_a_run_whose_journal_was_removed():
+    back = run(rolls_back="20260101-000000-dead", **WELL)
+    past.rolled_back(back)
+    assert states() == ["finished"]
+
+
+def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
+    book = run()
+    past.take_up(book)
+    assert journal.is_alive(book)
+    assert past.unfinished("vc") == ()
+    assert past.latest().id == book.id, "the lock says who works"
+    other = run()
+    assert past.latest().id == other.id
+    book.set(resumed="2026-01-01T00:00:00.000+00:00")
+    run(**WELL)
+    assert state(book) == "unfinished"
+
+
+def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
+    book = run(Debt("maintenance", HOST))
+    past.take_up(book)
+    assert past.unfinished("vc") == ()
+    boot, _, ticks = book.get("born").partition("/")
+    for other in (f"{boot}/{int(ticks) - 1}", f"another-boot/{ticks}"):
+        book.set(pid=os.getpid(), born=other)
+        assert past.unfinished("vc") == (book.id,)
+
+
+def test_a_journal_from_before_beginnings_were_noted():
+    book = run(Debt("maintenance", HOST))
+    with sqlite3.connect(book.path) as db:
+        db.execute("delete from run where key = 'born'")
+        db.execute("delete from seal where what = 'run/born'")
+    book.set(pid=os.getpid())
+    assert past.unfinished("vc") == ()
+    book.set(pid=2**22 + 1)
+    assert past.unfinished("vc") == (book.id,)

@@ -1,0 +1,51 @@
+"""Which process wrote something down, and whether that one still runs: a number alone may be another's by now."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+PROC = Path("/proc")
+
+
+def identity() -> dict[str, Any]:
+    """Return who runs this: user, machine, process, and when that began (empty where /proc does not tell)."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = str(os.getuid())
+    pid = os.getpid()
+    return {"user": user, "machine": socket.gethostname(), "pid": pid, "born": born(pid)}
+
+
+def runs(pid: int, when: str = "", *, own: bool = False) -> bool:
+    """Tell whether a process of this number runs here and, where that can be told, began when it should have.
+
+    `own`: it would be ours, so a process of somebody else is another one.
+    """
+    if when and born(os.getpid()):
+        return born(pid) == when
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return not own
+    except (OSError, OverflowError):
+        return False
+    return pid > 0
+
+
+def born(pid: int) -> str:
+    """Return when a process began, as the boot of the machine and the clock ticks since (proc(5), field 22).
+
+    Empty when there is no such process, it is dead but still listed, or this system has no /proc.
+    """
+    try:
+        # the name, in brackets, may hold anything, also brackets
+        fields = (PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        boot = (PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return "" if fields[0] in "ZX" else f"{boot}/{fields[19]}"
+    except (OSError, ValueError, IndexError):
+        return ""
