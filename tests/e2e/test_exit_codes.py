@@ -13,27 +13,11 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.processes import Process
 
+from vsphere_ai.deeds.means import Means
+
 pytestmark = pytest.mark.lab
 MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"
-ESX, GPU = "esx01.lab.local", "0000:86:00.0"
-HOPPER = f"""
-name: hopper
-vcenter: {{version: 8.0.2, build: 22617221, api: 8.0.2.0}}
-timing: {{boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
-clusters:
-  - {{name: gpu-a}}
-hosts:
-  - name: {ESX}
-    cluster: gpu-a
-    version: 8.0.2
-    build: 22380479
-    nvidia_driver: 550.163.01
-    graphics_default: sharedDirect
-    gpus:
-      - {{pci: {GPU}, board: h100-80gb-pcie, mig: true, graphics_type: sharedDirect}}
-    ssh: {{running: true, policy: on}}
-vms: []
-"""
+ESX = "esx01.lab.local"
 
 
 def inventory(folder, lab, *, port=None, password=None):
@@ -106,12 +90,10 @@ def no_journal(cli, lab, folder):
     return cli("apply", SMALL, "--yes")
 
 
-def unknown(cli, lab, folder, make_lab, monkeypatch):
-    hopper = make_lab(HOPPER)
-    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(hopper.directory))
-    monkeypatch.setattr("vsphere_ai.deeds.DOUBT", 1.0)
-    hopper.set_faults([{"on": "ssh: -cgi", "nth": 1, "when": "before", "do": "drop"}])
-    return cli("apply", cli.file(f"- hosts: {ESX}\n  mig: {{gpus: {{'{GPU}': ['1g.10gb:0']}}}}\n"), "--yes")
+def unknown(cli, lab, folder, monkeypatch):
+    monkeypatch.setattr(Means.task, "__defaults__", (3,))  # seconds a task is waited for
+    lab.set_faults([{"on": "ReconfigVM_Task", "nth": 1, "do": {"task-stuck": 20}}])
+    return cli("apply", SMALL, "--yes")
 
 
 def usage(cli, lab, folder):

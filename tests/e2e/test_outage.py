@@ -131,7 +131,7 @@ SCALED = dict(answer=1.0, connect=1.0, patience=0.5, run_patience=0.5, backoff=0
         ("{on: versions, do: hang}", "did not answer in time"),
         ("{on: connect, do: hang}", "did not answer in time"),
         ("{on: connect, do: reset}", "cannot be reached"),
-        ("{on: connect, do: drop}", "cannot be reached"),
+        ("{on: connect, do: drop}", "the TLS connection broke"),
     ],
 )
 def test_a_vcenter_that_makes_no_sense_is_one_line_and_code_5(lab, cli, monkeypatch, rule, says):

@@ -7,7 +7,7 @@ import os
 import resource
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 
 import click
@@ -76,7 +76,12 @@ def command() -> None:
 def run() -> None:
     """Run the command line; the only place where exceptions end."""
     signals.bare()
-    sys.exit(main(sys.argv[1:]))
+    code = main(sys.argv[1:])
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # full, closed, or not there at all
+            stream.flush()
+    # the interpreter's own farewell answers a full stream with 120, and a late signal with death
+    os._exit(code)
 
 
 def main(arguments: list[str]) -> int:
