@@ -125,7 +125,8 @@ def test_a_connection_that_is_cut_at_any_packet_of_a_mig_change(lab, cli, ledger
     every, chosen = points(cli, lab, monkeypatch, work)
     assert every > 100
     codes, lost, missed = [], 0, 0
-    while len(codes) < POINTS:
+    # a few cuts may all miss the moment between a change and its answer: go on until one has met it
+    while len(codes) < POINTS or (not lost and len(codes) < 5 * POINTS):
         name, *cut = chosen.pop(0)
         where = f"RELIABILITY_SEED={SEED}: {name}, cut at connection {cut[0]} packet {cut[1]} {cut[2]}"
         lab.post("/lab/reset")
@@ -148,11 +149,10 @@ def test_a_connection_that_is_cut_at_any_packet_of_a_mig_change(lab, cli, ledger
         assert code in (0, 1, 5, 9), f"{where}: exit {code}\n{cli.out}{cli.err}"
         brought_to_its_end(cli, play, lab, code, where)
         assert repeated(ledger()[before:]) == [], where
-    assert missed <= POINTS // 5 + 1
-    # the few cuts of an ordinary run may all miss the moment between a change and its answer
-    assert lost or not FULL, "no answer of a change was lost: the cuts are in the wrong places"
+    assert missed <= len(codes) // 5 + 1
+    assert lost, "no answer of a change was lost: the cuts are in the wrong places"
     counted = {code: codes.count(code) for code in sorted(set(codes))}
-    print(f"cuts: {POINTS} of {every} packets, {lost} answers lost, exit codes {counted}, seed {SEED}")
+    print(f"cuts: {len(codes)} of {every} packets, {lost} answers lost, exit codes {counted}, seed {SEED}")
 
 
 # -- T-41

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.asking import wanted_paths
-from vsphere_ai.collect import Depth, Request, collect
+from vsphere_ai.collect import LIGHT, OPTION, SOFTWARE, Depth, Request, collect
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
@@ -122,8 +122,10 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callabl
         plan = make_plan(desired, estate, kinds(), "recorded.yml")
 
         def again(of: Target) -> Estate:
-            one = frozenset({of.ref})
-            fresh = read(vcenter, lambda _: Depth(one, frozenset()) if of.kind == "host" else Depth(frozenset(), one))
+            # the target alone: reading the whole inventory once is recorded already
+            managed = of.ref.partition(":")[0]
+            leaves = [p for p in wanted_paths()[managed] if p != SOFTWARE and not p.startswith(OPTION)]
+            fresh = vcenter.read_objects([of.ref], {managed: (*LIGHT[managed], *leaves)})
             return Estate(estate.about, {**estate.objects, of.ref: fresh[of.ref]})
 
         def left(of: Target) -> tuple[Any, ...]:

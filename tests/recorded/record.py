@@ -35,7 +35,7 @@ from vsphere_ai.secret import resolve
 
 QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 WRONG = "no-password-of-this-vcenter"
-LARGEST = 500 << 10
+LARGEST = 300 << 10
 
 
 class Leak(Exception):

@@ -15,7 +15,7 @@ from vsphere_ai.plan import make_plan, observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.steps import Invoke, Reconfigure
 
-LARGEST = 500 << 10
+LARGEST = 300 << 10
 FILES = sorted(CASSETTES.glob("*.yaml"))
 
 

@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -149,6 +150,7 @@ def resend_like_pyvmomi():
         for _ in range(4):
             with contextlib.suppress(OSError, session.http.client.HTTPException):
                 return once(self, *given)
+            time.sleep(0.1)  # its default `retryDelay`; without it the first call may still be at work, and refuse
         return once(self, *given)
 
     session._Stub.InvokeMethod = again

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,17 +21,17 @@ Emit = Callable[["Event"], None]
 
 @contextmanager
 def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
-    """Yield a function that shows the events of a run in the way this output wants them."""
+    """Yield a function that shows the events of a run, one at a time, in the way this output wants them."""
     if form == "json":
         from vsphere_ai.report.plan_json import digest
         from vsphere_ai.report.run_json import event_line, header_line
 
         click.echo(header_line(digest(plan), len(plan.steps), run))
-        yield _locked(lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z"))))
+        yield lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z")))
     elif streams.is_screen(sys.stdout):
         yield from _live(plan)
     else:
-        yield _locked(_lines(len(plan.steps)))
+        yield _lines(len(plan.steps))
 
 
 def lose_output(error: OSError) -> None:
@@ -90,17 +89,7 @@ def _live(plan: Plan) -> Iterator[Emit]:
                 done += event.what == "done"
                 live.console.print(Text(event_text(event, _clock("%H:%M:%S"), len(plan.steps))))
 
-        yield _locked(emit)
-
-
-def _locked(emit: Emit) -> Emit:
-    lock = threading.RLock()  # a signal handler may emit while its own thread is emitting
-
-    def one_at_a_time(event: Event) -> None:
-        with lock:
-            emit(event)
-
-    return one_at_a_time
+        yield emit
 
 
 def _clock(form: str) -> str:

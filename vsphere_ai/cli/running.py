@@ -79,7 +79,9 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
         bench.vcenter.serve(book.id, tell=watch.tell, submitted=book.submitted)
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
-    code = watch.exit_code(run)
+            code = watch.exit_code(run)
+            if not signals.claim(code):
+                signals.stay()
     skipped = run.count("skipped")
     book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=skipped, open=list(run.open))
     past.rolled_back(book)
@@ -117,6 +119,7 @@ class _Watch:
         self._plan, self._form, self._show = plan, way.form, show
         self._last: dict[str, str] = {}
         self._lost: OSError | None = None
+        self._speaking = threading.RLock()  # a signal handler may emit while its own thread is emitting
         self.stop = threading.Event()
         self.runner: Runner | None = None
 
@@ -127,7 +130,9 @@ class _Watch:
         if event.planned is not None and event.what != "progress":
             self._last[event.planned.id] = event.what
         try:
-            self._show(event)
+            with self._speaking:
+                if not signals.leaving():  # the last words have been said, or are about to be
+                    self._show(event)
         except OSError as error:  # `| head`, a closed terminal, a full disk
             self._lost = error
             lose_output(error)
@@ -164,13 +169,15 @@ class _Watch:
         from vsphere_ai.apply import Outcome, Run, State
         from vsphere_ai.report.run_json import summary_line
 
-        if self._form != "json" or self.runner is None:
+        code = signals.leaving()
+        if self._form != "json" or self.runner is None or not code:
             return
         states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
         found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in self._plan.steps)
         outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
         run = Run(self._plan, outcomes, 0.0, self.runner.signalled)
-        click.echo(summary_line(run, 128 + signals.latest()))
+        with self._speaking:
+            click.echo(summary_line(run, code))
 
 
 def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> Journal:

@@ -26,6 +26,9 @@ _first: list[Callable[[int], None]] = []
 _farewells: list[Callable[[], None]] = []
 _last: list[Callable[[], None]] = []
 _timers: list[threading.Timer] = []
+_settled: list[int] = []
+_settling = threading.Lock()
+_leaving = threading.Event()
 
 
 class Terminated(BaseException):
@@ -55,6 +58,8 @@ def _end(number: int, frame: FrameType | None) -> None:
 def orderly() -> Iterator[None]:
     """Take over the signals for one command."""
     _arrived.clear()
+    _settled.clear()
+    _leaving.clear()
     before = {n: signal.signal(n, _handle) for n in _ours()}
     try:
         yield
@@ -92,9 +97,26 @@ def remember(say: Callable[[], None]) -> None:
     _last.append(say)
 
 
-def latest() -> int:
-    """Return the signal that came last; 0 when there was none."""
-    return _arrived[-1] if _arrived else 0
+def claim(code: int) -> bool:
+    """Settle the exit code, and who says the last words: false when somebody else was first.
+
+    A command that ends by itself, and an operator who does not wait for that, may come to it at the same moment.
+    """
+    with _settling:
+        if _settled:
+            return False
+        _settled.append(code)
+        return True
+
+
+def leaving() -> int:
+    """Return the exit code when the process leaves at once; 0 when it does not, or had ended by itself before."""
+    return _settled[0] if _leaving.is_set() else 0
+
+
+def stay() -> None:
+    """Wait for the end of a process that leaves at once."""
+    threading.Event().wait(2 * FAREWELL)
 
 
 def leave(code: int) -> None:
@@ -102,10 +124,14 @@ def leave(code: int) -> None:
 
     The farewells run side by side in threads of their own: any of them may hang, on a lock or on a full pipe.
     """
+    if claim(code):
+        _leaving.set()
+    else:  # the command has come to its end: let it say so
+        time.sleep(FAREWELL / 2)
     deadline = time.monotonic() + FAREWELL
     _side_by_side([*_farewells, _words], deadline - LOGOUT)
     _side_by_side(_last, deadline)
-    os._exit(code)
+    os._exit(_settled[0])
 
 
 def _side_by_side(farewells: Iterable[Callable[[], None]], deadline: float) -> None:
@@ -119,7 +145,9 @@ def _side_by_side(farewells: Iterable[Callable[[], None]], deadline: float) -> N
 def _handle(number: int, frame: FrameType | None) -> None:
     _arrived.append(number)
     if len(_arrived) > 1:
-        leave(128 + number)
+        if len(_arrived) == 2:  # not in here: what the signal interrupted may hold the locks that leaving needs
+            threading.Thread(target=leave, args=(128 + number,), daemon=True).start()
+        return
     if _first:
         _first[-1](number)
         return
@@ -137,6 +165,8 @@ def _still_here() -> None:
 
 
 def _words() -> None:
+    if not leaving():
+        return
     click.echo("left at once; if something was being changed, finish it with: vsphere-ai resume", err=True)
 
 
