@@ -239,9 +239,9 @@ def test_host_key_is_kept_with_the_file_and_private(host, tmp_path):
     path = tmp_path / "ssh_host_ed25519_key"
     first = SshServer(host, password=PASSWORD, key_file=path)
     line = first.known_hosts_line()
-    port = first.port
+    port, reserved = first.port, first.hand_over()
     first.close()
-    second = SshServer(host, password=PASSWORD, key_file=path, port=port)
+    second = SshServer(host, password=PASSWORD, key_file=path, reserved=reserved)
     assert second.known_hosts_line() == line
     assert line.startswith(f"[127.0.0.1]:{port} ssh-ed25519 ")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -251,11 +251,16 @@ def test_host_key_is_kept_with_the_file_and_private(host, tmp_path):
     third.close()
 
 
-def test_a_closed_server_frees_its_port_for_the_next(host):
+def test_a_closed_server_keeps_its_port_for_the_next(host):
     first = SshServer(host, password=PASSWORD).start()
     client(first).close()
+    reserved = first.hand_over()
     first.close()
-    second = SshServer(host, password=PASSWORD, port=first.port).start()
+    assert refuses(first.port)
+    with pytest.raises(OSError, match="in use"), socket.socket() as other:
+        other.bind(("127.0.0.1", first.port))
+    second = SshServer(host, password=PASSWORD, reserved=reserved).start()
+    assert second.port == first.port
     client(second).close()
     host.set_service("TSM-SSH", running=False)
     assert refuses(second.port)

@@ -175,7 +175,7 @@ class _Watch:
         states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
         found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in self._plan.steps)
         outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
-        run = Run(self._plan, outcomes, 0.0, self.runner.signalled)
+        run = Run(self._plan, outcomes, 0.0, self.runner.signalled or code - 128)  # the first may still be dealt with
         with self._speaking:
             click.echo(summary_line(run, code))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import secrets
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -59,7 +60,7 @@ class Lab:
         The faults the lab was started with are there again.
         """
         with self._resetting:
-            ports = {name: server.port for name, server in self.ssh.items()}
+            ports = {name: server.hand_over() for name, server in self.ssh.items()}
             self.faults.set((), 0)
             if self.server is not None:
                 self.server.restore()
@@ -67,7 +68,7 @@ class Lab:
             self._build(ports)
             self.faults.set(*self._from_start)
 
-    def _build(self, ports: dict[str, int] | None = None) -> None:
+    def _build(self, ports: dict[str, socket.socket] | None = None) -> None:
         self.farm = build(self.scenario, self.password)
         self.farm.faults = self.faults
         self._open_ssh(ports)
@@ -79,13 +80,13 @@ class Lab:
             server.close()
         self.farm.close()
 
-    def _open_ssh(self, ports: dict[str, int] | None = None) -> None:
+    def _open_ssh(self, ports: dict[str, socket.socket] | None = None) -> None:
         keys = self.directory / "host_keys"
         keys.mkdir(mode=0o700, exist_ok=True)
         self.ssh = {}
         for host in self.farm.hosts.values():
-            port = (ports or {}).get(host.name, 0)
-            server = SshServer(host, password=self.ssh_password, port=port, key_file=keys / host.name)
+            port = (ports or {}).get(host.name)
+            server = SshServer(host, password=self.ssh_password, key_file=keys / host.name, reserved=port)
             server.faults = self.faults
             self.ssh[host.name] = server.start()
 

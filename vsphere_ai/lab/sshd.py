@@ -33,7 +33,9 @@ LOCK_SECONDS = 900.0
 
 
 class SshServer:
-    """Serves one host on ``bind:port`` (0 picks a free port, which is then kept) from `start()` to `close()`.
+    """Serves one host on a free port, which is then kept, from `start()` to `close()`.
+
+    `reserved` is what `hand_over` of the server before this one returned: its port, which nobody could take meanwhile.
 
     `login_attempts` counts passwords tried, `failures` the wrong ones in a row; after five the account is locked for
     `lock_seconds`. `methods` is what the server offers, `authorized_keys` the base64 text of public keys that may log
@@ -41,7 +43,13 @@ class SshServer:
     """
 
     def __init__(
-        self, host: Host, *, password: str, port: int = 0, key_file: Path | None = None, bind: str = "127.0.0.1"
+        self,
+        host: Host,
+        *,
+        password: str,
+        key_file: Path | None = None,
+        bind: str = "127.0.0.1",
+        reserved: socket.socket | None = None,
     ) -> None:
         self.host = host
         self.password = password
@@ -60,9 +68,7 @@ class SshServer:
         self._listener: socket.socket | None = None
         self._closed = False
         # Bound but never listening: it keeps the port ours while the service is stopped, and connections are refused.
-        self._reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        self._reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reservation.bind((bind, port))
+        self._reservation = reserved or _bound(bind)
         self.port: int = self._reservation.getsockname()[1]
 
     @property
@@ -88,6 +94,10 @@ class SshServer:
         self._follow()
         self._drop_sessions()
         self._reservation.close()
+
+    def hand_over(self) -> socket.socket:
+        """Return what keeps the port, for the server that takes this one's place after its `close()`."""
+        return self._reservation.dup()
 
     def new_key(self) -> None:
         """Show another host key to whoever connects from now on; the one on disk stays."""
@@ -186,6 +196,13 @@ class SshServer:
         elif word in ("drop", "hang"):
             client.close()
         return word not in ("drop", "hang", "reset") and self.host.ssh_reachable
+
+
+def _bound(address: str) -> socket.socket:
+    reservation = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    reservation.bind((address, 0))
+    return reservation
 
 
 class _Transport(paramiko.Transport):
