@@ -26,7 +26,7 @@ from vsphere_ai.windows import (
     host_now,
     host_window,
     needs_maintenance,
-    shared_window,
+    shared_windows,
     vm_window,
 )
 
@@ -222,13 +222,15 @@ def _roll(work: _Arrangement) -> tuple[Roll, ...]:
 
 
 def _share(work: _Arrangement) -> None:
-    """Let what is changed for a whole datacenter end before anything of its hosts and VMs begins."""
+    """Let what is changed for a whole datacenter end before anything of its hosts and VMs begins, or begin after it."""
     shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
     inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
     for datacenter in shared:
-        work.chains[datacenter] = shared_window(datacenter, work.steps[datacenter])
-        last = work.chains[datacenter][-1]
-        work.edges += [(last, work.chains[t][0]) for t, where in inside.items() if where == datacenter]
+        first, last = shared_windows(datacenter, work.steps[datacenter])
+        work.chains[datacenter] = first + last
+        within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
+        work.edges += [(first[-1], chain[0]) for chain in within if first]
+        work.edges += [(chain[-1], last[0]) for chain in within if last]
 
 
 def _owing(work: _Arrangement, host: Target) -> list[Target]:

@@ -169,10 +169,21 @@ def sort_kinds(kinds: Mapping[str, type[Resource]]) -> tuple[str, ...]:
 
 
 def remaining(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    target: Target,
+    *,
+    but_last: bool = False,
 ) -> tuple[Item, ...]:
-    """Return what is left to change on one target: reading back means this is empty."""
-    return tuple(i for i in _alone(desired, estate, kinds, target).items if i.changes)
+    """Return what is left to change on one target: reading back means this is empty.
+
+    With `but_last`, a kind that only has to do what comes last is where it should be.
+    """
+    done = _alone(desired, estate, kinds, target)
+    waiting = {k for s in done.steps if s.comes_last for k in s.kinds} if but_last else set()
+    waiting -= {k for s in done.steps if not s.comes_last for k in s.kinds}
+    return tuple(i for i in done.items if i.changes and i.kind not in waiting)
 
 
 def again(
@@ -187,7 +198,7 @@ def _alone(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
 ) -> _Pass:
     observed = observe_all(estate, kinds)
-    stated = {(target.ref, s.kind): s for s in desired[target].states}
+    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
     return _plan_once({target: desired[target]}, kinds, observed, View(estate, observed, stated=stated))
 
 

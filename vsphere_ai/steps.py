@@ -51,6 +51,8 @@ class Step:
     needs_power_off: bool = False
     needs_reboot: bool = False
     after_reboot: bool = False
+    comes_last: bool = False
+    """Of a datacenter's steps: sent only when everything of its hosts and VMs has ended well."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +105,8 @@ class Wait(Step):
     """Nothing is done until it was seen; only the graph makes these.
 
     ``host-back``: connected with a newer boot time. ``gpus-answer``: nvidia-smi lists every GPU.
-    ``as-planned``: the target was read again and nothing is left to change. ``healthy``: the host is in service again
-    as it was before its turn; the next host waits for that.
+    ``as-planned``: the target was read again and nothing is left to change (`but_last`: but what comes last).
+    ``healthy``: the host is in service again as it was before its turn; the next host waits for that.
     """
 
     until: Literal["host-back", "gpus-answer", "as-planned", "healthy"]

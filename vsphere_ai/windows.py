@@ -131,9 +131,15 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
     )
 
 
-def shared_window(datacenter: Target, steps: Sequence[Step]) -> list[Step]:
-    """Order what is changed for all hosts and VMs of a datacenter: the steps as they come, and reading back."""
-    return [*steps, Wait(target=datacenter, until="as-planned", summary="read back")]
+def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """Order what is changed for all hosts and VMs of a datacenter, as (before them, after them); each is read back."""
+    first, last = ([s for s in steps if s.comes_last is late] for late in (False, True))
+    if first:
+        options = {"but_last": True} if last else {}
+        first.append(Wait(target=datacenter, until="as-planned", options=options, summary="read back"))
+    if last:
+        last.append(Wait(target=datacenter, until="as-planned", summary="read back"))
+    return first, last
 
 
 def vm_window(vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool) -> tuple[list[Step], list[Step]]:

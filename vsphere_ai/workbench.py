@@ -262,12 +262,12 @@ class Workbench:
                 remarks[target] = "; ".join(said)
         return estate, found, remarks
 
-    def left(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Item, ...]:
+    def left(self, playbook: Playbook, estate: Estate, target: Target, *, but_last: bool = False) -> tuple[Item, ...]:
         """Read one target again and return what is still to change there; other hosts and VMs are as planned.
 
         Folders, networks and whatever else there are few of are read again anyway: a plan may have made some.
         """
-        return remaining(*self._read_again(playbook, estate, target), kinds(), target)
+        return remaining(*self._read_again(playbook, estate, target), kinds(), target, but_last=but_last)
 
     def again(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Step, ...] | None:
         """Read one target again in the same way and return the steps that are left there; None when nobody can tell."""

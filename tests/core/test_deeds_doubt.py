@@ -65,7 +65,7 @@ def acting(server, *left):
     """Deeds whose reading back finds each of `left` in turn (the last one stays)."""
     given = list(left)
 
-    def read_back(target):
+    def read_back(target, but_last):
         return given.pop(0) if len(given) > 1 else given[0]
 
     return deeds(server, left=read_back)
@@ -167,7 +167,7 @@ def test_a_gpu_instance_is_never_made_twice(clock):
     step = Shell(target=ESX1, summary="", kinds=("mig",), argv=("nvidia-smi", "mig", "-cgi", "9"))
     left = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
     with pytest.raises(OutcomeUnknown):
-        deeds(Server({}), shells, left=lambda _: (left,)).do(step, print)
+        deeds(Server({}), shells, left=lambda *_: (left,)).do(step, print)
     assert len(shells.ran) == 1
 
 
@@ -209,7 +209,7 @@ def test_a_lost_command_about_instances_is_judged_by_what_would_have_to_be_done_
 
     shells = Shells(LOST, RAN)
     item = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
-    acting = Deeds(Means(Server({}), shells, lambda _: (item,), {ESX1.ref: 2}, {}, again=again))
+    acting = Deeds(Means(Server({}), shells, lambda *_: (item,), {ESX1.ref: 2}, {}, again=again))
     if ran:
         acting.do(step, print)
         assert len(shells.ran) == ran
@@ -267,7 +267,7 @@ def stalled(server_progress, clock):
                 progress(percent)
 
     said, noticed = [], []
-    Deeds(Means(Slow({}), Shells(), lambda _: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
+    Deeds(Means(Slow({}), Shells(), lambda *_: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
     return said, noticed
 
 
@@ -294,7 +294,7 @@ def test_a_task_that_moves_is_not_noticed(clock):
 
 
 def planned(server, **properties):
-    return Deeds(Means(server, Shells(), lambda _: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
+    return Deeds(Means(server, Shells(), lambda *_: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
 
 
 DEVICES = "config.hardware.device"
@@ -365,7 +365,7 @@ def test_an_effect_that_comes_at_the_last_moment_is_not_a_conflict():
 
     server = Late(LOST, readings=[THEN])
     facts = {VM.ref: Facts(VM.ref, THEN)}
-    Deeds(Means(server, Shells(), lambda _: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(STEP, print)
+    Deeds(Means(server, Shells(), lambda *_: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(STEP, print)
     assert server.landed
     assert len(server.calls) == 1
 
@@ -376,7 +376,7 @@ WANTED = {"_typeName": "HostGraphicsConfig", "hostDefaultGraphicsType": "sharedD
 
 def graphics(now):
     server = Server({"config.graphicsConfig": now})
-    means_ = Means(server, Shells(), lambda _: (), {}, {},
+    means_ = Means(server, Shells(), lambda *_: (), {}, {},
                    planned={ESX1.ref: Facts(ESX1.ref, {"config.graphicsConfig": GRAPHICS})})  # fmt: skip
     step = Invoke(target=ESX1, summary="", path="configManager.graphicsManager", method="UpdateGraphicsConfig",
                   args={"config": WANTED})  # fmt: skip
@@ -418,5 +418,5 @@ def test_a_step_is_done_within_its_name():
         yield
         seen.append("end")
 
-    Deeds(Means(Server({}), Shells(), lambda _: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
+    Deeds(Means(Server({}), Shells(), lambda *_: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
     assert seen == ["s007", "end"]

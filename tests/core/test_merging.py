@@ -25,7 +25,7 @@ def deeds(server, **planned):
     """Deeds that know what was read when this was planned; reading back always finds something left to do."""
     left = (Item(ESX1, KIND, ()),)
     facts = {ESX1.ref: Facts(ESX1.ref, planned)} if planned else {}
-    return Deeds(Means(server, Shells(), lambda _: left, {}, {}, planned=facts))
+    return Deeds(Means(server, Shells(), lambda *_: left, {}, {}, planned=facts))
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def _quick(monkeypatch):
 
 
 def made(server, *, stopped=False):
-    means = Means(server, Shells(), lambda _: (), {}, {})
+    means = Means(server, Shells(), lambda *_: (), {}, {})
     if stopped:
         means.stop.set()
     return means

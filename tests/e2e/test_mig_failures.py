@@ -105,7 +105,7 @@ def workshop(lab, cli):
         plan, estate = bench.plan(loaded)
         assert plan.problems == ()
         means = deeds.Means(
-            bench.vcenter, bench.shell, lambda target: bench.left(loaded, estate, target), gpus={}, hosts={}
+            bench.vcenter, bench.shell, lambda target, _: bench.left(loaded, estate, target), gpus={}, hosts={}
         )
         return [p.step for p in plan.steps], deeds.Deeds(means)
 

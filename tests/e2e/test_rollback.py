@@ -54,6 +54,10 @@ def test_the_farm_is_as_before_but_for_what_is_named(cli, farm, name):
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     named = stays(cli.out)
     assert named == CASES[name]
+    if "Nothing to do" not in cli.out:
+        cli("runs")
+        cli("show", next(line.split()[0] for line in cli.out.splitlines() if "rollback" in line))
+        assert set(re.findall(r"^  \S+: \w+ stays: (.*)$", cli.out, re.MULTILINE)) == named
     left = [p for p in differing(before, farm()) if not re.fullmatch(TRACES, p)]
     assert [p for p in left if not any(re.fullmatch(way, p) and said in named for way, said in NAMED.items())] == []
     assert cli("rollback", run, "--yes") == 0

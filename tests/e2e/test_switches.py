@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 FABRIC = """
 - datacenters: DC0
   switches:
@@ -123,3 +125,45 @@ def test_what_a_shared_change_does_to_others_is_said(cli):
     said = " ".join(cli.out.split())
     assert "warn vm.rdma-path: TCP instead of RoCE from" in said
     assert "because of this plan [train-01]" in said
+
+
+LOWER = """
+- datacenters: DC0
+  switches: {dvs-rdma: {mtu: 1500, nioc: false}}
+- hosts: all:!esx-odd.lab.local
+  vmkernel: {dvpg-rdma: {mtu: 1500}}
+"""
+HOSTS = ["esx01.lab.local", "esx02.lab.local", "esx03.lab.local"]
+
+
+def order(entries, mtu):
+    """Who got an MTU, in the order it happened; the hosts, which go side by side, by name."""
+    found = [e["object"] for e in entries if e["detail"].get("mtu") == mtu]
+    at = found.index("dvs-rdma")
+    return [*sorted(found[:at]), found[at], *sorted(found[at + 1 :])]
+
+
+def test_frames_are_never_larger_than_the_switch(cli, ledger):
+    """Lowered: who sends first, then the switch. Raised, as by a rollback: the other way round."""
+    lower = cli.file(LOWER, "lower.yml")
+    assert cli("apply", lower, "--yes", "--format", "json") == 0, cli.out + cli.err
+    run = json.loads(cli.out.splitlines()[0])["run"]
+    assert calls(ledger())[0] == ("dvs-rdma", "EnableNetworkResourceManagement")
+    assert order(ledger(), 1500) == [*HOSTS, "dvs-rdma"]
+    assert cli("plan", lower, "--detailed-exitcode") == 0, cli.out
+    before = len(ledger())
+    assert cli("rollback", run, "--yes", "--format", "json") == 0, cli.out + cli.err
+    run = json.loads(cli.out.splitlines()[0])["run"]
+    assert order(ledger()[before:], 9000) == ["dvs-rdma", *HOSTS]
+    before = len(ledger())
+    assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
+    assert order(ledger()[before:], 1500) == [*HOSTS, "dvs-rdma"]
+
+
+def test_a_switch_is_not_lowered_while_an_adapter_is_not(cli, ledger, lab):
+    lab.set_faults([{"on": "UpdateVirtualNic", "nth": 2, "do": {"fault": "ResourceInUse"}}])
+    assert cli("apply", cli.file(LOWER, "lower.yml"), "--yes") == 1, cli.out + cli.err
+    lab.clear_faults()
+    assert ledger("dvs-rdma", "ReconfigureDvs_Task") == []
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert order(ledger(), 1500) == [*HOSTS, "dvs-rdma"]

@@ -82,7 +82,7 @@ class Shells:
         return now
 
 
-def deeds(server, shell=None, left=lambda target: (), gpus=2):
+def deeds(server, shell=None, left=lambda *_: (), gpus=2):
     return Deeds(Means(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}))
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.past import OVER, look, see, state_of
-from vsphere_ai.report.plan_json import SCHEMA_VERSION
+from vsphere_ai.report.plan_json import SCHEMA_VERSION, STAYS
 from vsphere_ai.report.values import duration, safe, shown
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any
         "state": state_of(see(book), look() if among is None else among),
         "started": book.get("started"),
         "user": f"{book.get('user')}@{book.get('machine')}",
-        "vcenter": (book.get("approved") or {}).get("vcenter", {}).get("name", ""),
+        "vcenter": (book.get("scope") or {}).get("vcenter") or "",
         "what": book.get("what"),
         "exit_code": book.get("exit_code"),
         "owes": [{"kind": d.kind, "name": d.target.name} for d in book.debts()],
@@ -116,19 +116,25 @@ def _how(document: dict[str, Any]) -> str:
 
 
 def _approved(approved: dict[str, Any]) -> Iterator[str]:
-    changed = [i for i in approved["items"] if i["changes"]]
-    if not changed:
+    told = [line for item in approved["items"] for line in _item(item)]
+    if not told:
         return
     yield "\nAPPROVED"
-    for item in changed:
-        for change in item["changes"]:
-            before, after = (_shown(change[key]) for key in ("before", "after"))
-            name = f"{item['target']['name']}: {item['kind']} {change['field']}"
-            yield f"  {safe(name)}  {before} → {after}"
+    yield from told
     for key, words in (("reboots", "reboot"), ("power_cycles", "off and on again")):
         names = ", ".join(t["name"] for t in approved["impact"].get(key, ()))
         if names:
             yield f"  {words}: {safe(names)}"
+
+
+def _item(item: dict[str, Any]) -> Iterator[str]:
+    whose = f"{item['target']['name']}: {item['kind']}"
+    for change in item["changes"]:
+        before, after = (_shown(change[key]) for key in ("before", "after"))
+        yield f"  {safe(whose)} {safe(change['field'])}  {before} → {after}"
+    for note in item.get("notes", ()):
+        if note.startswith(STAYS):  # what a rollback does not put back
+            yield f"  {safe(whose)} {safe(note)}"
 
 
 def _shown(value: Any) -> str:

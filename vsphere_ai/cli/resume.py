@@ -122,7 +122,7 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Any) -> tuple[Plan, Estate
     from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
 
-    means = Means(bench.vcenter, bench.shell, lambda _: (), {}, {})
+    means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
     _stay_out(means, book)
     _await_reboots(Deeds(means), book)
     _start_ssh_again(Deeds(means), book)

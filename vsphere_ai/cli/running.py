@@ -99,7 +99,7 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
     return Means(
         vcenter=bench.vcenter,
         shell=bench.shell,
-        left=lambda target: bench.left(loaded, estate, target),
+        left=lambda target, but_last: bench.left(loaded, estate, target, but_last=but_last),
         again=lambda target: bench.again(loaded, estate, target),
         gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
         found=found,

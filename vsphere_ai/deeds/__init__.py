@@ -118,7 +118,7 @@ class Deeds:
             case Shell() if instances.is_about(step):
                 return instances.took_effect(step, self._means.again(step.target)) is True
             case Reconfigure() | Shell() | Invoke():
-                return not any(item.kind in step.kinds for item in self._means.left(step.target))
+                return not any(item.kind in step.kinds for item in self._means.left(step.target, not step.comes_last))
         return False
 
     def _is_next(self, step: Step) -> bool:

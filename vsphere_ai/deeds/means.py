@@ -58,11 +58,14 @@ class NoNote:
 
 @dataclass(frozen=True)
 class Means:
-    """Everything deeds act through. `left` reads a target again and returns what is still to change there."""
+    """Everything deeds act through.
+
+    `left` reads a target again and returns what is still to change there; all of it, or all but what comes last.
+    """
 
     vcenter: Server
     shell: Callable[[Target], AbstractContextManager[CommandLine]]
-    left: Callable[[Target], tuple[Item, ...]]
+    left: Callable[[Target, bool], tuple[Item, ...]]
     gpus: Mapping[str, int]
     """Host reference -> number of NVIDIA GPUs it had when planned."""
     hosts: Mapping[str, str]

@@ -89,7 +89,7 @@ class Waits:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
         for waited in polling(limit, fastest=0.5):
-            left = self._means.left(step.target)
+            left = self._means.left(step.target, bool(step.options.get("but_last")))
             if not left:
                 return
             say(f"not yet as planned, {waited:.0f} s")

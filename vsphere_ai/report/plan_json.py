@@ -20,6 +20,8 @@ from vsphere_ai.report.values import escaped
 from vsphere_ai.state import Target
 
 SCHEMA_VERSION = 1
+STAYS = "stays: "
+"""What notes begin with that say what a rollback does not put back."""
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -112,7 +114,7 @@ def _item(item: Any) -> dict[str, Any]:
         "kind": item.kind,
         "changes": changed,
         "recreate": item.recreate,
-        "notes": [*item.notes, *(f"stays: {text}" for text in item.stays)],
+        "notes": [*item.notes, *(f"{STAYS}{text}" for text in item.stays)],
     }
 
 

@@ -320,7 +320,8 @@ def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterat
     if wanted.nioc is not None and wanted.nioc != now.nioc:
         yield _nioc(target, facts.ref, name, wanted.nioc)
     spec: dict[str, Any] = {}
-    if wanted.mtu != now.mtu:
+    smaller = wanted.mtu is not None and now.mtu is not None and wanted.mtu < now.mtu
+    if wanted.mtu != now.mtu and not smaller:
         spec["maxMtu"] = wanted.mtu
     if wanted.uplinks != now.uplinks:
         spec["uplinkPortPolicy"] = _policy(wanted)
@@ -329,6 +330,9 @@ def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterat
         spec[TRAFFIC.removeprefix("config.")] = _traffic(facts.get(TRAFFIC, ()), changed)
     if spec:
         yield _reconfigure(target, facts.ref, name, spec, facts.get("config.configVersion", ""))
+    if smaller:  # while a VMkernel adapter still sends larger frames, they would be dropped without a word
+        lower = _reconfigure(target, facts.ref, name, {"maxMtu": wanted.mtu}, facts.get("config.configVersion", ""))
+        yield replace(lower, comes_last=True)
 
 
 def _nioc(target: Target, ref: str, name: str, enable: bool) -> Step:
