@@ -12,7 +12,7 @@ from vsphere_ai import started_ssh
 from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, StepFailed, VimFault
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.steps import Probe, Query
 
@@ -191,7 +191,7 @@ def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Fact
 def _ask(path: str, question: Callable[[], Any], found: dict[str, Any], unreadable: dict[str, str]) -> None:
     try:
         value = question()
-    except (Denied, StepFailed) as error:
+    except (Denied, StepFailed, Unparsed) as error:
         unreadable[path] = error.message
         return
     if value is not None:

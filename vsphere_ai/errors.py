@@ -91,6 +91,10 @@ class Unreachable(VsphereAiError):
     title = "unreachable"
 
 
+class Unparsed(Unreachable):
+    """A server answered what the API library has no words for, as one newer than the library may."""
+
+
 class HostUnhealthy(VsphereAiError):
     """A host did not come back as it should; the roll-out stopped there."""
 

@@ -54,7 +54,7 @@ def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
     code, out, _ = command("show", book.id)
     assert code == 0
     for words in (
-        f"Run {book.id}: unfinished", "play.yml", "vc01", "/inventory.yml", "esx*", "it was cut off",
+        f"Run {book.id}: unfinished", "play.yml", "lab (vc01)", "/inventory.yml", "esx*", "it was cut off",
         "train-01: pvrdma adapters  none → dvpg-rdma (rocev2)", "reboot: esx01", "off and on again: train-01",
         "shut down — done", "enter maintenance mode — began, its end is not known", "1 step not begun",
         "esx01 is in maintenance mode because of this run", "train-01 was switched off by this run",
@@ -131,7 +131,7 @@ def test_runs_lists_them(command):
     book = a_run()
     code, out, _ = command("runs")
     assert code == 0
-    assert out.startswith(f"{book.id}  unfinished  vc01  play.yml")
+    assert out.startswith(f"{book.id}  unfinished  lab  play.yml")
     assert out.rstrip().endswith("owes 2")
     listed = json.loads(command("runs", "--format", "json")[1])
     assert [r["run"] for r in listed["runs"]] == [book.id]

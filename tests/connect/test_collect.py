@@ -11,7 +11,7 @@ import pytest
 from vsphere_ai.collect import LIGHT, Depth, Request, collect
 from vsphere_ai.connect.esxi import SshRefused
 from vsphere_ai.connect.service import LeftRunning
-from vsphere_ai.errors import Denied, StepFailed, Unreachable, VimFault
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VimFault
 from vsphere_ai.facts import About, Facts, Output, ProbeFailure
 from vsphere_ai.steps import Probe, Query
 
@@ -350,10 +350,18 @@ def test_other_objects_are_asked_too_and_only_what_is_wanted_is_kept():
     assert vcenter.count("QueryConfigOptionEx") == 1
 
 
+@pytest.mark.parametrize("said", [StepFailed("refused"), Unparsed("pyVmomi does not know 'NewKind'")])
 @pytest.mark.parametrize("browser", [{}, {"environmentBrowser": "EnvironmentBrowser:e"}])
-def test_an_object_that_does_not_answer_says_why(browser):
+def test_an_object_that_does_not_answer_says_why(browser, said):
     objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", **browser}}
-    vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): StepFailed("refused")})
+    vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): said})
     seen = collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))
     why = seen["ComputeResource:c"].unreadable["query:ComputeResource:c-1"]
-    assert why == ("refused" if browser else "gpu-a has no environmentBrowser; it may be disconnected")
+    assert why == (said.message if browser else "gpu-a has no environmentBrowser; it may be disconnected")
+
+
+def test_a_vcenter_that_cannot_be_reached_is_no_answer():
+    objects = {**estate(), "ComputeResource:c": {"name": "gpu-a", "environmentBrowser": "EnvironmentBrowser:e"}}
+    vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): Unreachable("gone")})
+    with pytest.raises(Unreachable):
+        collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))

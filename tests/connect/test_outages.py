@@ -15,7 +15,7 @@ from vsphere_ai.connect import answers, outage
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unparsed, Unreachable
 
 START = ("HostServiceSystem:serviceSystem-1", "StartService", {"id": "TSM-SSH"})
 TIME = "<returnval>2026-05-01T10:00:00Z</returnval>"
@@ -294,6 +294,8 @@ ENVELOPE = (
 BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">%s]>' % b"".join(
     b'<!ENTITY %c "%s">' % (n, b"&%c;" % (n - 1) * 10) for n in range(ord("b"), ord("k"))
 )
+FUTURE = (b'<CurrentTimeResponse xmlns="urn:vim25"><returnval xsi:type="NewKind" '
+          b'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"/></CurrentTimeResponse>')  # fmt: skip
 SENSELESS = {
     "html": http(b"<html><body>Sign in</body></html>", "text/html; charset=utf-8"),
     "html that calls itself xml": http(b"<html><body><br>Bad gateway</body></html>"),
@@ -307,6 +309,7 @@ SENSELESS = {
     "entities": http(BOMB + b"<x>&j;</x>"),
     "another type": http(ENVELOPE % b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>noon</returnval>'
                                     b"</CurrentTimeResponse>"),
+    "a type of the future": http(ENVELOPE % FUTURE),
     "no http": b"220 mail.example.com ESMTP\r\n",
 }  # fmt: skip
 
@@ -327,6 +330,15 @@ def test_a_senseless_answer_is_unreachable_in_one_line(fake, connect, serving, w
         assert "an answer that cannot be read" in caught.value.message
     with pytest.raises(OutcomeUnknown):
         vcenter.call(*START)
+
+
+def test_what_pyvmomi_does_not_know_is_told_from_what_is_damaged(fake, connect, serving):
+    vcenter = connect(fake)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    stub.port = serving(SENSELESS["a type of the future"])
+    with pytest.raises(Unparsed, match="pyVmomi does not know 'NewKind'"):
+        vcenter.now()
 
 
 def test_a_page_of_a_proxy_is_not_taken_for_success(fake, connect, serving):

@@ -57,6 +57,7 @@ def record(book: Journal) -> dict[str, Any]:
         "process": book.get("pid"),
         "vsphere_ai": book.get("vsphere_ai"),
         "scope": {"inventory": book.get("inventory"), **(book.get("scope") or {})},
+        "server": (approved.get("vcenter") or {}).get("name", ""),
         "approved": {"items": approved.get("items", []), "impact": approved.get("impact", {})},
         "steps": [_step(s) for s in steps],
         "not_begun": [_waiting(s) for s in approved.get("steps", ()) if s["id"] not in begun],
@@ -96,7 +97,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
     process = f", process {document['process']}" if document["process"] else ""
     rows = (
         ("what", document["what"]),
-        ("vCenter", document["vcenter"]),
+        ("vCenter", f"{document['vcenter']} ({document['server']})" if document["server"] else document["vcenter"]),
         ("by", f"{document['user']}{process}"),
         ("started", document["started"]),
         ("ended", _how(document)),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from vsphere_ai.connect import tls
 from vsphere_ai.connect.answers import NotSoap, TooLarge
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.errors import Unreachable, VsphereAiError
+from vsphere_ai.errors import Unparsed, Unreachable, VsphereAiError
 
 TELL = 8.0
 """Seconds between two signs of life while nothing answers."""
@@ -51,8 +51,18 @@ class Lost(Exception):
         """Tell whether something answered, but not in a way that can be read."""
         return isinstance(self.error, NotSoap) or not isinstance(self.error, OSError | http.client.HTTPException)
 
+    @property
+    def unparsed(self) -> bool:
+        """Tell whether whole, well-formed XML came that holds what the library does not know."""
+        return isinstance(self.error, KeyError | AttributeError | TypeError)  # how pyVmomi's parser says so
+
     def refusal(self, endpoint: Endpoint) -> VsphereAiError:
         """Say what this means to an operator, once nobody asks again."""
+        if self.unparsed:
+            return Unparsed(
+                f"{endpoint} gave an answer that cannot be read: pyVmomi does not know {self}",
+                "This vCenter may be newer than pyVmomi: pip install --upgrade pyvmomi",
+            )
         if self.unreadable:
             return Unreachable(
                 f"{endpoint} gave an answer that cannot be read: {self}",
