@@ -25,7 +25,7 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow, select
-from vsphere_ai.state import Target
+from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.steps import Query, Step
 
 if TYPE_CHECKING:
@@ -162,22 +162,32 @@ class Workbench:
         """Read VMs, the hosts they can run on and those on the same switches; no command is run on a host."""
         from vsphere_ai.collect import Depth
 
-        def named(estate: Estate) -> tuple[Target, ...]:
-            try:
-                found = [t for p in patterns for t in select(p, "vm", self.inventory, estate, mark=Mark(p))]
-            except InputError as error:
-                if any(d.mark.file not in patterns for d in error.diagnostics):
-                    raise  # a group that the inventory describes wrongly
-                raise UsageError("\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help) from None
-            return self.limited(estate, tuple(dict.fromkeys(found)))
-
         def choose(estate: Estate) -> Depth:
-            vms = named(estate)
+            vms = self._named(estate, "vm", patterns)
             hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
             return Depth(frozenset(hosts | dvs.beside(estate, hosts)), frozenset(v.ref for v in vms))
 
         estate = self.read(choose)
+        return estate, self._named(estate, "vm", patterns)
+
+    def read_hosts(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
+        """Read hosts, all of them without a pattern; no command is run on one."""
+        from vsphere_ai.collect import Depth
+
+        def named(estate: Estate) -> tuple[Target, ...]:
+            return self._named(estate, "host", patterns) if patterns else self.limited(estate, estate.hosts)
+
+        estate = self.read(lambda estate: Depth(frozenset(t.ref for t in named(estate)), frozenset()))
         return estate, named(estate)
+
+    def _named(self, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
+        try:
+            found = [t for p in patterns for t in select(p, kind, self.inventory, estate, mark=Mark(p))]
+        except InputError as error:
+            if any(d.mark.file not in patterns for d in error.diagnostics):
+                raise  # a group that the inventory describes wrongly
+            raise UsageError("\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help) from None
+        return self.limited(estate, tuple(dict.fromkeys(found)))
 
     def desired(self, playbook: Playbook, estate: Estate) -> Mapping[Target, TargetPlan]:
         """Return what the playbook wants of each target, narrowed by `--limit`."""

@@ -1,4 +1,4 @@
-"""`vsphere-ai rdma`: whether RDMA gets from a VM to the wire, link by link."""
+"""`vsphere-ai rdma`: the hosts' RDMA devices, and whether RDMA gets from a VM to the wire, link by link."""
 
 from __future__ import annotations
 
@@ -13,6 +13,31 @@ from vsphere_ai.cli.options import estate_options, format_option, hush, open_ben
 @click.group("rdma")
 def command() -> None:
     """Follow RDMA from a VM to the wire."""
+
+
+@command.command("devices")
+@click.argument("hosts", nargs=-1, metavar="[HOST]...")
+@estate_options
+@format_option("text", "json")
+def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
+    """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
+
+    HOST is a name or a pattern as in a play; all hosts without one. Changes nothing.
+    """
+    from vsphere_ai.fabric.devices import rdma_devices
+    from vsphere_ai.report.devices_text import devices_document, devices_text
+    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+
+    with open_bench(shared) as bench:
+        estate, chosen = bench.read_hosts(hosts)
+    hush()
+    found = tuple(rdma_devices(estate, chosen))
+    if form == "json":
+        document = {"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), "hosts": devices_document(found)}
+        click.echo(dumps(document))
+    else:
+        click.echo(devices_text(found))
+    return 0
 
 
 @command.command("trace")

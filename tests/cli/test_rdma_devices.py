@@ -1,0 +1,70 @@
+"""The hosts' RDMA devices: where each sits in the fabric, and what a host does not tell."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.estates import ESX1, ESX2, estate, host
+
+from vsphere_ai.fabric.devices import rdma_devices
+from vsphere_ai.report.devices_text import devices_document, devices_text
+
+PNIC, RDMA, PROXY = "config.network.pnic", "config.network.rdmaDevice", "config.network.proxySwitch"
+
+
+def of(*hosts):
+    seen = estate(*hosts)
+    return tuple(rdma_devices(seen, seen.hosts))
+
+
+def only(found):
+    ((_, (device,)),) = found
+    return device
+
+
+def test_a_device_is_found_with_its_nic_and_its_seat():
+    device = only(of(host(ESX1)))
+    assert (device.name, device.nic, device.switch, device.uplink) == ("vmrdma0", "vmnic4", "dvs-rdma", "Uplink 1")
+    assert device.protocols == ("rocev1", "rocev2")
+
+
+def test_what_vsphere_8_tells_of_a_nic():
+    (card, *_), (rdma,) = (host(ESX1).get(path) for path in (PNIC, RDMA))
+    card = {**card, "pci": "0000:5e:00.0", "driver": "nmlx5_core", "driverVersion": "4.23.0.66",
+            "firmwareVersion": "22.36.1010", "linkSpeed": {"speedMb": 100000}}  # fmt: skip
+    rdma = {**rdma, "driver": "nmlx5_rdma", "connectionInfo": {"state": "active", "mtu": 4096, "speedInMbps": 100000},
+            "capability": {"iWarpCapable": True}}  # fmt: skip
+    found = of(host(ESX1, config__network__pnic=(card,), config__network__rdmaDevice=(rdma,)))
+    text = devices_text(found)
+    assert "vmrdma0  vmnic4 (0000:5e:00.0), 100 Gbit/s, active, iWARP, RDMA MTU 4096" in text
+    assert "driver nmlx5_rdma on nmlx5_core 4.23.0.66, firmware 22.36.1010" in text
+    assert text.endswith("\n1 RDMA device on 1 host, 1 active")
+    (told,) = json.loads(json.dumps(devices_document(found)))[0]["devices"]
+    assert (told["firmware"], told["speed"], told["protocols"]) == ("22.36.1010", 100000, ["iwarp"])
+
+
+@pytest.mark.parametrize(
+    ("more", "said", "devices"),
+    [
+        ({"config__network__rdmaDevice": ()}, "  no RDMA device", []),
+        ({"config__network__rdmaDevice": None, "config__network__pnic": None}, "  its network cannot be read", None),
+    ],
+)
+def test_none_is_not_the_same_as_not_told(more, said, devices):
+    found = of(host(ESX1, **more), host(ESX2))
+    assert devices_text(found).splitlines()[1] == said
+    assert devices_document(found)[0]["devices"] == devices
+
+
+def test_a_device_nobody_put_on_a_switch():
+    device = only(of(host(ESX1, config__network__proxySwitch=())))
+    assert (device.switch, device.uplink) == ("", "")
+    assert "on no distributed switch" in devices_text(of(host(ESX1, config__network__proxySwitch=())))
+
+
+def test_names_are_told_tame():
+    (rdma,) = host(ESX1).get(RDMA)
+    found = of(host(ESX1, config__network__rdmaDevice=({**rdma, "description": "a\x1b[2Jb\nc"},)))
+    assert "\x1b" not in devices_text(found)
+    assert "b\nc" not in devices_text(found)
