@@ -71,7 +71,7 @@ test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
 	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) tests/reliability \
-		$(foreach name,concurrent hosts_ssh locks outage signals tasks,tests/e2e/test_$(name).py) \
+		$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
 		tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
 		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
 
@@ -104,7 +104,7 @@ lab: $(VENV)/.installed  ## start the simulated farm and leave it running
 	@$(BIN)/vsphere-ai lab up
 
 docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role
-	@$(BIN)/python -m vsphere_ai.report.kind_page docs/kinds
+	@$(BIN)/python -m vsphere_ai.report.kind_page docs/kinds docs/index.md
 	@$(BIN)/python -m vsphere_ai.compat.page > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
 	@$(BIN)/python -m vsphere_ai.gpu.page > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
 	@$(BIN)/python -m vsphere_ai.permissions docs/security.md

@@ -1,4 +1,4 @@
-"""Fixtures for everyone: the simulated farm as a process of its own, and a pyVmomi client to it."""
+"""For every test: the simulated farm as a process of its own, a pyVmomi client to it, how to repeat what failed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,31 @@ import time
 from importlib import resources
 
 import pytest
+from support import order, seeds
 
 QUICK = "timing: {boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
+
+
+def pytest_report_header():
+    return f"reliability: RELIABILITY={'full' if seeds.FULL else 'small'} RELIABILITY_SEED={seeds.SEED}"
+
+
+def pytest_collection_modifyitems(config, items):
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = order.arranged(items, workers)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Say how to repeat a failed test that draws by chance, or has more cases with RELIABILITY=full."""
+    report = yield
+    module = vars(getattr(item, "module", object))
+    if report.failed and not {"FULL", "SEED", "cases", "chance"}.isdisjoint(module):
+        tier = "RELIABILITY=full " if seeds.FULL else ""
+        seed = module.get("SEED", seeds.SEED)
+        again = f"{tier}RELIABILITY_SEED={seed} .venv/bin/python -m pytest '{item.nodeid}'"
+        report.sections.append(("replay", again))
+    return report
 
 
 @pytest.fixture(autouse=True)

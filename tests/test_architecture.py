@@ -20,7 +20,7 @@ PACKAGE = ROOT / "vsphere_ai"
 
 # a module may import modules of its own layer and of those before it; a name stands for itself and all below it
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("vsphere_ai", "errors", "state", "steps", "facts", "late"),
+    ("vsphere_ai", "duty", "errors", "state", "steps", "facts", "late"),
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
@@ -265,6 +265,8 @@ def test_a_kind_has_its_tests(module):
     path = ROOT / "tests" / "resources" / f"test_{module}.py"
     assert path.is_file(), f"write {path.relative_to(ROOT)}"
     assert any(isinstance(n, ast.FunctionDef) and n.name.startswith("test_") for n in ast.walk(tree(path)))
+    named = {t.id for n in tree(path).body if isinstance(n, ast.Assign) for t in n.targets if isinstance(t, ast.Name)}
+    assert "ALONE" in named, f"{path.relative_to(ROOT)}: declare ALONE, a playbook that changes something with it"
 
 
 @pytest.mark.parametrize("kind", sorted(kinds()))

@@ -137,7 +137,14 @@ class Estate:
 
     def vms_on(self, host: str) -> tuple[Target, ...]:
         """Return the VMs registered on a host, by name."""
-        return tuple(v for v in self.vms if self[v.ref].get("runtime.host") == host)
+        return self._vms_by_host.get(host, ())
+
+    @cached_property
+    def _vms_by_host(self) -> Mapping[str, tuple[Target, ...]]:
+        found: dict[str, list[Target]] = {}
+        for vm in self.vms:
+            found.setdefault(self[vm.ref].get("runtime.host", ""), []).append(vm)
+        return {host: tuple(vms) for host, vms in found.items()}
 
     def hosts_for(self, vm: str) -> tuple[Target, ...]:
         """Return every host a VM can run on: the hosts of its cluster, else its own host."""
@@ -169,6 +176,23 @@ class View:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
         return self.states.get((ref, kind))
 
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind there is a state of, by name."""
+        return tuple(sorted({kind for _, kind in self.states}))
+
+    def wanted(self, ref: str) -> Iterator[Any]:
+        """Yield the states of an object as they will be: planned, else as the playbook states them, else observed.
+
+        A state that is only stated may leave open (None) what is not settled yet.
+        """
+        for kind in self.kinds:
+            key = (ref, kind)
+            stated = self.stated.get(key) if key not in self.planned else None
+            found = self.states.get(key) if stated is None else stated
+            if found is not None:
+                yield found
+
     def facts(self, ref: str) -> Facts:
         """Return what was read of an object."""
         return self.estate[ref]
@@ -180,7 +204,10 @@ class View:
     def with_planned(self, ref: str, state: State) -> View:
         """Return the view with one more planned state laid over it."""
         key = (ref, state.kind)
-        return replace(self, states={**self.states, key: state}, planned=self.planned | {key})
+        made = replace(self, states={**self.states, key: state}, planned=self.planned | {key})
+        if state.kind in self.kinds:
+            made.__dict__["kinds"] = self.kinds  # counting them again for every VM would take the longer, the more
+        return made
 
     def with_facts(self, facts: Iterable[Facts]) -> View:
         """Return the view with objects as they will be read once what is planned so far is done."""
@@ -189,5 +216,5 @@ class View:
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
-        states = [s for (ref, _), s in self.states.items() if ref == vm and s is not None]
+        states = [s for kind in self.kinds if (s := self.states.get((vm, kind))) is not None]
         return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))

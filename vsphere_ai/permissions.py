@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import PORT_GROUP
 from vsphere_ai.facts import Estate
 from vsphere_ai.plan import Plan
+from vsphere_ai.resources import kinds
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Step
 
 PrivilegeOf = Callable[[str], str | None]
@@ -30,6 +32,13 @@ UNSTATED: Mapping[str, str] = {
     # depends on what is set; members and policies take other privileges (DistributedVirtualSwitch, API reference)
     "ReconfigureDvs_Task": "DVSwitch.Modify",
     "ReconfigureDVPortgroup_Task": "DVPortgroup.Modify",
+    # what the kinds state themselves
+    **{
+        method: privilege
+        for cls in kinds().values()
+        for duty in cls.duties
+        for method, privilege in duty.unstated.items()
+    },
 }
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
 """What changing the members of a distributed switch takes, on the switch and on each host."""
@@ -191,23 +200,16 @@ def _port_groups(step: Reconfigure) -> Iterator[str]:
 # -- the role, for the documentation
 
 
-@dataclass(frozen=True)
-class Duty:
-    """A row of the role: what it is for, where it is needed, and the methods and ConfigSpec fields behind it."""
+def privileges(duty: Duty, privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return the privileges of a row of the role."""
+    spec = of_spec(duty.fields, duty.operations, duty.extra_config)
+    return tuple(dict.fromkeys((*duty.also, *of_methods(duty.methods, privilege_of), *spec)))
 
-    purpose: str
-    where: str
-    methods: tuple[str, ...] = ()
-    fields: tuple[str, ...] = ()
-    operations: tuple[str, ...] = ()
-    extra_config: bool = False
-    network: bool = False
-    also: tuple[str, ...] = ()
 
-    def privileges(self, privilege_of: PrivilegeOf) -> tuple[str, ...]:
-        """Return the privileges of the row."""
-        spec = of_spec(self.fields, self.operations, self.extra_config)
-        return tuple(dict.fromkeys((*self.also, *of_methods(self.methods, privilege_of), *spec)))
+def _of_kinds(*targets: str) -> Iterator[Duty]:
+    """Yield the rows that the kinds themselves state."""
+    for cls in kinds().values():
+        yield from cls.duties if cls.target in targets else ()
 
 
 ROLE = (
@@ -234,6 +236,7 @@ ROLE = (
             "ReconfigureDvs_Task",
             "PerformDvsProductSpecOperation_Task",
             "EnableNetworkResourceManagement",
+            "DvsReconfigureVmVnicNetworkResourcePool_Task",
         ),
     ),
     Duty(
@@ -255,6 +258,7 @@ ROLE = (
         "hosts",
         ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
     ),
+    *_of_kinds("datacenter", "host"),
     Duty("`mig`: starting and stopping SSH", "hosts", (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"])),
     Duty(
         "maintenance mode, reboots through vCenter",
@@ -269,6 +273,7 @@ ROLE = (
     Duty("`adapters`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
     Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
+    *_of_kinds("vm"),
     Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"])),
     Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
 )
@@ -284,7 +289,7 @@ def role_table(privilege_of: PrivilegeOf) -> str:
         behind += [f"device {o}" for o in duty.operations] + ["`extraConfig`"] * duty.extra_config
         behind += ["a device's port group"] * duty.network
         lines.append(
-            f"| {duty.purpose} | {duty.where} | {', '.join(duty.privileges(privilege_of))} | {', '.join(behind)} |"
+            f"| {duty.purpose} | {duty.where} | {', '.join(privileges(duty, privilege_of))} | {', '.join(behind)} |"
         )
     return "\n".join(lines)
 

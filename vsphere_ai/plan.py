@@ -292,7 +292,9 @@ def _no_room(done: _Pass, desired: Mapping[Target, TargetPlan], changing: Iterab
 def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
     """Add to what changes where the order in which VMs power on decides whether they do."""
     for item in done.items:
-        more = (notes[item.target],) if item.changes and item.kind in ("mig", "vgpu") and item.target in notes else ()
+        state = done.view.state(item.target.ref, item.kind)
+        concerned = item.kind == "mig" or bool(state and state.vgpus(item.target, done.view))
+        more = (notes[item.target],) if item.changes and concerned and item.target in notes else ()
         yield replace(item, notes=(*item.notes, *more))
 
 

@@ -15,6 +15,8 @@ class Probe:
 
     name: str
     argv: tuple[str, ...]
+    each_rdma_nic: bool = False
+    """Ask it of each NIC with an RDMA device, whose name ends the command; the answers are called ``NAME:vmnic4``."""
 
 
 def _whole(answer: Any) -> Any:

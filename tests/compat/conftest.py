@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from vsphere_ai.facts import About, Estate, Facts, View
+from vsphere_ai.facts import About, Estate, Facts, Output, View
 from vsphere_ai.state import Target
 
 ABSENT = object()
@@ -52,6 +52,8 @@ HOST = {
     ),
     "config.firewall.ruleset": ({"key": "pvrdma", "enabled": True},),
     "query:nmlx5_core": "max_vfs=8 pfctx=0x08 pfcrx=0x08",
+    "probe:dcb:vmnic4": "   Mode: 3 - IEEE Mode\n   Enabled: true\n   PFC Enabled: true\n"
+                        "   PFC Configuration: 0 0 0 1 0 0 0 0\n",
 }  # fmt: skip
 
 VGPU = {"_typeName": "VirtualPCIPassthrough",
@@ -109,8 +111,10 @@ class World:
             if change is ABSENT:
                 continue
             merged = {**OBJECTS.get(ref, {}), **change}
-            shown = {p: v for p, v in merged.items() if v is not ABSENT}
-            facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}))
+            shown = {p: v for p, v in merged.items() if v is not ABSENT and not p.startswith("probe:")}
+            answers = {p.removeprefix("probe:"): Output(0, v) for p, v in merged.items()
+                       if p.startswith("probe:") and v is not ABSENT}  # fmt: skip
+            facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}), answers)
         anywhere = {"runs_on": lambda host, view: True}
         states = {key: SimpleNamespace(**{**anywhere, **fields}) for key, fields in (planned or {}).items()}
         estate = Estate(replace(ABOUT, **(about or {})), facts)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import random
 import threading
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.seeds import cases, chance
 
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import OutcomeUnknown, VimFault
@@ -16,7 +15,7 @@ from vsphere_ai.facts import Facts
 
 ROOT, SEARCH = "Folder:root", "SearchIndex:index"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SEEDS = 2000 if os.environ.get("RELIABILITY") == "full" else 150
+SEEDS = len(cases(150, 2000))
 EVERY = 10.0
 HOLDER = vcenter_lock.Holder("alice", "build7", 1, "run")
 
@@ -29,7 +28,7 @@ class World:
     """A vCenter's folders, a clock that moves by itself, and actors of whom one at a time makes a call."""
 
     def __init__(self, seed):
-        self.chance = random.Random(seed)
+        self.chance = chance("lock", seed)
         self.folders = {ROOT: (None, "root")}
         self.clock, self.count = 0.0, 0
         self.turn = threading.Condition()

@@ -85,6 +85,24 @@ def test_the_fields_are_written_into_every_page(tmp_path):
         assert page == text_of(ROOT / "docs" / "kinds" / f"{kind}.md")
 
 
+def test_the_list_of_kinds_is_up_to_date():
+    written = text_of(ROOT / "docs" / "index.md")
+    assert written == kind_page.with_list(written), "run: make docs"
+
+
+def test_the_list_of_kinds_is_written(tmp_path):
+    written = text_of(ROOT / "docs" / "index.md")
+    begin, end = written.index(kind_page.LIST_BEGIN), written.index(kind_page.LIST_END)
+    for kind in kinds():
+        assert f"[{kind}](kinds/{kind}.md)" in written[begin:end]
+    page = tmp_path / "index.md"
+    page.write_text(written[:begin] + kind_page.LIST_BEGIN + "\nold\n" + written[end:], "utf-8")
+    assert kind_page.main([str(ROOT / "docs" / "kinds"), str(page)]) == 0
+    assert page.read_text("utf-8") == written
+    with pytest.raises(ValueError, match="0 lists"):
+        kind_page.with_list("# a page")
+
+
 def test_a_page_without_a_place_for_the_fields_is_refused():
     with pytest.raises(ValueError, match="0 blocks"):
         kind_page.with_fields("# a page", kinds()["mig"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.every_kind import ALONE, TOGETHER
+from support.every_kind import ALONE, APART, FARMS, TOGETHER, file_of
 
 from vsphere_ai.resources import kinds
 
@@ -22,21 +22,38 @@ def reboots(ledger, host):
     return [e for e in ledger(host) if "reboot" in e["call"].casefold()]
 
 
-def test_every_kind_is_here():
-    assert set(ALONE) == set(kinds())
-    for kind in kinds():
-        assert f" {kind}:" in ALONE[kind]
-        assert f" {kind}:" in TOGETHER
+@pytest.mark.parametrize("kind", sorted(kinds()))
+def test_every_kind_is_here(kind):
+    path = file_of(kind).name
+    assert f" {kind}:" in ALONE.get(kind, ""), f"{path}: declare ALONE, a playbook with {kind}"
+    together = f" {kind}:" in TOGETHER
+    assert together or APART.get(kind), f"{path}: {kind} is not in TOGETHER; say in APART why"
+    assert not (together and kind in APART), f"{path}: {kind} is in TOGETHER, so APART is not true"
 
 
-@pytest.mark.parametrize("kind", sorted(ALONE))
-def test_a_kind_alone(cli, ledger, kind):
-    playbook = cli.file(ALONE[kind])
+def alone(cli, ledger, playbook):
     assert cli("plan", playbook, "--detailed-exitcode") == 2, cli.out
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     assert ledger()
-    assert all(len(reboots(ledger, host)) <= 1 for host in HOSTS)
+    assert all(len(reboots(ledger, host)) <= 1 for host in {e["object"] for e in ledger()})
     settled(cli, playbook, ledger)
+
+
+@pytest.mark.parametrize("kind", sorted({*ALONE} - {*FARMS}))
+def test_a_kind_alone(cli, ledger, kind):
+    alone(cli, ledger, cli.file(ALONE[kind]))
+
+
+@pytest.mark.parametrize("kind", sorted({*ALONE} & {*FARMS}))
+def test_a_kind_alone_on_a_farm_of_its_own(cli, make_lab, monkeypatch, kind):
+    farm = make_lab(FARMS[kind])
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(farm.directory))
+
+    def entries(target=None, call=None):
+        found = farm.get("/lab/ledger")["entries"]
+        return [e for e in found if target in (None, e["object"]) and call in (None, e["call"])]
+
+    alone(cli, entries, cli.file(ALONE[kind]))
 
 
 def test_all_kinds_together(cli, ledger):

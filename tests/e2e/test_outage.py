@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import random
 import socket
 import time
 from dataclasses import replace
 
 import pytest
 from support.places import PLAYBOOKS
+from support.seeds import FULL, cases, chance
 
 from vsphere_ai.connect import vcenter
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
-FULL = os.environ.get("RELIABILITY") == "full"
 REFUSED, STARTING = (60, 60) if FULL else (2, 2)
 MARGIN = 15.0
 """Seconds a run may need beyond the outage itself."""
@@ -145,27 +143,24 @@ def test_a_vcenter_that_makes_no_sense_is_one_line_and_code_5(lab, cli, monkeypa
     assert len([line for line in cli.err.splitlines() if line.startswith("Error") or "127.0.0.1" in line]) == 1, cli.err
 
 
-SEEDS = range(100) if FULL else (0, 1, 2, 3)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
-def test_a_session_that_expires_anywhere_is_renewed(lab, cli, seed):
-    nth = random.Random(f"session {seed}").randrange(5, 260)
+@pytest.mark.parametrize("number", cases(4, 100))
+def test_a_session_that_expires_anywhere_is_renewed(lab, cli, number):
+    nth = chance("session", number).randrange(5, 260)
     lab.set_faults(f"- {{on: any, nth: {nth}, do: expire-session}}\n")
     before = lab.get("/lab/farm")["logins"]
-    assert cli("apply", MISSION, "--yes") == 0, f"seed {seed}, call {nth}\n{cli.out}{cli.err}"
+    assert cli("apply", MISSION, "--yes") == 0, f"call {nth}\n{cli.out}{cli.err}"
     expired = len(lab.get("/lab/faults")["fired"])
-    assert lab.get("/lab/farm")["logins"] - before <= 1 + expired, f"seed {seed}, call {nth}"
+    assert lab.get("/lab/farm")["logins"] - before <= 1 + expired, f"call {nth}"
     judged = lab.check()
-    assert judged["ok"], (seed, nth, [i for i in judged["invariants"] if not i["ok"]])
+    assert judged["ok"], (nth, [i for i in judged["invariants"] if not i["ok"]])
 
 
-@pytest.mark.parametrize("seed", range(60) if FULL else (0, 1))
-def test_an_outage_at_any_moment_ends_as_planned(lab, cli, monkeypatch, seed):
+@pytest.mark.parametrize("number", cases(2, 60))
+def test_an_outage_at_any_moment_ends_as_planned(lab, cli, monkeypatch, number):
     monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, backoff=0.2, longest_pause=0.5))
-    chance = random.Random(f"outage {seed}")
-    nth, when = chance.randrange(20, 260), chance.choice(("before", "after"))
+    drawn = chance("outage", number)
+    nth, when = drawn.randrange(20, 260), drawn.choice(("before", "after"))
     lab.set_faults(f"- {{on: any, nth: {nth}, when: {when}, do: {{restart: 500ms, starting: 500ms}}}}\n")
-    assert cli("apply", MISSION, "--yes") == 0, f"seed {seed}, {when} call {nth}\n{cli.out}{cli.err}"
+    assert cli("apply", MISSION, "--yes") == 0, f"{when} call {nth}\n{cli.out}{cli.err}"
     judged = lab.check()
-    assert judged["ok"], (seed, nth, when, [i for i in judged["invariants"] if not i["ok"]])
+    assert judged["ok"], (nth, when, [i for i in judged["invariants"] if not i["ok"]])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import stat
 
 import pytest
 from support.places import PLAYBOOKS
+from support.seeds import chance
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -31,9 +31,9 @@ def test_a_saved_plan_runs_without_being_asked_again(cli, saved, farm):
 
 def test_a_plan_with_a_flipped_bit_is_refused(cli, saved, ledger):
     whole = saved.read_bytes()
-    chance = random.Random(7)
+    drawn = chance("flips")
     for _ in range(FLIPS):
-        place, bit = chance.randrange(len(whole)), 1 << chance.randrange(8)
+        place, bit = drawn.randrange(len(whole)), 1 << drawn.randrange(8)
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
         assert cli("apply", saved) == 3, f"bit {bit} of byte {place}: {cli.err}"
     assert ledger() == []

@@ -1,6 +1,6 @@
 """T-60: whatever is in a file, reading it ends in a value or in faults with file, line and column. Never a traceback.
 
-40,000 files per run, 1,000,000 with RELIABILITY=full (or as many as can be read in the time there is, which is said).
+40,000 files per run, up to 1,000,000 with RELIABILITY=full: as many as can be read in the time there is, which is said.
 A failing file is replayed from its own name: `RELIABILITY_SEED=N pytest tests/language/test_fuzz.py -k NAME`.
 """
 
@@ -136,7 +136,8 @@ vcenter: {version: 7.0.2, build: 1, api: 7.0.2.0}
 timing: {boot_seconds: 1}
 clusters: [{name: c}]
 switches: [{name: s, uplinks: 2, port_groups: [{name: g, vlan: 7}]}]
-hosts: [{name: h, cluster: c, memory_gb: 8, gpus: [{pci: "0000:3b:00.0", board: a100-40gb}], ssh: {running: true}}]
+hosts: [{name: h, cluster: c, memory_gb: 8, gpus: [{pci: "0000:3b:00.0", board: a100-40gb, link: a}],
+         ssh: {running: true}, device_groups: [{name: "Nvidia:2@x%NVLink", vgpu: nvidia_h100l-94c, count: 2}]}]
 vms: [{name: v, host: h, cpus: 1, memory_gb: 1, vgpu: [grid_a100-40c]}]
 """,
     "faults": """

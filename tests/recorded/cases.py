@@ -128,7 +128,7 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callabl
             fresh = vcenter.read_objects([of.ref], {managed: (*LIGHT[managed], *leaves)})
             return Estate(estate.about, {**estate.objects, of.ref: fresh[of.ref]})
 
-        def left(of: Target) -> tuple[Any, ...]:
+        def left(of: Target, _: bool) -> tuple[Any, ...]:
             return remaining(desired, again(of), kinds(), of)
 
         deeds = Deeds(Means(vcenter, no_shell, left, {}, {v.ref: estate.host_of(v.ref).ref for v in estate.vms}))

@@ -1,4 +1,4 @@
-"""A farm and a command line per worker, and how to repeat what failed."""
+"""A farm and a command line per worker."""
 
 from __future__ import annotations
 
@@ -6,20 +6,6 @@ import os
 
 import pytest
 from reliability import harness
-
-
-def pytest_report_header():
-    return f"reliability: RELIABILITY={'full' if harness.FULL else 'small'} RELIABILITY_SEED={harness.SEED}"
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = yield
-    if report.failed:
-        tier = "RELIABILITY=full " if harness.FULL else ""
-        again = f"{tier}RELIABILITY_SEED={harness.SEED} .venv/bin/python -m pytest '{item.nodeid}'"
-        report.sections.append(("replay", again))
-    return report
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import re
 import signal
 import sqlite3
@@ -18,24 +17,12 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 R0 = HERE / "r0"
-FULL = os.environ.get("RELIABILITY") == "full"
-SEED = int(os.environ.get("RELIABILITY_SEED", "1"))
-# how the product's waits are scaled to a farm whose hosts boot in a third of a second
+# how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
 TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0}
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
 SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
 PUT_BACK = ("maintenance", "services", "power")
 KNOWN_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 129, 130, 143, 137, -signal.SIGKILL}
-
-
-def cases(small, full):
-    """Numbers of the cases to run: a few every time, all of them with RELIABILITY=full."""
-    return range(full if FULL else small)
-
-
-def chance(*about):
-    """Random numbers of one case, the same whenever the seed is."""
-    return random.Random(f"{SEED}/{'/'.join(map(str, about))}")
 
 
 @dataclass

@@ -10,7 +10,8 @@ import sys
 
 import pytest
 import yaml
-from reliability.harness import HERE, LIMITS, TUNE, Mission, Spec, cases, chance, effects
+from reliability.harness import HERE, LIMITS, TUNE, Mission, Spec, effects
+from support.seeds import cases, chance
 
 pytestmark = pytest.mark.timeout(180)
 WEATHERS = {

@@ -11,7 +11,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from reliability.harness import FULL, Spec, Tool, cases, chance, effects, journals
+from reliability.harness import Spec, Tool, effects, journals
+from support.seeds import FULL, cases, chance
 
 pytestmark = pytest.mark.timeout(120)
 UNHEARD = 8

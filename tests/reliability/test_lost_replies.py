@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 
 import pytest
-from reliability.harness import TUNE, Spec, cases, chance
+from reliability.harness import TUNE, Spec
+from support.seeds import cases, chance
 
 pytestmark = pytest.mark.timeout(120)
 METHODS = ("ShutdownGuest", "EnterMaintenanceMode_Task", "UpdateGraphicsConfig", "UpdateOptions", "EnableRuleset",

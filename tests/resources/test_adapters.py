@@ -16,6 +16,8 @@ from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.vm_hardware import VmHardware
 
+ALONE = "- vms: train-03\n  adapters: [{port_group: dvpg-lan}, {type: e1000e, port_group: dvpg-lan}]\n"
+
 VM = vm(1)
 LOCKED = {"config__memoryReservationLockedToMax": True}
 RDMA, LAN_KEY = "dvportgroup-1", "dvportgroup-2"

@@ -6,9 +6,16 @@ import pytest
 from support.estates import ESX1, GROUP, estate, pvrdma_device, vgpu_device, view, vm
 from support.judging import judge
 from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, dynamic, fixed, kernel_listing, keys, machine, tuned
+from support.plays import THROUGH
 
 from vsphere_ai.facts import ProbeFailure
 from vsphere_ai.resources.gpudirect import GpuDirect
+
+ALONE = (
+    f"{THROUGH}  kernel: {{ats_support: true}}\n"
+    '- vms: train-04\n  hardware: {version: 19}\n  pci_devices: [{host_device: "0000:86:00.0"}]\n'
+    "  adapters: [{type: sriov, port_group: dvpg-rdma}]\n  gpudirect: true\n"
+)
 
 VM = vm(1)
 ON = kernel_listing("TRUE", "TRUE")

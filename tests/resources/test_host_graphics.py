@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, PCI, estate, gpu_info, host, view
 from support.judging import judge, plan_one, steps_of, words
+from support.plays import SHARED
 
 from vsphere_ai.facts import Facts
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.steps import Invoke
+
+ALONE = SHARED
 
 FIRST, SECOND = PCI
 

@@ -6,10 +6,13 @@ import pytest
 from support.estates import ESX1, estate
 from support.judging import judge, plan_one, words
 from support.machines import kernel_listing, machine
+from support.plays import ONE
 
 from vsphere_ai.facts import Output, ProbeFailure
 from vsphere_ai.resources.kernel import Kernel
 from vsphere_ai.steps import Shell
+
+ALONE = f"{ONE}  kernel: {{ats_support: true}}\n"
 
 SET = "esxcli system settings kernel set -s atsSupport -v"
 

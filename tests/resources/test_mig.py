@@ -19,12 +19,15 @@ from support.estates import (
     vm,
 )
 from support.judging import judge, plan_one, steps_of, words
+from support.plays import SHARED
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES, PLACEMENTS, PROFILES
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.steps import Shell
+
+ALONE = f"{SHARED}  mig: {{mode: enabled}}\n"
 
 FIRST, SECOND = PCI
 A, B = "00000000:3B:00.0", "00000000:86:00.0"

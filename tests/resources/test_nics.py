@@ -6,10 +6,14 @@ import pytest
 from pydantic import ValidationError
 from support.estates import ESX1, estate, host, view
 from support.judging import judge, plan_one, rules, steps_of
+from support.plays import ONE
 
+from vsphere_ai.fabric.nic_settings import PAUSE, Pause, pauses_in
 from vsphere_ai.facts import Facts, Output, ProbeFailure
-from vsphere_ai.resources.nics import PAUSE, HostNics, Nic, Pause, pauses_in
+from vsphere_ai.resources.nics import HostNics, Nic
 from vsphere_ai.resources.roce import Roce
+
+ALONE = f"{ONE}  nics: {{vmnic4: {{pause: {{rx: true, tx: false}}}}}}\n"
 
 # VMware ESXi 7.0 prints these columns
 LISTING = """\

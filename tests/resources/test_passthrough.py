@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from support.estates import ESX1, PCI, estate, gpu_info, guest, made, vm, wants
+from support.estates import ESX1, PCI, estate, gpu_info, guest, made, vgpu_device, vm, wants
 from support.judging import judge, plan_one, rules
 from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, fixed, machine
+from support.plays import THROUGH
 
 from vsphere_ai.facts import View
 from vsphere_ai.plan import observe_all
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.resources.passthrough import HBAS, REBIND, Passthrough
 from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.steps import Invoke
+
+ALONE = THROUGH
 
 VM = vm(1)
 
@@ -170,3 +174,25 @@ def test_functions_that_are_reset_as_one_are_told():
 
 def test_the_gpus_of_these_tests_are_those_of_the_estate():
     assert PCI == (GPU_0, GPU_1)
+
+
+def test_members_of_a_device_group_stay_where_they_are():
+    grouped = {"deviceGroupInfo": {"groupInstanceKey": 1, "sequenceId": 1}}
+    entry = {"_typeName": "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup", "groupInstanceKey": 1,
+             "deviceGroupName": "pair"}  # fmt: skip
+    own, gone = {(VM.ref, "pci_devices"): PciDevices(devices=())}, {(VM.ref, "device_groups"): DeviceGroups(groups=())}
+
+    def having(device):
+        return guest(VM, ESX1, config__hardware__device=(device,), config__deviceGroups={"deviceGroup": (entry,)})
+
+    of = estate(machine(ESX1, passed={GPU_0: ""}), having({**fixed(13000, GPU_0), **grouped}))
+    off = Passthrough(devices={GPU_0: False})
+    assert "device group of VM train-01" in judge(off, ESX1, of, stated=own).problems["passthrough.vm"].message
+    assert not judge(off, ESX1, of, stated=gone).problems
+    users = (gpu_info(GPU_0, "sharedDirect", (VM.ref,)),)
+    member = having({**vgpu_device(13000, "grid_a100-40c"), **grouped})
+    of = estate(machine(ESX1, config__graphicsInfo=users), member)
+    given_up = {(VM.ref, "vgpu"): Vgpu(profiles=())}
+    on = Passthrough(devices={GPU_0: True})
+    assert "passthrough.vgpu" in judge(on, ESX1, of, stated=given_up).problems
+    assert "passthrough.vgpu" not in judge(on, ESX1, of, stated={**given_up, **gone}).problems

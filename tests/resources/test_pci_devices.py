@@ -7,6 +7,7 @@ from pydantic import ValidationError
 from support.estates import ESX1, ESX2, estate, made, vgpu_device, view, vm, wants
 from support.judging import judge, plan_one
 from support.machines import GPU_0, GPU_1, NIC_1, dynamic, fixed, keys, machine, tuned
+from support.plays import THROUGH
 
 from vsphere_ai.deeds import foreign
 from vsphere_ai.facts import Facts
@@ -15,6 +16,8 @@ from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.steps import Reconfigure
+
+ALONE = f'{THROUGH}- vms: train-04\n  pci_devices: [{{host_device: "0000:86:00.0"}}]\n'
 
 VM, OTHER = vm(1), vm(2)
 READY = {
@@ -144,7 +147,8 @@ def test_members_of_a_device_group_are_never_touched():
     assert judge(want(), VM, of).fields == {}
     state = view(of).state(VM.ref, "pci_devices")
     assert state.as_playbook(VM, view(of)) is None
-    assert "device group" in state.left_out(VM, view(of))
+    assert state.left_out(VM, view(of)) == ""
+    assert "no group" in view(of).state(VM.ref, "device_groups").left_out(VM, view(of))
 
 
 def test_the_vgpu_kind_takes_no_passthrough_device_for_its_own():

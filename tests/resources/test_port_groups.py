@@ -34,6 +34,8 @@ from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.switches import Switches
 
+ALONE = "- datacenters: DC0\n  port_groups: {dvpg-new: {switch: dvs-rdma, vlan: 7}}\n"
+
 
 def state(**groups):
     return PortGroups.model_validate({"port_groups": {k.replace("_", "-"): v for k, v in groups.items()}})

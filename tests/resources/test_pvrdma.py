@@ -22,6 +22,7 @@ from support.estates import (
     wants,
 )
 from support.judging import judge, rules, steps_of, words
+from support.plays import READY
 
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.report.plan_text import plan_text
@@ -29,6 +30,8 @@ from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
+
+ALONE = f"{READY}- vms: train-03\n  pvrdma: [{{port_group: dvpg-rdma}}]\n"
 
 VM = vm(1)
 OPEN = {

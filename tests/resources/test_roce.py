@@ -6,10 +6,14 @@ import pytest
 from pydantic import ValidationError
 from support.estates import ESX1, estate, host, view
 from support.judging import judge, plan_one, rules, steps_of, words
+from support.plays import ONE
 
+from vsphere_ai.fabric.nic_settings import Pause
 from vsphere_ai.facts import Facts
-from vsphere_ai.resources.nics import HostNics, Nic, Pause
+from vsphere_ai.resources.nics import HostNics, Nic
 from vsphere_ai.resources.roce import Roce
+
+ALONE = f"{ONE}  roce: {{pfc_priority: 3, trust: dscp, dscp: 26}}\n"
 
 CORE, RDMA = "query:nmlx5_core", "query:nmlx5_rdma"
 DEVICE = {

@@ -7,10 +7,13 @@ from pydantic import ValidationError
 from support.estates import ESX1, estate, guest, view, vm
 from support.ethernet import NIC4, NIC5, card, function, machine
 from support.judging import actions, judge, plan_one, rules, words
+from support.plays import FUNCTIONS
 
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.sriov import Sriov
 from vsphere_ai.steps import Invoke
+
+ALONE = FUNCTIONS
 
 RDMA = "dvportgroup-1"
 

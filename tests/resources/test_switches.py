@@ -15,6 +15,8 @@ from vsphere_ai.late import read
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.vmkernel import VmkernelAdapters
 
+ALONE = "- datacenters: DC0\n  switches: {dvs-new: {mtu: 9000, uplinks: [Uplink 1]}}\n"
+
 
 def state(**switches):
     return Switches.model_validate({"switches": {k.replace("_", "-"): v for k, v in switches.items()}})

@@ -12,6 +12,11 @@ from vsphere_ai.deeds import foreign
 from vsphere_ai.resources.tuning import Tuning
 from vsphere_ai.resources.vm_hardware import VmHardware
 
+ALONE = (
+    "- vms: train-04\n  tuning: {cpus: 8, cores_per_socket: 4, latency_sensitivity: high,\n"
+    "           extra_config: {svga.present: 'FALSE'}}\n"
+)
+
 VM = vm(1)
 HIGH = {"config__latencySensitivity": {"_typeName": "LatencySensitivity", "level": "high"}}
 FULL = {"config__cpuAllocation__reservation": 16 * 2600, "config__memoryReservationLockedToMax": True}

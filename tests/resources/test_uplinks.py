@@ -11,12 +11,15 @@ from pydantic import ValidationError
 from support.estates import ESX1, ESX2, made, view, wants
 from support.fabrics import DC, LAN, PG, RDMA, fabric, machine, nic, order, port_group, proxy, switch, tagged, vmk
 from support.judging import judge, plan_one, words
+from support.plays import ONE
 
 from vsphere_ai import fabric as chain
 from vsphere_ai.facts import Facts
 from vsphere_ai.late import chosen, read
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.uplinks import Uplinks
+
+ALONE = f"{ONE}  uplinks: {{dvs-rdma: {{}}}}\n"
 
 
 def state(**switches):

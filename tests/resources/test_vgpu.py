@@ -28,6 +28,7 @@ from support.estates import (
     wants,
 )
 from support.judging import judge, plan_one, rules, steps_of, words
+from support.plays import SHARED
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
@@ -36,6 +37,8 @@ from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.steps import Reconfigure
+
+ALONE = f"{SHARED}- vms: train-01\n  hardware: {{version: 19}}\n  vgpu: [grid_a100-10c]\n"
 
 VM = vm(1)
 MIG, HALF, FULL = "grid_a100-3-20c", "grid_a100-20c", "grid_a100-40c"

@@ -6,11 +6,14 @@ import pytest
 from pydantic import ValidationError
 from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, host, made, view, wants
 from support.judging import judge, plan_one, rules, steps_of
+from support.plays import ONE
 
 from vsphere_ai.facts import Facts
 from vsphere_ai.late import Late, inside, is_late, read
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel import Adapter, VmkernelAdapters
+
+ALONE = f"{ONE}  vmkernel: {{dvpg-rdma: {{mtu: 4500, pvrdma: true}}}}\n"
 
 OPTION = "option:Net.PVRDMAVmknic"
 VNICS = "config.network.vnic"

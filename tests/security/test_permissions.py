@@ -12,7 +12,9 @@ from support.places import PLAYBOOKS
 
 from vsphere_ai import permissions
 from vsphere_ai.connect.privileges import privilege_of
+from vsphere_ai.duty import Duty
 from vsphere_ai.permissions import Need, lacking, of_spec, of_step
+from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell
 
@@ -107,13 +109,22 @@ def sent_methods():
 def test_every_method_that_is_sent_is_in_the_role():
     methods = sent_methods()
     assert {"UpdateGraphicsConfig", "PowerOnVM_Task", "StartService", "UpgradeVM_Task"} <= set(methods)
-    granted = {p for duty in permissions.ROLE for p in duty.privileges(privilege_of)}
+    granted = {p for duty in permissions.ROLE for p in permissions.privileges(duty, privilege_of)}
     free = {"System.Anonymous", "System.View", "System.Read", None}
     missing = {m: p for m, (_, p) in methods.items() if p not in free and p not in granted}
     assert not missing
     unstated = {m for m, (_, p) in methods.items() if p is None}
     free |= {"CancelTask"}  # of one's own task
     assert unstated <= {*permissions.UNSTATED, *free, "ReconfigVM_Task", "ReconfigureComputeResource_Task"}
+
+
+def test_a_kind_adds_its_own_row_to_the_role():
+    stated = [duty for cls in kinds().values() for duty in cls.duties]
+    assert stated
+    assert set(stated) <= set(permissions.ROLE)
+    duty = Duty("x", "hosts", ("Destroy_Task",), ("deviceGroups",), ("add",), also=("A.B",))
+    found = permissions.privileges(duty, privilege_of)
+    assert found == ("A.B", "Folder.Delete", CONFIG + "AddRemoveDevice", CONFIG + "Settings")
 
 
 def test_the_page_has_the_role_as_it_is():

@@ -1,38 +1,49 @@
-"""A playbook for every kind, and one of all kinds together, for the farm of the lab."""
+"""A playbook for every kind, as its own test file declares it, and one of many kinds together for the lab's farm.
+
+What ``tests/resources/test_MODULE.py`` of a kind says:
+
+- ``ALONE``: a playbook that changes something with this kind; where it cannot be without others, they come along
+- ``FARM``: the scenario it is for, unless it is for the lab's own farm
+- ``APART``: why it is not in `TOGETHER`, unless it is
+"""
 
 from __future__ import annotations
 
-ONE, TWO = "- hosts: esx01.lab.local\n  rolling: {evacuate: power_off}\n", "- hosts: esx02.lab.local\n  "
-READY = "- hosts: esx0[1:3].lab.local\n  pvrdma_host: {vmknic: vmk2, firewall: true}\n"
-SHARED = f"{ONE}  graphics: {{default_type: shared_direct}}\n"
-FUNCTIONS = '- hosts: esx02.lab.local\n  sriov: {"0000:5e:00.0": 4}\n  rolling: {evacuate: power_off}\n'
-THROUGH = FUNCTIONS + '  passthrough: {"0000:86:00.0": true}\n'
+import importlib.util
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
 
-# each kind by itself; where it cannot be without others, these come along
-ALONE = {
-    "switches": "- datacenters: DC0\n  switches: {dvs-new: {mtu: 9000, uplinks: [Uplink 1]}}\n",
-    "port_groups": "- datacenters: DC0\n  port_groups: {dvpg-new: {switch: dvs-rdma, vlan: 7}}\n",
-    "uplinks": f"{ONE}  uplinks: {{dvs-rdma: {{}}}}\n",
-    "vmkernel": f"{ONE}  vmkernel: {{dvpg-rdma: {{mtu: 4500, pvrdma: true}}}}\n",
-    "pvrdma_host": READY,
-    "roce": f"{ONE}  roce: {{pfc_priority: 3, trust: dscp, dscp: 26}}\n",
-    "nics": f"{ONE}  nics: {{vmnic4: {{pause: {{rx: true, tx: false}}}}}}\n",
-    "graphics": SHARED,
-    "mig": f"{SHARED}  mig: {{mode: enabled}}\n",
-    "sriov": FUNCTIONS,
-    "passthrough": THROUGH,
-    "kernel": f"{ONE}  kernel: {{ats_support: true}}\n",
-    "hardware": "- vms: train-04\n  hardware: {version: 19, memory_reservation: full}\n",
-    "vgpu": f"{SHARED}- vms: train-01\n  hardware: {{version: 19}}\n  vgpu: [grid_a100-10c]\n",
-    "pvrdma": f"{READY}- vms: train-03\n  pvrdma: [{{port_group: dvpg-rdma}}]\n",
-    "adapters": "- vms: train-03\n  adapters: [{port_group: dvpg-lan}, {type: e1000e, port_group: dvpg-lan}]\n",
-    "pci_devices": f'{THROUGH}- vms: train-04\n  pci_devices: [{{host_device: "0000:86:00.0"}}]\n',
-    "gpudirect": f"{THROUGH}  kernel: {{ats_support: true}}\n"
-    '- vms: train-04\n  hardware: {version: 19}\n  pci_devices: [{host_device: "0000:86:00.0"}]\n'
-    "  adapters: [{type: sriov, port_group: dvpg-rdma}]\n  gpudirect: true\n",
-    "tuning": "- vms: train-04\n  tuning: {cpus: 8, cores_per_socket: 4, latency_sensitivity: high,\n"
-    "           extra_config: {svga.present: 'FALSE'}}\n",
-}
+from vsphere_ai.resources import kinds
+
+TESTS = Path(__file__).parents[1] / "resources"
+
+
+def file_of(kind: str) -> Path:
+    """Return the test file of a kind."""
+    return TESTS / f"test_{kinds()[kind].__module__.rpartition('.')[2]}.py"
+
+
+@cache
+def _loaded(path: Path) -> ModuleType:
+    """Import a test file by its path: pytest gives such files no name that could be imported."""
+    name = f"declared_by_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def declared(name: str) -> dict[str, str]:
+    """Return what the test files of the kinds say under a name, by kind; a kind that says nothing is left out."""
+    files = {kind: file_of(kind) for kind in kinds()}
+    return {kind: getattr(_loaded(f), name) for kind, f in files.items() if f.is_file() and hasattr(_loaded(f), name)}
+
+
+ALONE, FARMS, APART = declared("ALONE"), declared("FARM"), declared("APART")
 TOGETHER = """
 - datacenters: DC0
   switches: {dvs-rdma: {mtu: 9000, nioc: true}}

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 from collections.abc import Iterator
 
 from support.places import ROOT
+from support.seeds import FULL as FULL
+from support.seeds import SEED as SEED
 from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError
 
 BROKEN = ROOT / "tests" / "language" / "broken"
-SEED = os.environ.get("RELIABILITY_SEED", "1")
-FULL = os.environ.get("RELIABILITY") == "full"
 FAULTS = b"""- {on: ReconfigVM_Task, nth: 2, when: after, do: {restart: 2s, starting: 1s}}
 - {on: any, probability: 0.05, do: {delay: 200ms}, seed: 3, times: 4}
 - on: "ssh: nvidia-smi .*"

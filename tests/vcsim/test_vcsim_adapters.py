@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.judging import judge
 
 from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.deeds.changes import config_spec
+from vsphere_ai.fabric import SWITCHES
 from vsphere_ai.fabric.adapter import NetworkAdapter
+from vsphere_ai.fabric.nioc import ENABLED
 from vsphere_ai.playbook import Power
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.steps import Reconfigure
@@ -33,9 +37,16 @@ def read(vcenter):
     return estate, min(estate.vms)
 
 
-def carry_out(vcenter, *entries, exclusive=None):
+def with_nioc(estate):
+    """The estate with Network I/O Control on, which this simulator cannot have; it keeps what adapters have of it."""
+    on = {f.ref: replace(f, properties={**f.properties, ENABLED: True}) for f in estate.of_type(*SWITCHES)}
+    return replace(estate, objects={**estate.objects, **on})
+
+
+def carry_out(vcenter, *entries, exclusive=None, seen=lambda estate: estate):
     """Plan and send; return the device changes, which are none when all is as wanted."""
     estate, vm = read(vcenter)
+    estate = seen(estate)
     state = Adapters(adapters=tuple(NetworkAdapter(**e) for e in entries), exclusive=exclusive)
     judged = judge(state, vm, estate)
     assert not judged.problems
@@ -73,3 +84,18 @@ def test_adapters_are_added_edited_and_removed(vcenter):
     removed = carry_out(vcenter, connected[2], exclusive=True)
     assert sorted(removed) == sorted(("remove", d["_typeName"]) for d in after if d["_typeName"] != "VirtualE1000e")
     assert [d["_typeName"] for d in cards(vcenter)] == ["VirtualE1000e"]
+
+
+def test_bandwidth_of_an_adapter_is_kept(vcenter):
+    estate, _ = read(vcenter)
+    group = next(f.name for f in estate.of_type("DistributedVirtualPortgroup") if "Uplinks" not in f.name)
+    entry = {"port_group": group, "shares": 60, "limit": 4000}
+    carry_out(vcenter, {"port_group": group}, exclusive=True)
+    assert carry_out(vcenter, entry, seen=with_nioc) == [("edit", "VirtualVmxnet3")]
+    (card,) = cards(vcenter)
+    given = card["resourceAllocation"]
+    assert (given["share"]["shares"], given["share"]["level"], given["limit"]) == (60, "custom", 4000)
+    assert carry_out(vcenter, entry, seen=with_nioc) == []
+    back = {"port_group": group, "shares": "normal", "limit": "unlimited"}
+    assert carry_out(vcenter, back, seen=with_nioc) == [("edit", "VirtualVmxnet3")]
+    assert carry_out(vcenter, {"port_group": group}) == []

@@ -111,6 +111,14 @@ class Case:
         state = self.view.state(self.ref, kind) if self.view.is_planned(self.ref, kind) else None
         return getattr(state, field, None)
 
+    def planner_of(self, field: str, value: Any) -> str:
+        """Return the kind by which this plan gives the target such a value; empty when none does.
+
+        Any kind may. One that gives the VM a device and sets what this implies comes before `hardware`, which says it.
+        """
+        kinds = sorted(self.view.kinds, key=lambda k: (k == "hardware", k))
+        return next((k for k in kinds if self.planned(k, field) == value), "")
+
     def passed(self, message: str, *evidence: Evidence) -> Finding:
         """Word a pass."""
         return self._finding("pass", message, evidence)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from vsphere_ai.connect import service
@@ -17,6 +18,7 @@ from vsphere_ai.steps import Probe
 Shells = Callable[[Target], Ssh]
 """Makes the (still closed) connection to a host's shell."""
 Answers = Mapping[str, Output | ProbeFailure]
+_NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
 _START_S = 10.0
 """How long a service that was just started may refuse connections."""
 
@@ -43,7 +45,7 @@ class Prober:
     def probe(self, host: Facts, probes: Sequence[Probe]) -> Answers:
         """Run the probes on one host, each distinct command once."""
         names: dict[tuple[str, ...], list[str]] = {}
-        for probe in probes:
+        for probe in (one for each in probes for one in _of(each, host)):
             names.setdefault(probe.argv, []).append(probe.name)
         answers: dict[str, Output | ProbeFailure] = {}
         failure = service.obstacle(host, may_start=self.may_start)
@@ -74,6 +76,17 @@ class Prober:
         except (Unreachable, StepFailed, OutcomeUnknown) as error:
             return ProbeFailure("ssh.unreachable", error.message, error.remedy)
         return None
+
+
+def _of(probe: Probe, host: Facts) -> Iterator[Probe]:
+    """Yield a probe as it is asked of a host: of each of its RDMA NICs, where that is meant."""
+    if not probe.each_rdma_nic:
+        yield probe
+        return
+    for nic in host.get(_NICS) or ():
+        name = str(nic.get("device"))
+        if nic.get("rdmaDevice") and _NIC.fullmatch(name):  # it gets into a command
+            yield Probe(f"{probe.name}:{name}", (*probe.argv, name))
 
 
 def _open(shell: Ssh, patience_s: float) -> None:

@@ -62,6 +62,7 @@ def identity(device: Mapping[str, Any]) -> tuple[Any, ...]:
         tuple((a.get("vendorId"), a.get("deviceId")) for a in backing.get("allowedDevice") or ()),
         backing.get("deviceName"),
         port.get("portgroupKey"),
+        (device.get("deviceGroupInfo") or {}).get("groupInstanceKey"),
     )
 
 

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.fabric import ethernet
+from vsphere_ai.fabric import ethernet, nioc
 from vsphere_ai.facts import View
 from vsphere_ai.state import observed
 
 AUTOMATIC_MACS = ("generated", "assigned")
+BANDWIDTH = {"shares": "normal", "reservation": 0, "limit": "unlimited"}
+"""What an adapter has of Network I/O Control where nothing is said; an adapter as read says only what differs."""
 
 
 class NetworkAdapter(BaseModel):
@@ -45,6 +47,17 @@ class NetworkAdapter(BaseModel):
         description="NIC an `sriov` adapter takes its virtual function of, by PCI address; `auto`: any of the port "
         "group's uplinks.",
     )
+    shares: nioc.Shares | None = Field(
+        default=None,
+        description="Shares of its traffic under Network I/O Control: `low`, `normal`, `high` or 1 to 100; `normal` "
+        "for a new adapter.",
+    )
+    reservation: nioc.Megabits | None = Field(
+        default=None, description="Mbit/s it is sure of under Network I/O Control; 0 for none."
+    )
+    limit: nioc.Limit | None = Field(
+        default=None, description="Mbit/s it never exceeds under Network I/O Control; or `unlimited`."
+    )
     device: int | None = observed("")
     address_type: str | None = observed("")
 
@@ -52,6 +65,16 @@ class NetworkAdapter(BaseModel):
     def identity(self) -> tuple[str, str]:
         """What makes it this adapter: its type and its port group."""
         return self.type, self.port_group
+
+    @property
+    def bandwidth(self) -> tuple[Any, ...]:
+        """Its shares, reservation and limit; None for what is as on a new adapter."""
+        return self.shares, self.reservation, self.limit
+
+    @property
+    def is_bounded(self) -> bool:
+        """Tell whether any bandwidth is said of it."""
+        return any(v is not None for v in self.bandwidth)
 
     @property
     def has_address(self) -> bool:
@@ -62,6 +85,9 @@ class NetworkAdapter(BaseModel):
         said = self.mac if self.address_type in (None, "manual") else None
         more = [said, "" if self.connected in (None, True) else "disconnected", self.protocol]
         more += [self.physical_function if self.physical_function != "auto" else ""]
+        more += [f"shares {self.shares}" if self.shares is not None else ""]
+        more += [f"{self.reservation} Mbit/s reserved" if self.reservation else ""]
+        more += [f"limit {self.limit} Mbit/s" if isinstance(self.limit, int) else ""]
         words = ", ".join(filter(None, more))
         return f"{self.type} on {self.port_group}" + (f" ({words})" if words else "")
 
@@ -83,7 +109,25 @@ def read(device: Mapping[str, Any], on: bool) -> NetworkAdapter:
         physical_function=ethernet.function_of(device),
         device=device["key"],
         address_type=device.get("addressType"),
+        **_bandwidth_in(device),
     )
+
+
+def _bandwidth_in(device: Mapping[str, Any]) -> dict[str, Any]:
+    given = device.get("resourceAllocation")
+    if not given:
+        return {}
+    found = {
+        "shares": nioc.shares_in(given.get("share")),
+        "reservation": given.get("reservation") or 0,
+        "limit": nioc.limit_in(given.get("limit")),
+    }
+    return {field: _unless_default(field, value) for field, value in found.items()}
+
+
+def _unless_default(field: str, value: Any) -> Any:
+    value = nioc.word(value) if field == "shares" else value
+    return None if value == BANDWIDTH[field] else value
 
 
 def is_statable(nic: NetworkAdapter) -> bool:
@@ -100,7 +144,16 @@ def stated(nic: NetworkAdapter, view: View) -> NetworkAdapter:
         connected=nic.connected,
         protocol=nic.protocol,
         physical_function=nic.physical_function,
+        shares=nic.shares,
+        reservation=nic.reservation,
+        limit=nic.limit,
     )
+
+
+def in_full(nic: NetworkAdapter) -> NetworkAdapter:
+    """Return a stated adapter with the bandwidth it has said out loud, so that another one goes back to it."""
+    unset = {f: default for f, default in BANDWIDTH.items() if getattr(nic, f) is None}
+    return nic if nic.type == "sriov" else nic.model_copy(update=unset)
 
 
 def matched(entries: Sequence[NetworkAdapter], have: Sequence[NetworkAdapter]) -> dict[int, int]:
@@ -132,13 +185,18 @@ def updated(nic: NetworkAdapter, entry: NetworkAdapter) -> NetworkAdapter:
     # vCenter hands out addresses of its own where ESXi is asked for one, so either word means: not by hand
     if mac != nic.mac and (mac not in AUTOMATIC_MACS or nic.address_type == "manual"):
         said |= {"mac": mac, "address_type": None}
-    return nic.model_copy(update=said)
+    return nic.model_copy(update=said | _said_of_bandwidth(entry))
+
+
+def _said_of_bandwidth(entry: NetworkAdapter) -> dict[str, Any]:
+    return {f: _unless_default(f, getattr(entry, f)) for f in BANDWIDTH if getattr(entry, f) is not None}
 
 
 def new(entry: NetworkAdapter) -> NetworkAdapter:
     """Return the adapter that is made of an entry."""
     more: dict[str, Any] = {"connected": entry.connected is not False}
     more |= {"physical_function": entry.physical_function or "auto"} if entry.type == "sriov" else {}
+    more |= _said_of_bandwidth(entry)
     return entry.model_copy(update={"mac": entry.mac.lower() if entry.mac else None, **more})
 
 
@@ -157,6 +215,8 @@ def device_of(nic: NetworkAdapter, view: View) -> dict[str, Any]:
         device["deviceProtocol"] = nic.protocol
     if nic.type == "sriov":
         device["sriovBacking"] = ethernet.sriov_backing(nic.physical_function or "auto")
+    if nic.is_bounded:
+        device["resourceAllocation"] = _allocation(nic)
     return device
 
 
@@ -172,7 +232,18 @@ def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdap
         edited["deviceProtocol"] = after.protocol
     if after.physical_function != before.physical_function:
         edited["sriovBacking"] = ethernet.sriov_backing(after.physical_function or "auto")
+    if after.bandwidth != before.bandwidth:
+        edited["resourceAllocation"] = _allocation(after)
     return edited
+
+
+def _allocation(nic: NetworkAdapter) -> dict[str, Any]:
+    return {
+        "_typeName": "VirtualEthernetCardResourceAllocation",
+        "reservation": nic.reservation or 0,
+        "share": nioc.shares_info(nic.shares if nic.shares is not None else "normal"),
+        "limit": nioc.limit_number(nic.limit if nic.limit is not None else "unlimited"),
+    }
 
 
 def _address(mac: str | None) -> dict[str, str]:

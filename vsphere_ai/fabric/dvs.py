@@ -147,6 +147,14 @@ def management(host: Facts) -> Iterator[tuple[str, str, str]]:
             yield vnic["device"], port["switchUuid"], str(port.get("portgroupKey"))
 
 
+def managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, Facts, Mapping[str, Any]]]:
+    """Yield the hosts (that were read) whose management network is on a port group."""
+    for host in estate.of_type("HostSystem") if group else ():
+        for _, uuid, key in management(host):
+            if group and key == group.get("key") and uuid in proxies(host):
+                yield host, group, proxies(host)[uuid]
+
+
 def carrying(host: Facts, proxy: Mapping[str, Any], group: Facts | None) -> dict[str, str]:
     """Return the uplinks and NICs over which a port group reaches out of a host: those with link, if any have."""
     names = [name for part in order(group.get("config.defaultPortConfig")) for name in part] if group else []

@@ -16,7 +16,9 @@ from vsphere_ai.late import is_late
 from vsphere_ai.state import Target
 
 RULESET = "pvrdma"
-LARGEST_RDMA_MTU = 4096
+RDMA_MTUS = (4096, 2048, 1024, 512, 256)
+LARGEST_RDMA_MTU = RDMA_MTUS[0]
+HEADERS = 96  # what Linux keeps free of a frame for the headers of RoCE (iboe_get_mtu); for ESXi unverified
 MTU_HOP = "MTU"
 ADDRESS = "CHOOSE AN ADDRESS"
 """Stands in a playbook where the operator has to write an address; no playbook with it is accepted."""
@@ -78,10 +80,19 @@ def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
         return Hop(MTU_HOP, "broken", seen, HOST_PART, "host.pvrdma-mtu",
                    "frames that are too long for the smaller one are lost", _mtu_mend(estate, host, on_it, switch),
                    )  # fmt: skip
+    if rdma and rdma < rdma_mtu_over(size):
+        return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
+                   f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: look at the MTU of the NIC "
+                   "(esxcli network nic list) and at the physical switch")  # fmt: skip
     if rdma and rdma < LARGEST_RDMA_MTU:
         return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
                    f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")  # fmt: skip
     return Hop(MTU_HOP, "ok", seen, HOST_PART)
+
+
+def rdma_mtu_over(ethernet: int) -> int:
+    """Return the largest RDMA MTU that surely fits into frames of an Ethernet MTU; 9000 gives 4096, 1500 gives 1024."""
+    return next((size for size in RDMA_MTUS if size + HEADERS <= ethernet), RDMA_MTUS[-1])
 
 
 def used_vnic(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:

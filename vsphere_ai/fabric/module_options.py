@@ -32,6 +32,20 @@ def changed(options: Options, wanted: Options) -> dict[str, str | None]:
     return {name: value for name, value in merged.items() if value is not None or name not in wanted}
 
 
+def pfc_priorities(text: str) -> tuple[int, ...]:
+    """Return the priorities with flow control both ways in the options of nmlx5_core."""
+    found = parsed(text)
+    sent, received = (_mask(found.get(name)) for name in ("pfctx", "pfcrx"))
+    return tuple(n for n in range(8) if sent >> n & 1) if sent == received else ()
+
+
+def _mask(value: str | None) -> int:
+    try:
+        return int(value or "0", 0)
+    except ValueError:
+        return 0
+
+
 def merged(planned: str | None, wanted: str, now: str | None) -> str | tuple[str, ...]:
     """Return the string to send where others may have changed theirs since planning: the present one with our changes.
 

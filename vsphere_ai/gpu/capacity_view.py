@@ -236,8 +236,9 @@ def _stays_on(view: View, vm: str) -> bool:
 
 
 def _profiles(view: View, vm: str) -> tuple[str, ...]:
-    state = view.state(vm, "vgpu")
-    return tuple(p.lower() for p in getattr(state, "profiles", None) or ())
+    facts = view.estate.get(vm)
+    target = Target("vm", facts.name if facts else vm, vm)
+    return tuple(p for state in view.wanted(vm) if hasattr(state, "vgpus") for p in state.vgpus(target, view))
 
 
 def _observed_profiles(facts: Facts) -> tuple[str, ...]:

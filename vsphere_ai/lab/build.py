@@ -18,6 +18,7 @@ from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import (
     always_there,
+    assignable_hardware,
     authorization_manager,
     cluster,
     compatibility_checker,
@@ -41,11 +42,12 @@ from vsphere_ai.lab.managed import (
     unregister,
     virtual_machine,
 )
+from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
-from vsphere_ai.lab.scenario import Nic, Scenario, expand
 from vsphere_ai.lab.store import ManagedObject, fill
 
 HANDLERS = (
+    assignable_hardware,
     authorization_manager,
     collector,
     compatibility_checker,
@@ -216,6 +218,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         ledger=ledger,
         gpus=list(_gpus(spec, name)),
         pnics=[_pnic(nic, number, index) for index, nic in enumerate(spec.nics)],
+        device_groups=[_device_group(group) for group in spec.device_groups],
         vibs=vibs,
         services=services,
         version=spec.version,
@@ -239,10 +242,16 @@ def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
     for index, slot in enumerate(spec.gpus):
         gpu = Gpu.of(index, slot.pci.lower(), slot.board, device_id=int(slot.device_id, 16) if slot.device_id else None)
         gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
-        gpu.numa_node, gpu.bridges = slot.numa, slot.bridges
+        gpu.numa_node, gpu.bridges, gpu.link = slot.numa, slot.bridges, slot.link
         gpu.configured = cast(Any, slot.graphics_type)
         gpu.mig_current = gpu.mig_pending = slot.mig and gpu.mig_capable
         yield gpu
+
+
+def _device_group(group: DeviceGroup) -> parts.DeviceGroup:
+    vendor, _, device = group.device.partition(":")
+    ids = (int(vendor, 16), int(device, 16)) if group.device else (0, 0)
+    return parts.DeviceGroup(group.name, group.count, group.vgpu, ids)
 
 
 def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:

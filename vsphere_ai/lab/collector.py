@@ -93,6 +93,7 @@ def content(call: Call, mo: ManagedObject, paths: list[str]) -> Any:
         return Collector.ObjectContent(
             obj=mo.ref, missingSet=[Collector.MissingProperty(path=p, fault=denied) for p in paths]
         )
+    call.farm.traffic.read(mo.type_name, paths)
     found = [(p, read(mo, p, call.session)) for p in paths]
     props = [vmodl.DynamicProperty(name=p, val=v) for p, v in found if v is not None]
     return Collector.ObjectContent(obj=mo.ref, propSet=props)

@@ -109,6 +109,7 @@ class Lab:
             ("GET", "/lab/info"): lambda: self.info,
             ("GET", "/lab/farm"): self._farm,
             ("GET", "/lab/ledger"): lambda: {"entries": self.farm.ledger.as_json()},
+            ("GET", "/lab/traffic"): lambda: self.farm.traffic.as_json(),
             ("POST", "/lab/ledger/clear"): self._clear_ledger,
             ("POST", "/lab/sessions/expire"): self.expire_sessions,
             ("POST", "/lab/reset"): self.reset,

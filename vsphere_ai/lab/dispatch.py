@@ -52,7 +52,9 @@ def answer(farm: Farm, body: bytes, headers: Mapping[str, str], peer: str) -> An
         return _refused(error, version)
 
     def carry_out(doom: Doom | None) -> Answer:
-        return _carried_out(farm, request, version, (headers, peer), doom)
+        carried = _carried_out(farm, request, version, (headers, peer), doom)
+        farm.traffic.answered(request.name, len(carried.body))
+        return carried
 
     fired = farm.faults.meet(calls.event_of(farm, request)) if farm.faults.rules else None
     if fired is None:

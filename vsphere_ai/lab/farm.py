@@ -14,6 +14,7 @@ from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sessions import Sessions
 from vsphere_ai.lab.store import ManagedObject, Store
 from vsphere_ai.lab.tasks import Tasks
+from vsphere_ai.lab.traffic import Traffic
 
 
 class Farm:
@@ -29,6 +30,7 @@ class Farm:
         self.ledger.on_entry = self.history.recorded
         self.sessions.watcher = self.history.note
         self.faults = Faults()
+        self.traffic = Traffic()
         self.hosts: dict[str, Host] = {}
         self.named: dict[str, ManagedObject] = {}
         self.closed = False

@@ -75,6 +75,7 @@ class Gpu:
 
     `bridges` are the PCI bridges above it from the root port down (a root port of its own when left out).
     `device_id` picks one PCI device of the board (hexadecimal); `graphics_type` and `mig` are the state at the start.
+    GPUs with the same `link` are joined by NVLink.
     """
 
     pci: str
@@ -84,6 +85,7 @@ class Gpu:
     mig: bool = False
     numa: int = 0
     bridges: tuple[str, ...] = ()
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,20 @@ class Vmkernel:
 
 
 @dataclass(frozen=True)
+class DeviceGroup:
+    """A vendor device group a host offers (ESXi 8.0): `count` devices that a VM gets together or not at all.
+
+    They are vGPUs of the type `vgpu`, each on a GPU of its own, all of them joined by NVLink where the name ends with
+    ``%NVLink``; without `vgpu` they are whole devices with the id `device` (``10de:2321``) that are passed through.
+    """
+
+    name: str
+    count: int = 2
+    vgpu: str = ""
+    device: str = ""
+
+
+@dataclass(frozen=True)
 class Ssh:
     """The SSH service (TSM-SSH) of a host at the start. A service that runs with policy off is gone after a boot."""
 
@@ -143,6 +159,7 @@ class Host:
     gpus: tuple[Gpu, ...] = ()
     nics: tuple[Nic, ...] = ()
     vmkernel: tuple[Vmkernel, ...] = ()
+    device_groups: tuple[DeviceGroup, ...] = ()
     ssh: Ssh = field(default_factory=Ssh)
     lockdown: str = "disabled"
     nvidia_driver: str = ""

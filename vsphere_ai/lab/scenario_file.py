@@ -194,6 +194,9 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
         slots = [g.pci.lower() for g in host.gpus] + [n.pci.lower() for n in host.nics]
         for pci in sorted({p for p in slots if slots.count(p) > 1}):
             yield Diagnostic(mark, f"{pci} of {host.name!r} is described twice")
+        for group in host.device_groups:
+            if bool(group.vgpu) == bool(group.device):
+                yield Diagnostic(mark, f"device group {group.name!r} of {host.name!r} needs either vgpu or device")
         for nic in host.nics:
             if nic.switch and nic.switch not in switches:
                 yield Diagnostic(mark, f"{nic.name} of {host.name!r} names the unknown switch {nic.switch!r}")

@@ -29,11 +29,14 @@ SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
     ("PortGroup", "name"): _NAMED,
     ("Nic", "name"): _NAMED,
     ("Vmkernel", "name"): _NAMED,
+    ("DeviceGroup", "name"): _NAMED,
+    ("DeviceGroup", "device"): (re.compile(r"([0-9a-f]{4}:[0-9a-f]{4})?"), "vendor and device id, such as 10de:2321"),
 }
 RANGES: dict[tuple[str, str], tuple[float, float]] = {
     ("Host", "cpu_cores"): (1, 1024),
     ("Host", "memory_gb"): (1, 65536),
     ("Host", "boot_seconds"): (-1, 86400),
+    ("DeviceGroup", "count"): (1, 16),
     ("Vm", "hardware"): (4, 22),
     ("Vm", "cpus"): (1, 768),
     ("Vm", "memory_gb"): (1, 24576),

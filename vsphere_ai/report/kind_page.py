@@ -1,19 +1,24 @@
-"""Writes the field table of a kind's documentation page from its model: ``python -m vsphere_ai.report.kind_page``."""
+"""Writes the field tables of the kinds' pages, and the list of the kinds: ``python -m vsphere_ai.report.kind_page``."""
 
 from __future__ import annotations
 
 import re
 import sys
+import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from vsphere_ai.plan import sort_kinds
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import is_observed
 
 BEGIN, END = "<!-- fields: written by `make docs` -->", "<!-- end of fields -->"
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+LIST_BEGIN, LIST_END = "<!-- kinds: written by `make docs` -->", "<!-- end of kinds -->"
+_LIST = re.compile(rf"{re.escape(LIST_BEGIN)}.*?{re.escape(LIST_END)}", re.DOTALL)
+WIDTH = 120
 SCALARS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "number": "number"}
 
 
@@ -23,6 +28,20 @@ def with_fields(page: str, kind: type[Resource]) -> str:
     changed, count = _BLOCK.subn(lambda _: block, page)
     if count != 1:
         raise ValueError(f"the page of {kind.kind} has {count} blocks that begin with {BEGIN}")
+    return changed
+
+
+def with_list(page: str) -> str:
+    """Return a page with its list of all kinds in the order of planning; ValueError when it has no such list."""
+    order, wrap = sort_kinds(kinds()), textwrap.TextWrapper(WIDTH, "  - ", "    ")
+    wrap.break_long_words = wrap.break_on_hyphens = False
+    lines = []
+    for target, name in (("datacenter", "datacenters"), ("host", "hosts"), ("vm", "VMs")):
+        links = ", ".join(f"[{k}](kinds/{k}.md)" for k in order if kinds()[k].target == target)
+        lines += wrap.wrap(f"{name}: {links}")
+    changed, count = _LIST.subn("\n".join((LIST_BEGIN, *lines, LIST_END)), page)
+    if count != 1:
+        raise ValueError(f"the page has {count} lists that begin with {LIST_BEGIN}")
     return changed
 
 
@@ -109,12 +128,14 @@ def _reads(kind: type[Resource]) -> Iterator[str]:
     for managed, paths in sorted(kind.properties.items()):
         yield f"- {managed}: {', '.join(f'`{path}`' for path in paths)}"
     for probe in kind.probes:
-        yield f"- over SSH: `{' '.join(probe.argv)}`"
+        yield f"- over SSH: `{' '.join(probe.argv)}`" + (" each NIC with an RDMA device" * probe.each_rdma_nic)
 
 
 def main(arguments: list[str]) -> int:
-    """Write the block of every page in the given folder anew."""
+    """Write the block of every page in the given folder anew, and the list of kinds in the page named after it."""
     folder = Path(arguments[0] if arguments else "docs/kinds")
+    for listing in map(Path, arguments[1:]):
+        listing.write_text(with_list(listing.read_text(encoding="utf-8")), encoding="utf-8")
     for name, kind in kinds().items():
         page = folder / f"{name}.md"
         page.write_text(with_fields(page.read_text(encoding="utf-8"), kind), encoding="utf-8")

@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit, virtual_functions
+from vsphere_ai.fabric import adapter_limits, ethernet, nioc, nioc_fit, pvrdma_fit, virtual_functions
 from vsphere_ai.fabric.adapter import (
     NetworkAdapter,
     device_of,
     edited,
+    in_full,
     is_statable,
     matched,
     new,
@@ -43,8 +44,8 @@ class Adapters(Resource):
         "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
         "HostSystem": (*fabric.HOST_PATHS, virtual_functions.DEVICES, "network"),
         "Network": ("name", "parent"),
-        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
-        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+        fabric.PORT_GROUP: (*fabric.PORT_GROUP_PATHS, nioc.POOL_KEY),
+        **{switch: (*fabric.SWITCH_PATHS, *nioc.PATHS) for switch in fabric.SWITCHES},
     }
 
     adapters: tuple[NetworkAdapter, ...] | None = Field(
@@ -128,6 +129,8 @@ class Adapters(Resource):
         spoken = [n for n in fresh if n.device is None or n.protocol != was[n.device].protocol]
         rdma = [(n.port_group, n.protocol) for n in spoken if n.type == "pvrdma"]
         yield from pvrdma_fit.adapter_problems(target, view, rdma)
+        bounded = [n for n in fresh if n.is_bounded and (n.device is None or n.bandwidth != was[n.device].bandwidth)]
+        yield from nioc_fit.adapter_problems(target, view, bounded)
 
     def _list_problems(self, target: Target, view: View, fresh: Sequence[NetworkAdapter]) -> Iterator[Problem]:
         said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
@@ -165,6 +168,8 @@ class Adapters(Resource):
                 f"the guest has its adapters in the order {order}: vSphere gives a new one the next free place and "
                 "moves none; only removing those that are too early changes it"
             )
+        if any(n.type == "pvrdma" and n.is_bounded for n in there):
+            yield "shares, reservation and limit of a PVRDMA adapter are for its TCP/IP; RDMA is not held to them"
         if any(n.type == "sriov" and n.device is None for n in there):
             yield "with an SR-IOV adapter it stays on its host while it runs: no vMotion, no snapshot with memory"
 
@@ -223,8 +228,10 @@ class Adapters(Resource):
         kept = [n for n in self.adapters or () if n.type != "pvrdma" or own]
         whole = all(is_statable(n) for n in kept)
         # an address that was not given by hand comes back as one that is not, whichever it will be
+        said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
+        full = any(n.is_bounded for n in said)
         found = tuple(
-            s if s.mac else s.model_copy(update={"mac": "assigned"})
+            (in_full(s) if full else s).model_copy(update={"mac": s.mac or "assigned"})
             for s in (stated(n, view) for n in kept if is_statable(n))
         )
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)

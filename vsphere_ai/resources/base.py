@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
+from vsphere_ai.duty import Duty
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.state import Change, Problem, State, Target, TargetKind
 from vsphere_ai.steps import Probe, Query, Step
@@ -51,6 +52,8 @@ class Resource(State, ABC):
     probes: ClassVar[tuple[Probe, ...]] = ()
     queries: ClassVar[tuple[Query, ...]] = ()
     """Questions to managers of a host whose answers this kind wants (host kinds only)."""
+    duties: ClassVar[tuple[Duty, ...]] = ()
+    """Rows of the role in the documentation: what carrying out this kind takes."""
     affects: ClassVar[frozenset[str]] = frozenset()
     """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs that nobody names."""
 
@@ -136,6 +139,38 @@ class Resource(State, ABC):
     def runs_on(self, host: Target, view: View) -> bool:
         """Tell whether a VM in this state can run on a host (VM kinds only)."""
         return True
+
+    def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
+        """Return the vGPU profiles this state gives a VM, one by one; it may not be settled yet (VM kinds only)."""
+        return ()
+
+    def gpu_memory_gb(self, vm: Target, view: View) -> int:
+        """Return what this state adds to the VM's 64-bit MMIO window: GB of whole GPUs; it may not be settled yet."""
+        return 0
+
+
+def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:
+    """Return every vGPU profile a VM will have, in whichever ways."""
+    return tuple(p for s in view.wanted(vm.ref) if isinstance(s, Resource) for p in s.vgpus(vm, view))
+
+
+def gpu_memory_of(vm: Target, view: View, settled: Resource | None = None) -> int:
+    """Return the GB of all GPUs a VM will have, in whichever ways: the window is one for all of them.
+
+    `settled` is counted instead of the state of its kind that the view has.
+    """
+    others = (s for s in view.wanted(vm.ref) if isinstance(s, Resource) and (not settled or s.kind != settled.kind))
+    return sum(s.gpu_memory_gb(vm, view) for s in (*others, *([settled] if settled else [])))
+
+
+Kind = TypeVar("Kind", bound=Resource)
+
+
+def settled_each(state: Kind, target: Target, view: View, settle_one: Callable[[Any, Any], Any]) -> Kind:
+    """Return the wanted state of a keyed kind with all that it names settled; `settle_one` gets wanted and present."""
+    have = getattr(view.state(target.ref, state.kind), state.shorthand, None) or {}
+    wanted = getattr(state, state.shorthand) or {}
+    return state.model_copy(update={state.shorthand: {n: settle_one(w, have.get(n)) for n, w in wanted.items()}})
 
 
 def partly_reserved(vm: Target, view: View) -> int | None:

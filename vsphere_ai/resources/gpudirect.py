@@ -9,7 +9,8 @@ from pydantic import Field
 
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.facts import Facts, ProbeFailure, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.gpu import vgpu
+from vsphere_ai.resources.base import Resource, gpu_memory_of, vgpus_of
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -50,7 +51,7 @@ class GpuDirect(Resource):
 
     enabled: bool | None = Field(default=None, description="`gpudirect: true` prepares the VM, `false` takes it back.")
     mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")
-    mmio_size_gb: int | None = observed("Their size, as the VM's GPUs need it (see `vgpu` and `pci_devices`).")
+    mmio_size_gb: int | None = observed("Their size, as all GPUs of the VM need it.")
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -73,8 +74,9 @@ class GpuDirect(Resource):
             return self.model_copy(update={"enabled": now.enabled if now else None})
         if not self.enabled:
             return self
-        states = (now, view.state(target.ref, "vgpu"), view.state(target.ref, "pci_devices"))
-        sizes = [s.mmio_size_gb for s in states if s is not None and s.mmio_size_gb]
+        sizes = [now.mmio_size_gb] if now and now.mmio_size_gb else []
+        memory = gpu_memory_of(target, view)
+        sizes += [vgpu.mmio_size_gb(memory)] if memory else []
         return self.model_copy(update={"mmio_64bit": True, "mmio_size_gb": max(sizes, default=None)})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -157,7 +159,7 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
             chosen = chosen and len(there) == 1
         gpus += [a for a in there if a in found and found[a].is_gpu]
         nics += [a for a in there if a in found and found[a].is_nic]
-    if getattr(view.state(target.ref, "vgpu"), "profiles", None):
+    if vgpus_of(target, view):
         shared = [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
         chosen = chosen and len(shared) == 1
         gpus += shared

@@ -1,4 +1,4 @@
-"""Physical NICs of a host: global pause (flow control) and speed."""
+"""Physical NICs of a host: global pause (flow control), speed, rings, interrupt coalescing."""
 
 from __future__ import annotations
 
@@ -8,17 +8,29 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.facts import Facts, Output, ProbeFailure, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.fabric import nic_settings
+from vsphere_ai.fabric.nic_settings import (
+    COALESCE,
+    COALESCE_OPTIONS,
+    MOST,
+    NIC,
+    PAUSE,
+    RINGS,
+    Coalesce,
+    Pause,
+    Rings,
+    coalescing_in,
+)
+from vsphere_ai.facts import Facts, ProbeFailure, View
+from vsphere_ai.resources.base import Resource, settled_each
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Probe, Shell, Step
 
-# VMware KB 324551 (1013413), "Configuring Flow Control on VMware ESXi and VMware ESX"
-PAUSE = Probe("pause-params", ("esxcli", "network", "nic", "pauseParams", "list"))
 NICS = "config.network.pnic"
 VMNIC = r"vmnic[0-9]{1,4}"
 NO_GLOBAL_PAUSE = "nmlx5_core"
 """The driver whose flow control per priority (see `roce`) switches global pause off, whatever is configured."""
+READ_BY_SSH = ("pause", "rings", "coalesce")
 
 
 def _name(text: str) -> str:
@@ -31,19 +43,6 @@ def _name(text: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class Pause(BaseModel):
-    """Global pause of a NIC: whether it obeys pause frames, and whether it sends them."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    rx: bool | None = Field(default=None, description="Obey pause frames that are received.")
-    tx: bool | None = Field(default=None, description="Send pause frames.")
-
-    def __str__(self) -> str:
-        words = {True: "on", False: "off", None: "?"}
-        return f"rx {words[self.rx]}, tx {words[self.tx]}"
-
-
 class Nic(BaseModel):
     """One physical NIC. What is left out stays as it is."""
 
@@ -53,6 +52,12 @@ class Nic(BaseModel):
     speed: Annotated[int, Field(ge=10)] | Literal["auto"] | None = Field(
         default=None, description="Speed in Mbit/s, full duplex; `auto` lets it be negotiated."
     )
+    rings: Rings | None = Field(
+        default=None, description="Rings, of a NIC with an RDMA device: `{rx: 4096, tx: 4096}`; more is less loss."
+    )
+    coalesce: Coalesce | None = Field(
+        default=None, description="Interrupt coalescing: `{rx_usecs: 3, adaptive_rx: false}`; less is less latency."
+    )
 
     @property
     def pauses(self) -> bool:
@@ -61,9 +66,9 @@ class Nic(BaseModel):
 
 
 class HostNics(Resource):
-    """Sets flow control and speed of the physical NICs a playbook names; others are never touched.
+    """Sets flow control, speed, rings and coalescing of the physical NICs a playbook names; others are never touched.
 
-    Drivers come up with a pause setting of their own: after a restart by this plan it is set again, after any other
+    Drivers come up with settings of their own: after a restart by this plan it is set again, after any other
     restart the next plan shows the difference.
     """
 
@@ -73,26 +78,31 @@ class HostNics(Resource):
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("roce",)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": (NICS,)}
-    probes: ClassVar[tuple[Probe, ...]] = (PAUSE,)
+    probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
-        """Read speeds from vCenter and pause over SSH; without SSH the pause is not known."""
+        """Read speeds from vCenter and the rest over SSH, without which it is not known."""
         found = facts.get(NICS)
         if found is None:
             return None
-        output = facts.probes.get(PAUSE.name)
-        pauses = pauses_in(output.stdout) if isinstance(output, Output) and output.status == 0 else {}
-        nics = {str(n["device"]): Nic.model_construct(pause=pauses.get(n["device"]), speed=_speed(n)) for n in found}
+        pauses, coalescing = nic_settings.pauses(facts), coalescing_in(nic_settings.said(facts, COALESCE.name))
+        nics = {
+            name: Nic.model_construct(
+                pause=pauses.get(name),
+                speed=_speed(nic),
+                rings=nic_settings.rings(facts, name),
+                coalesce=coalescing.get(name),
+            )
+            for name, nic in ((str(n["device"]), n) for n in found)
+        }
         return cls.model_construct(nics=nics)
 
     def settle(self, target: Target, view: View) -> Self:
-        """Of pause, the way a playbook leaves out stays as it is."""
-        now = view.state(target.ref, self.kind)
-        have = now.nics if now else {}
-        return self.model_copy(update={"nics": {n: _settled(w, have.get(n)) for n, w in (self.nics or {}).items()}})
+        """What a playbook leaves out of pause, rings and coalescing stays as it is."""
+        return settled_each(self, target, view, _settled)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """The NIC does not exist, its pause cannot be read, or it cannot have what is wanted of it."""
@@ -100,9 +110,10 @@ class HostNics(Resource):
         found = {str(n["device"]): n for n in facts.get(NICS) or ()}
         said = getattr(view.stated.get((target.ref, self.kind)), "nics", None) or self.nics or {}
         now = self.observe(facts)
-        pauses = {n: nic.pause for n, nic in ((now.nics if now else None) or {}).items()}
-        if any(n.pause is not None for n in said.values()):
-            yield from _unread(target, facts)
+        there = (now.nics if now else None) or {}
+        for probe, field, words in ((PAUSE, "pause", "flow control"), (COALESCE, "coalesce", "interrupt coalescing")):
+            if any(getattr(n, field) is not None for n in said.values()):
+                yield from _unread(target, facts, probe, words)
         for name, wanted in said.items():
             if name not in found:
                 yield Problem(target, "nics.missing", f"this host has no NIC {name}",
@@ -115,8 +126,12 @@ class HostNics(Resource):
             if wanted.speed == "auto" and found[name].get("autoNegotiateSupported") is False:
                 yield Problem(target, "nics.speed", f"{name} does not negotiate its speed",
                               f"its speeds: {', '.join(map(str, speeds))}")  # fmt: skip
-            if wanted.pause is not None and any(pauses.values()) and pauses[name] is None:
+            if wanted.pause is not None and any(n.pause for n in there.values()) and there[name].pause is None:
                 yield Problem(target, "nics.pause", f"{name} has no global pause", "leave pause out for it")
+            if wanted.coalesce is not None and nic_settings.said(facts, COALESCE.name):
+                yield from _coalesce_problems(target, name, wanted.coalesce, there[name].coalesce)
+            if wanted.rings is not None:
+                yield from _ring_problems(target, facts, found[name], wanted.rings)
             yield from _pfc_problem(target, view, name, wanted, str(found[name].get("driver")))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
@@ -124,6 +139,10 @@ class HostNics(Resource):
         on = sorted(n for n, w in (self.nics or {}).items() if w.pauses)
         if on:
             yield f"the ports of the physical switch at {', '.join(on)} need flow control on too"
+        was = getattr(self.observe(view.facts(target.ref)), "nics", None) or {}
+        resized = sorted(n for n, w in (self.nics or {}).items() if w.rings and w.rings != was.get(n, Nic()).rings)
+        if resized:
+            yield f"the link of {', '.join(resized)} may go down for a moment when its rings change (unverified)"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set what differs; the link of a NIC goes down for a moment, so the host is empty meanwhile."""
@@ -147,33 +166,16 @@ class HostNics(Resource):
                     after_reboot=later,
                     summary=f"set global pause of {name}: {wanted.pause}",
                 )
+            yield from _settings_steps(change.target, name, wanted, now, later=later)
 
     def after_reboot(self, target: Target, view: View) -> Self:
-        """Drivers come up with a pause setting of their own."""
-        return self.model_copy(
-            update={"nics": {n: nic.model_copy(update={"pause": None}) for n, nic in (self.nics or {}).items()}}
-        )
+        """Drivers come up with settings of their own."""
+        gone = dict.fromkeys(READ_BY_SSH)
+        return self.model_copy(update={"nics": {n: c.model_copy(update=gone) for n, c in (self.nics or {}).items()}})
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State what is there: the speed of each NIC, and its pause where that was read."""
+        """State what is there: the speed of each NIC, and the rest where it was read."""
         return self if self.nics else None
-
-
-def pauses_in(listing: str) -> dict[str, Pause]:
-    """Read ``esxcli network nic pauseParams list``; NICs that do not support it are left out."""
-    lines = [line for line in listing.splitlines() if line.strip()]
-    ruler = next((i for i, line in enumerate(lines) if set(line.strip()) <= {"-", " "}), 0)
-    if not ruler:
-        return {}
-    titles = re.split(r"\s{2,}", lines[ruler - 1].strip())
-    found = {}
-    for line in lines[ruler + 1 :]:
-        row = dict(zip(titles, line.split(), strict=False))
-        if row.get("Pause Params Supported") == "true":
-            found[row["NIC"]] = Pause.model_construct(
-                rx=row.get("Pause RX") == "true", tx=row.get("Pause TX") == "true"
-            )
-    return found
 
 
 def _speed(nic: Mapping[str, Any]) -> int | str:
@@ -182,21 +184,49 @@ def _speed(nic: Mapping[str, Any]) -> int | str:
 
 
 def _settled(wanted: Nic, now: Nic | None) -> Nic:
-    have = now.pause if now else None
-    if wanted.pause is None or have is None:
-        return wanted
-    unset = {way: getattr(have, way) for way in ("rx", "tx") if getattr(wanted.pause, way) is None}
-    return wanted.model_copy(update={"pause": wanted.pause.model_copy(update=unset)})
+    said = {n: getattr(wanted, n) for n in READ_BY_SSH if getattr(wanted, n) is not None}
+    return wanted.model_copy(update={n: w.filled(getattr(now, n, None)) for n, w in said.items()})
 
 
-def _unread(target: Target, facts: Facts) -> Iterator[Problem]:
-    output = facts.probes.get(PAUSE.name)
+def _unread(target: Target, facts: Facts, probe: Probe, what: str) -> Iterator[Problem]:
+    output = facts.probes.get(probe.name)
     if isinstance(output, ProbeFailure):
-        yield Problem(target, output.rule, f"the flow control of the NICs cannot be read: {output.reason}", output.help)
+        yield Problem(target, output.rule, f"the {what} of the NICs cannot be read: {output.reason}", output.help)
     elif output is None or output.status != 0:
         words = "it was not asked" if output is None else (output.stdout + output.stderr).strip() or "no answer"
-        yield Problem(target, "nics.unreadable", f"the flow control of the NICs cannot be read: {words}",
-                      f"try it on the host: {' '.join(PAUSE.argv)}")  # fmt: skip
+        yield Problem(target, "nics.unreadable", f"the {what} of the NICs cannot be read: {words}",
+                      f"try it on the host: {' '.join(probe.argv)}")  # fmt: skip
+
+
+def _coalesce_problems(target: Target, name: str, wanted: Coalesce, now: Coalesce | None) -> Iterator[Problem]:
+    lacks = [n for n in Coalesce.model_fields if getattr(wanted, n) is not None and getattr(now, n, None) is None]
+    if lacks:
+        yield Problem(target, "nics.coalesce",
+                      f"{name} tells nothing of {', '.join(lacks)}: its driver has no such setting",
+                      "leave that out for it")  # fmt: skip
+
+
+def _ring_problems(target: Target, facts: Facts, nic: Mapping[str, Any], wanted: Rings) -> Iterator[Problem]:
+    name = str(nic["device"])
+    output, most = facts.probes.get(f"{RINGS.name}:{name}"), nic_settings.rings(facts, name, MOST)
+    if isinstance(output, ProbeFailure):
+        yield Problem(target, output.rule, f"the rings of {name} cannot be read: {output.reason}", output.help)
+    elif output is None and nic.get("rdmaDevice"):
+        yield Problem(target, "nics.unreadable", f"the rings of {name} cannot be read: it was not asked",
+                      f"try it on the host: {' '.join(RINGS.argv)} {name}")  # fmt: skip
+    elif output is None:
+        yield Problem(target, "nics.rings", f"{name} has no RDMA device; rings are set of NICs that have one",
+                      "leave rings out for it")  # fmt: skip
+    elif nic_settings.rings(facts, name) is None:
+        words = " ".join((output.stdout + output.stderr).split()) or "it answers nothing"
+        yield Problem(target, "nics.rings", f"{name} does not tell its rings: {words}",
+                      "leave rings out for it; some drivers have no such setting")  # fmt: skip
+    elif most is not None:
+        large = [f"{way} {getattr(wanted, way)}" for way in ("rx", "tx")
+                 if (getattr(wanted, way) or 0) > getattr(most, way)]  # fmt: skip
+        if large:
+            yield Problem(target, "nics.rings", f"{name} cannot have rings of {', '.join(large)} entries",
+                          f"its largest: {most}")  # fmt: skip
 
 
 def _pfc_problem(target: Target, view: View, name: str, wanted: Nic, driver: str) -> Iterator[Problem]:
@@ -219,3 +249,27 @@ def _speed_step(target: Target, name: str, speed: int | str) -> Step:
         needs_maintenance=True,
         summary=f"set speed of {name} to {speed}",
     )
+
+
+def _settings_steps(target: Target, name: str, wanted: Nic, now: Nic, *, later: bool) -> Iterator[Step]:
+    if wanted.rings is not None and wanted.rings != now.rings:
+        words = [w for flag, way in (("-r", "rx"), ("-t", "tx")) if (n := getattr(wanted.rings, way))
+                 is not None for w in (flag, str(n))]  # fmt: skip
+        yield Shell(
+            target=target,
+            kinds=("nics",),
+            argv=(*NIC, "ring", "current", "set", "-n", name, *words),
+            needs_maintenance=True,
+            after_reboot=later,
+            summary=f"set rings of {name}: {wanted.rings}",
+        )
+    if wanted.coalesce is not None and wanted.coalesce != now.coalesce:
+        differs = [n for n in COALESCE_OPTIONS if getattr(wanted.coalesce, n) != getattr(now.coalesce, n, None)]
+        given = ((COALESCE_OPTIONS[n], getattr(wanted.coalesce, n)) for n in differs)
+        yield Shell(
+            target=target,
+            kinds=("nics",),
+            argv=(*NIC, "coalesce", "set", "-n", name, *(f"{o}={str(v).lower()}" for o, v in given if v is not None)),
+            after_reboot=later,
+            summary=f"set interrupt coalescing of {name}: {wanted.coalesce}",
+        )

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Facts, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, vgpus_of
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Step
 
@@ -187,11 +187,12 @@ def _uses(target: Target, view: View, address: str, state: pci.Passthrough) -> I
                       f"write sriov: {{{address}: 0}} in a play that is applied before")  # fmt: skip
     for gpu in facts.get(GRAPHICS) or ():
         users = [r for r in gpu.get("vm", ()) if gpu["pciId"] == address and gpu["graphicsType"] != "direct"]
-        keeping = [r for r in users if getattr(view.stated.get((r, "vgpu")), "profiles", None) != ()]
+        keeping = [r for r in users if _keeps_vgpus(r, view)]
         if keeping:
             names = ", ".join(f.name if (f := view.estate.get(r)) else r for r in keeping)
             yield Problem(target, "passthrough.vgpu", f"GPU {address} carries vGPUs of {names}",
-                          "write vgpu: [] for them in a play that is applied before")  # fmt: skip
+                          "write vgpu: [], or device_groups: [] where they are of a group, for them in a play that is "
+                          "applied before")  # fmt: skip
     mig = (getattr(view.state(target.ref, "mig"), "gpus", None) or {}).get(address)
     if mig is not None and (mig.mode != "disabled" or mig.layout):
         yield Problem(target, "passthrough.mig", f"GPU {address} has MIG mode {mig.mode}",
@@ -215,12 +216,27 @@ def _switches(facts: Facts) -> Iterator[Mapping[str, Any]]:
         yield from facts.get(path) or ()
 
 
+def _keeps_vgpus(ref: str, view: View) -> bool:
+    """A VM that takes its own vGPUs away may still have some of a device group."""
+    facts = view.estate.get(ref)
+    listed = getattr(view.stated.get((ref, "vgpu")), "profiles", None)
+    return listed != () or bool(facts and vgpus_of(Target("vm", facts.name, ref), view))
+
+
 def _taken(target: Target, view: View, address: str) -> Iterator[Problem]:
     """A VM that has the device cannot power on again without it."""
     for vm in view.estate.vms_on(target.ref):
-        backings = [d.get("backing") or {} for d in view.facts(vm.ref).get("config.hardware.device", ())]
+        having = [
+            d
+            for d in view.facts(vm.ref).get("config.hardware.device", ())
+            if address in ((b := d.get("backing") or {}).get("id"), b.get("assignedId"))
+        ]
         stated = view.stated.get((vm.ref, "pci_devices"))
         keeps = stated is None or any(d.host_device == address for d in stated.devices or ())
-        if keeps and any(address in (b.get("id"), b.get("assignedId")) for b in backings):
+        if keeps and any(not d.get("deviceGroupInfo") for d in having):
             yield Problem(target, "passthrough.vm", f"{address} belongs to VM {vm.name}",
                           "write pci_devices without it for that VM in a play that is applied before")  # fmt: skip
+        grouped = getattr(view.stated.get((vm.ref, "device_groups")), "groups", None) != ()
+        if grouped and any(d.get("deviceGroupInfo") for d in having):
+            yield Problem(target, "passthrough.vm", f"{address} belongs to a device group of VM {vm.name}",
+                          "write device_groups: [] for that VM in a play that is applied before")  # fmt: skip

@@ -12,9 +12,9 @@ from vsphere_ai.compat.devices import is_whole
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import vgpu as names
-from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.gpu import window
 from vsphere_ai.late import Late, inside
-from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -24,7 +24,6 @@ FIXED, DYNAMIC = "VirtualPCIPassthroughDeviceBackingInfo", "VirtualPCIPassthroug
 MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
 MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
-SMALL_BAR = ("maxwell", "turing")  # boards of these generations fit below 4 GB, no window is needed
 
 
 def _hex(value: Any) -> Any:
@@ -132,27 +131,20 @@ class PciDevices(Resource):
         implied: dict[str, Any] = {"devices": wanted, "memory_locked": True if wanted else None}
         if on and any(d.host_device for d in wanted):
             implied["host"] = on.name
-        memory = self._memory(wanted, on, view)
-        if memory:
-            size = names.mmio_size_gb(memory + _of_vgpus(target, view))
+        settled = self.model_copy(update={"devices": wanted})
+        if settled.gpu_memory_gb(target, view):
+            size = names.mmio_size_gb(gpu_memory_of(target, view, settled))
             before = now.mmio_size_gb if now and now.mmio_size_gb else 0
             implied |= {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
         return self.model_copy(update=implied)
 
-    def _memory(self, wanted: tuple[Device, ...], on: Target | None, view: View) -> int:
-        """Return the GB of all GPUs with a large BAR among these devices."""
+    def gpu_memory_gb(self, vm: Target, view: View) -> int:
+        """Count the GPUs with a large BAR among the devices; where the playbook leaves them open, among those there."""
+        on, now = view.estate.host_of(vm.ref), view.state(vm.ref, self.kind)
         found = pci.devices(view.facts(on.ref)) if on else {}
-        total = 0
-        for device in wanted:
-            there = found.get(device.host_device or "")
-            vendor, model = (
-                (there.vendor, there.device)
-                if there
-                else (int(device.vendor or "0", 16), int(device.device or "0", 16))
-            )
-            board = board_of_device(model) if vendor == pci.NVIDIA else None
-            total += board.memory_gb if board and board.architecture not in SMALL_BAR else 0
-        return total
+        listed = self.devices if self.devices is not None or now is None else now.devices
+        there = ((found.get(d.host_device or ""), d) for d in listed or ())
+        return sum(window.of_device(*((f.vendor, f.device) if f else _ids(d))) for f, d in there)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Devices the host does not have, does not pass through, or has given to another VM; versions and memory."""
@@ -243,9 +235,9 @@ class PciDevices(Resource):
         return {} if self.devices else {"host": None}
 
     def left_out(self, target: Target, view: View) -> str:
-        """Devices of a device group, and dynamic ones with a choice of models, cannot be stated."""
-        odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)))
-        return f"pci_devices left out: {odd} with a choice of models, or of a device group" if odd else ""
+        """Dynamic devices with a choice of models cannot be stated; those of a device group are of another kind."""
+        odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)) if not d.get("deviceGroupInfo"))
+        return f"pci_devices left out: {odd} with a choice of models" if odd else ""
 
     def runs_on(self, host: Target, view: View) -> bool:
         """Fixed devices tie the VM to its host, dynamic ones to hosts that pass enough of them through."""
@@ -278,19 +270,6 @@ def _read(device: Mapping[str, Any]) -> Device | None:
 
 def _extra(facts: Facts) -> dict[str, str]:
     return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
-
-
-def _of_vgpus(target: Target, view: View) -> int:
-    """Return the GB the VM's vGPUs count: each shows the large BAR of its whole board."""
-    total = 0
-    for name in getattr(view.state(target.ref, "vgpu"), "profiles", None) or ():
-        try:
-            profile = names.parse(name)
-        except names.VgpuNameError:
-            continue
-        board = names.board_of(profile)
-        total += board.memory_gb if board else profile.fb_gb
-    return total
 
 
 def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Distributed port groups: VLANs, which uplinks carry them, security policy, MAC learning."""
+"""Distributed port groups: VLANs, which uplinks carry them, security policy, MAC learning, network resource pool."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.fabric import PORT_GROUP, dvs, port_settings
+from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit, port_settings
 from vsphere_ai.fabric.port_settings import LAST_VLAN, MAC_MANAGEMENT
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, settled_each
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Step
 
 CONFIG = "config.defaultPortConfig"
 PATHS = ("key", "config.configVersion", "config.uplink", "config.distributedVirtualSwitch", CONFIG,
-         "config.backingType")  # fmt: skip
-SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", "config.lacpGroupConfig", "config.productInfo")
+         "config.backingType", nioc.POOL_KEY)  # fmt: skip
+SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", "config.lacpGroupConfig", "config.productInfo", *nioc.PATHS)
 NEW_PORTS = 8  # of a port group that grows by itself
 Teaming = Literal[
     "loadbalance_srcid", "loadbalance_srcmac", "loadbalance_ip", "loadbalance_loadbased", "failover_explicit"
@@ -62,6 +62,11 @@ class PortGroup(BaseModel):
         default=None, description="Ports learn several MAC addresses, as nested hypervisors need."
     )
 
+    resource_pool: Name | None = Field(
+        default=None,
+        description="Network resource pool of its switch that its VMs reserve bandwidth of; `default` for none.",
+    )
+
     @model_validator(mode="after")
     def _one_kind_of_vlan(self) -> Self:
         if self.vlan is not None and self.trunk is not None:
@@ -97,10 +102,7 @@ class PortGroups(Resource):
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
-        now = view.state(target.ref, self.kind)
-        have: Mapping[str, PortGroup] = (now.port_groups if now else None) or {}
-        settled = {name: _settled(wanted, have.get(name)) for name, wanted in (self.port_groups or {}).items()}
-        return self.model_copy(update={"port_groups": settled})
+        return settled_each(self, target, view, _settled)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No such switch or uplink, a name that something else has, a setting the switch is too old for."""
@@ -118,6 +120,7 @@ class PortGroups(Resource):
                         f"{name}: standby uplinks alone carry nothing",
                         "name active_uplinks too",
                     )
+                yield from nioc_fit.group_problems(target, view.estate, name, wanted.resource_pool, switch)
                 version = (switch.get("config.productInfo") or {}).get("version")
                 if wanted.mac_learning and dvs.is_older(version, MAC_MANAGEMENT):
                     yield Problem(
@@ -132,7 +135,7 @@ class PortGroups(Resource):
         groups = dvs.port_groups(view.estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
             now = _observed(groups[name], view.estate) if name in groups else wanted
-            hosts = sorted(h.name for h, _, _ in _managed_over(view.estate, groups.get(name)))
+            hosts = sorted(h.name for h, _, _ in dvs.managed_over(view.estate, groups.get(name)))
             if hosts and (wanted.vlan, wanted.trunk) != (now.vlan, now.trunk):
                 yield (
                     f"{name}: the management network of {', '.join(hosts)} changes its VLAN; vCenter takes it back "
@@ -156,7 +159,8 @@ class PortGroups(Resource):
                 spec = {
                     "_typeName": "DVPortgroupConfigSpec",
                     "configVersion": group.get("config.configVersion", ""),
-                    "defaultPortConfig": config,
+                    **({"defaultPortConfig": config} if len(config) > 1 else {}),
+                    **_pool(wanted, have[name], switch),
                 }
                 yield Invoke(
                     target=target,
@@ -183,10 +187,19 @@ class PortGroups(Resource):
             config = {**(before.get(CONFIG) or {}), **_port_config(wanted, now, before.get(CONFIG), switch)}
             if not dvs.order(config)[0]:
                 config["uplinkTeamingPolicy"] = port_settings.teaming_policy(dvs.uplinks(switch), (), None, None)
-            yield replace(before, properties={**before.properties, CONFIG: config})
+            pool = {f"config.{k}": v for k, v in _pool(wanted, now, switch).items()}
+            yield replace(before, properties={**before.properties, CONFIG: config, **pool})
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """A datacenter without a distributed port group has nothing to say."""
+        told = {
+            n: g.model_copy(update={"resource_pool": None}) if g.resource_pool == nioc.NO_POOL else g
+            for n, g in (self.port_groups or {}).items()
+        }
+        return self.model_copy(update={"port_groups": told}) if told else None
+
+    def as_before(self, target: Target, view: View) -> Self | None:
+        """A port group that was in no pool goes back into none."""
         return self if self.port_groups else None
 
     def left_out(self, target: Target, view: View) -> str:
@@ -217,6 +230,7 @@ def _observed(facts: Facts, estate: Estate) -> PortGroup:
         teaming=port_settings.teaming(config),
         security=Security.model_construct(**port_settings.security(config)),
         mac_learning=port_settings.learns(config),
+        resource_pool=nioc.pool_of(facts, switch),
     )
 
 
@@ -309,7 +323,7 @@ def _uplink_problems(target: Target, name: str, wanted: PortGroup, switch: Facts
 def _management_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
     """Demand that a host whose management network is on a port group has a NIC on one of its uplinks."""
     listed = {*(wanted.active_uplinks or ()), *(wanted.standby_uplinks or ())}
-    for host, group, proxy in _managed_over(estate, dvs.port_groups(estate, target.ref).get(name)):
+    for host, group, proxy in dvs.managed_over(estate, dvs.port_groups(estate, target.ref).get(name)):
         now = dvs.carrying(host, proxy, group)
         if now and listed and not listed & set(now):
             yield Problem(
@@ -318,14 +332,6 @@ def _management_problems(target: Target, estate: Estate, name: str, wanted: Port
                 f"{name} has the management network of {host.name}, which has no NIC on {', '.join(sorted(listed))}",
                 f"it is carried over {', '.join(f'{u} = {n}' for u, n in now.items())}: keep one of them",
             )
-
-
-def _managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, Facts, Mapping[str, Any]]]:
-    """Yield the hosts (that were read) whose management network is on a port group."""
-    for host in estate.of_type("HostSystem") if group else ():
-        for _, uuid, key in dvs.management(host):
-            if group and key == group.get("key") and uuid in dvs.proxies(host):
-                yield host, group, dvs.proxies(host)[uuid]
 
 
 # -- writing
@@ -344,6 +350,7 @@ def _create(target: Target, name: str, wanted: PortGroup, switch: Facts) -> Step
         "numPorts": NEW_PORTS,
         "autoExpand": True,
         "defaultPortConfig": _port_config(wanted, PortGroup(), None, switch),
+        **_pool(wanted, PortGroup(), switch),
     }
     tag = f"trunk {', '.join(wanted.trunk)}" if wanted.trunk else f"VLAN {wanted.vlan}"
     return Invoke(
@@ -354,6 +361,13 @@ def _create(target: Target, name: str, wanted: PortGroup, switch: Facts) -> Step
         args={"spec": (spec,)},
         summary=f"create port group {name} on {switch.name} ({tag})",
     )
+
+
+def _pool(wanted: PortGroup, now: PortGroup, switch: Facts) -> dict[str, str]:
+    """Return the pool to put a port group into, where that is another than it is in."""
+    if wanted.resource_pool in (None, now.resource_pool):
+        return {}
+    return {nioc.POOL_KEY.removeprefix("config."): nioc.pool_key(switch, str(wanted.resource_pool))}
 
 
 def _port_config(wanted: PortGroup, now: PortGroup, present: Mapping[str, Any] | None, switch: Facts) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from vsphere_ai.fabric.module_options import changed, parsed, written
+from vsphere_ai.fabric.nic_settings import DCB
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Invoke, Query, Step
+from vsphere_ai.steps import Invoke, Probe, Query, Step
 
 # Mellanox/NVIDIA "Native ESXi Driver User Manual", module parameters; vSphere Storage 7.0, "Configuring a RoCE network"
 CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
@@ -40,6 +41,7 @@ class Roce(Resource):
     target = "host"
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": (DEVICES, NICS)}
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
+    probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work
 
     version: Version | None = Field(
         default=None, description="RoCE version every RDMA device of the host has to speak; proved, it cannot be set."

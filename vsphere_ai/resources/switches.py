@@ -1,4 +1,4 @@
-"""Distributed switches of a datacenter: version, MTU, uplinks, Network I/O Control."""
+"""Distributed switches of a datacenter: version, MTU, uplinks, Network I/O Control and its resource pools."""
 
 from __future__ import annotations
 
@@ -8,38 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit
+from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Resource, settled_each
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Step
 
 DEFAULT_MTU = 1500
 DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
 MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
-UPLINKS, TRAFFIC = "config.uplinkPortPolicy", "config.infrastructureTrafficResourceConfig"
-PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", TRAFFIC,
-         "config.networkResourceManagementEnabled", "config.host", "config.uplinkPortgroup",
-         "config.lacpGroupConfig")  # fmt: skip
+_TRAFFIC = nioc.TRAFFIC.removeprefix("config.")
+UPLINKS = "config.uplinkPortPolicy"
+PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", "config.host",
+         "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)  # fmt: skip
 
-# playbook <-> DistributedVirtualSwitchHostInfrastructureTrafficClass
-TO_API = {
-    "backup": "vdp",
-    "fault_tolerance": "faultTolerance",
-    "iscsi": "iSCSI",
-    "management": "management",
-    "nfs": "nfs",
-    "replication": "hbr",
-    "virtual_machine": "virtualMachine",
-    "vmotion": "vmotion",
-    "vsan": "vsan",
-}
-FROM_API = {v: k for k, v in TO_API.items()}
-LEVELS = {"low": 25, "normal": 50, "high": 100}  # shares behind the words, Network I/O Control version 3
-Traffic = Literal[
-    "backup", "fault_tolerance", "iscsi", "management", "nfs", "replication", "virtual_machine", "vmotion", "vsan"
-]
-Shares = Literal["low", "normal", "high"] | Annotated[int, Field(ge=1, le=100)]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
@@ -67,6 +50,14 @@ class Switch(BaseModel):
         "`vsan`, `nfs`, `iscsi`, `fault_tolerance`, `replication`, `backup`): `low`, `normal`, `high` or 1 to 100; "
         "traffic that is not named keeps its shares.",
     )
+    bandwidth: Mapping[Traffic, Bandwidth] | None = Field(
+        default=None, description="Reservation and limit of system traffic, by the same words."
+    )
+    resource_pools: Mapping[Name, Megabits | Literal["absent"]] | None = Field(
+        default=None,
+        description="Network resource pool -> Mbit/s it reserves for VMs, of what `virtual_machine` reserves on all "
+        "NICs together; or `absent`. Pools that are not named stay.",
+    )
 
     @field_validator("uplinks")
     @classmethod
@@ -75,6 +66,13 @@ class Switch(BaseModel):
         if twice:
             raise ValueError(f"{', '.join(twice)} is listed twice\nname each uplink once")
         return uplinks
+
+    @field_validator("resource_pools")
+    @classmethod
+    def _own_pools(cls, pools: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if nioc.NO_POOL in (pools or ()):
+            raise ValueError(f"{nioc.NO_POOL} is the pool without a reservation, which always is\nchoose another name")
+        return pools
 
 
 class Switches(Resource):
@@ -87,8 +85,8 @@ class Switches(Resource):
     affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         dvs.SWITCH: PATHS,
-        PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch"),
-        "HostSystem": ("config.network.proxySwitch", "config.network.vnic"),
+        PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch", nioc.POOL_KEY),
+        "HostSystem": ("config.network.proxySwitch", "config.network.vnic", "config.network.pnic"),
         "Network": ("name", "parent"),
     }
 
@@ -102,16 +100,14 @@ class Switches(Resource):
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the switch, or from vSphere's defaults where it is new."""
-        now = view.state(target.ref, self.kind)
-        have: Mapping[str, Switch] = (now.switches if now else None) or {}
-        settled = {name: _settled(wanted, have.get(name)) for name, wanted in (self.switches or {}).items()}
-        return self.model_copy(update={"switches": settled})
+        return settled_each(self, target, view, _settled)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """A version that cannot be had, uplinks that cannot go, a name that is taken, a switch that cannot be read."""
         for name, wanted in (self.switches or {}).items():
             facts = dvs.switches(view.estate, target.ref).get(name)
             yield from _version_problems(target, view.estate, name, wanted.version, facts)
+            yield from nioc_fit.switch_problems(target, view, name, facts, wanted)
             if facts is not None:
                 yield from _uplink_problems(target, view.estate, facts, wanted)
                 yield from _mtu_problems(target, view, facts, wanted)
@@ -154,28 +150,36 @@ class Switches(Resource):
                 yield replace(host, properties={**host.properties, "config.network.proxySwitch": new})
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
-        """A datacenter without a distributed switch has nothing to say."""
-        return self if self.switches else None
+        """State of bandwidth what is not as on a new switch; a datacenter without a switch has nothing to say."""
+        told = {
+            name: switch.model_copy(update={"bandwidth": nioc.set_by_hand(switch.bandwidth or {}) or None})
+            for name, switch in (self.switches or {}).items()
+        }
+        return self.model_copy(update={"switches": told}) if told else None
 
     def as_before(self, target: Target, view: View) -> Self | None:
-        """The version of a switch never goes back."""
-        kept = {name: switch.model_copy(update={"version": None}) for name, switch in (self.switches or {}).items()}
+        """The version of a switch never goes back; pools that were added go."""
+        said: Mapping[str, Switch] = getattr(view.stated.get((target.ref, self.kind)), "switches", None) or {}
+        kept = {}
+        # port groups are not removed: a pool that a new one is in stays, without a reservation
+        there = dvs.port_groups(view.estate, target.ref)
+        kept_in = {pool for group, pool in nioc_fit.joining(target, view).items() if group not in there}
+        for name, switch in (self.switches or {}).items():
+            added = said[name].resource_pools or () if name in said else ()
+            pools = {**{n: 0 if n in kept_in else nioc.ABSENT for n in added}, **(switch.resource_pools or {})}
+            kept[name] = switch.model_copy(update={"version": None, "resource_pools": pools or None})
         return self.model_copy(update={"switches": kept})
 
 
 def _observed(facts: Facts) -> Switch:
-    shares = {}
-    for each in facts.get(TRAFFIC, ()):
-        given = (each.get("allocationInfo") or {}).get("shares")
-        if each.get("key") in FROM_API and given:
-            level = given.get("level")
-            shares[FROM_API[each["key"]]] = level if level in LEVELS else _word(given.get("shares"))
     return Switch.model_construct(
         version=(facts.get("config.productInfo") or {}).get("version"),
         mtu=facts.get("config.maxMtu"),
         uplinks=dvs.uplinks(facts) or None,
-        nioc=facts.get("config.networkResourceManagementEnabled"),
-        shares=dict(sorted(shares.items())) or None,
+        nioc=facts.get(nioc.ENABLED),
+        shares=nioc.shares_of(facts) or None,
+        bandwidth=nioc.bandwidths(facts) or None,
+        resource_pools={name: nioc.quota(pool) for name, pool in nioc.pools(facts).items()} or None,
     )
 
 
@@ -186,13 +190,13 @@ def _settled(wanted: Switch, now: Switch | None) -> Switch:
         if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
             full["uplinks"] = now.uplinks  # in which order they are listed means nothing
     if wanted.shares:
-        full["shares"] = dict(sorted({k: _word(v) for k, v in wanted.shares.items()}.items()))
+        full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
+    if wanted.bandwidth:
+        have = (now.bandwidth if now else None) or {}
+        full["bandwidth"] = {k: nioc.filled(v, have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
+    if wanted.resource_pools:
+        full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}
     return wanted.model_copy(update=full)
-
-
-def _word(shares: Any) -> Any:
-    """Return the word for shares where there is one: vCenter shows 50 and ``normal`` alike."""
-    return next((word for word, number in LEVELS.items() if number == shares), shares)
 
 
 def _version_problems(
@@ -299,8 +303,10 @@ def _create(target: Target, name: str, wanted: Switch) -> Iterator[Step]:
     made = dvs.planned_switch(target.ref, name)
     if wanted.nioc is not None:
         yield _nioc(target, made, name, wanted.nioc)
-    if wanted.shares:
-        yield _reconfigure(target, made, name, {TRAFFIC.removeprefix("config."): _traffic((), wanted.shares)})
+    if wanted.shares or wanted.bandwidth:
+        given = nioc.traffic_spec(None, wanted.shares or {}, wanted.bandwidth or {})
+        yield _reconfigure(target, made, name, {_TRAFFIC: given})
+    yield from nioc.pool_steps(target, made, name, nioc.changed(wanted.resource_pools, None))
 
 
 def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterator[Step]:
@@ -317,64 +323,58 @@ def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterat
             },
             summary=f"upgrade {name} from version {now.version} to {wanted.version}",
         )
-    if wanted.nioc is not None and wanted.nioc != now.nioc:
-        yield _nioc(target, facts.ref, name, wanted.nioc)
     spec: dict[str, Any] = {}
-    smaller = wanted.mtu is not None and now.mtu is not None and wanted.mtu < now.mtu
-    if wanted.mtu != now.mtu and not smaller:
-        spec["maxMtu"] = wanted.mtu
+    late: dict[str, Any] = {}  # what would cut off traffic that hosts or VMs still have
+    if wanted.mtu != now.mtu:
+        smaller = wanted.mtu is not None and now.mtu is not None and wanted.mtu < now.mtu
+        (late if smaller else spec)["maxMtu"] = wanted.mtu
     if wanted.uplinks != now.uplinks:
         spec["uplinkPortPolicy"] = _policy(wanted)
-    changed = {k: v for k, v in (wanted.shares or {}).items() if (now.shares or {}).get(k) != v}
-    if changed:
-        spec[TRAFFIC.removeprefix("config.")] = _traffic(facts.get(TRAFFIC, ()), changed)
-    if spec:
-        yield _reconfigure(target, facts.ref, name, spec, facts.get("config.configVersion", ""))
-    if smaller:  # while a VMkernel adapter still sends larger frames, they would be dropped without a word
-        lower = _reconfigure(target, facts.ref, name, {"maxMtu": wanted.mtu}, facts.get("config.configVersion", ""))
-        yield replace(lower, comes_last=True)
+    shares = nioc.changed(wanted.shares, now.shares)
+    bandwidth = nioc.changed(wanted.bandwidth, now.bandwidth)
+    less = nioc.VIRTUAL_MACHINE in bandwidth and nioc.reserved(bandwidth) < nioc.reserved(now.bandwidth)
+    if shares or bandwidth:
+        (late if less else spec)[_TRAFFIC] = nioc.traffic_spec(facts, shares, bandwidth)
+    version = facts.get("config.configVersion", "")
+    switched = [_nioc(target, facts.ref, name, wanted.nioc)] if wanted.nioc not in (None, now.nioc) else []
+    pools = nioc.changed(wanted.resource_pools, now.resource_pools)
+    grow, shrink = nioc.in_turn(facts, pools, max(nioc.reserved(wanted.bandwidth), nioc.reserved(now.bandwidth)))
+    # pools and reservations are only changed while it is on
+    off_last = wanted.nioc is False and bool(pools or bandwidth)
+    yield from [] if off_last else switched
+    yield from [_reconfigure(target, facts.ref, name, spec, version)] if spec else []
+    yield from nioc.pool_steps(target, facts.ref, facts, grow)
+    last = [*nioc.pool_steps(target, facts.ref, facts, shrink)]
+    last += [_reconfigure(target, facts.ref, name, late, version)] if late else []
+    last += switched if off_last else []
+    yield from (replace(step, comes_last=True) for step in last)
 
 
-def _nioc(target: Target, ref: str, name: str, enable: bool) -> Step:
+def _nioc(target: Target, ref: str, name: str, enable: bool | None) -> Invoke:
     return Invoke(
         target=target,
         kinds=(Switches.kind,),
         on=ref,
         method="EnableNetworkResourceManagement",
-        args={"enable": enable},
+        args={"enable": bool(enable)},
         summary=f"switch Network I/O Control of {name} {'on' if enable else 'off'}",
     )
 
 
-def _reconfigure(target: Target, ref: str, name: str, spec: Mapping[str, Any], version: str = "") -> Step:
-    words = {"maxMtu": "MTU", "uplinkPortPolicy": "uplinks"}
+def _reconfigure(target: Target, ref: str, name: str, spec: Mapping[str, Any], version: str = "") -> Invoke:
+    words = {"maxMtu": "MTU", "uplinkPortPolicy": "uplinks", _TRAFFIC: "system traffic"}
     return Invoke(
         target=target,
         kinds=(Switches.kind,),
         on=ref,
         method="ReconfigureDvs_Task",
         args={"spec": {"_typeName": "VMwareDVSConfigSpec", "configVersion": version, **spec}},
-        summary=f"set {', '.join(words.get(k, 'shares') for k in spec)} of {name}",
+        summary=f"set {', '.join(words[k] for k in spec)} of {name}",
     )
 
 
 def _policy(wanted: Switch) -> dict[str, Any]:
     return {"_typeName": "DVSNameArrayUplinkPortPolicy", "uplinkPortName": wanted.uplinks}
-
-
-def _traffic(present: tuple[Mapping[str, Any], ...], shares: Mapping[Traffic, Shares]) -> tuple[dict[str, Any], ...]:
-    """Return the named kinds of traffic with new shares; limit and reservation stay."""
-    have = {each["key"]: each for each in present}
-    return tuple(_resource(TO_API[kind], have.get(TO_API[kind], {}), wanted) for kind, wanted in shares.items())
-
-
-def _resource(key: str, present: Mapping[str, Any], shares: str | int) -> dict[str, Any]:
-    level = shares if isinstance(shares, str) else "custom"
-    number = LEVELS[shares] if isinstance(shares, str) else shares
-    allocation = present.get("allocationInfo") or {"_typeName": "DvsHostInfrastructureTrafficResourceAllocation"}
-    given = {"_typeName": "SharesInfo", "shares": number, "level": level}
-    return {"_typeName": "DvsHostInfrastructureTrafficResource", "key": key,
-            "allocationInfo": {**allocation, "shares": given}}  # fmt: skip
 
 
 def _as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> Facts:
@@ -386,7 +386,9 @@ def _as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> F
         UPLINKS: _policy(wanted),
         "config.productInfo": {**product, "version": wanted.version} if wanted.version else product,
         "config.productInfo.version": wanted.version,
-        "config.networkResourceManagementEnabled": wanted.nioc,
+        nioc.ENABLED: wanted.nioc,
+        nioc.TRAFFIC: nioc.planned_traffic(before, wanted.shares or {}, wanted.bandwidth or {}) or None,
+        nioc.POOLS: nioc.planned_pools(before, datacenter, wanted.resource_pools or {}) or None,
     }
     known = {k: v for k, v in changed.items() if v is not None}
     return replace(before, properties={**before.properties, **known})

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.resources.base import Resource, partly_reserved, vgpus_of
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -281,7 +281,7 @@ def _gpu_nodes(target: Target, view: View) -> list[int]:
             addresses.append(device.host_device)
         else:
             addresses += pci.matching(facts, int(device.vendor, 16), int(device.device, 16), device.label or "")
-    if getattr(view.state(target.ref, "vgpu"), "profiles", None):
+    if vgpus_of(target, view):
         addresses += [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
     gpus = [found[a] for a in addresses if a in found and found[a].is_gpu]
     known = {g.numa for g in gpus if g.numa is not None}

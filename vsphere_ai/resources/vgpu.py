@@ -11,10 +11,11 @@ from pydantic import Field
 from vsphere_ai.compat.devices import is_vgpu
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu import window
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import why_unread
-from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved, vgpus_of
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -55,7 +56,9 @@ class Vgpu(Resource):
     memory_locked: bool | None = observed("All guest memory is reserved.")
     firmware: str | None = observed("Boot firmware.")
     mmio_64bit: bool | None = observed(f"`{MMIO_KEY}`.")
-    mmio_size_gb: int | None = observed(f"`{MMIO_SIZE_KEY}`: framebuffer, rounded up to a power of two, doubled.")
+    mmio_size_gb: int | None = observed(
+        f"`{MMIO_SIZE_KEY}`: memory of all GPUs of the VM, rounded up to a power of two, doubled."
+    )
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
@@ -71,7 +74,7 @@ class Vgpu(Resource):
         extra = extra_config(facts)
         size = extra.get(MMIO_SIZE_KEY, "")
         profiles = [d["backing"]["vgpu"].lower() for d in devices if _is_vgpu(d)]
-        on = [extra.get(_uvm_key(i)) == "1" for i in range(len(profiles))]
+        on = [extra.get(_uvm_key(i)) == "1" for i in range(sum(map(is_vgpu, devices)))]  # those of groups count too
         return cls.model_construct(
             profiles=tuple(sorted(profiles)),
             uvm=all(on) if len(set(on)) == 1 else None if on else False,  # None: on for some of its vGPUs only
@@ -88,8 +91,8 @@ class Vgpu(Resource):
         wanted = tuple(sorted(p.lower() for p in profiles))
         if not wanted:
             return self.model_copy(update={"profiles": wanted, "uvm": None})
-        host = view.estate.host_of(target.ref)
-        size = names.mmio_size_gb(max(1, sum(_framebuffer(p, host, view) for p in wanted)))
+        settled = self.model_copy(update={"profiles": wanted})
+        size = names.mmio_size_gb(max(1, gpu_memory_of(target, view, settled)))
         have = now.mmio_size_gb if now and now.mmio_size_gb else 0
         return self.model_copy(
             update={
@@ -204,18 +207,18 @@ class Vgpu(Resource):
             needs_power_off=True,
             device_changes=tuple(changes),
             spec=spec,
-            extra_config=tuple(self._extra(fields, facts)),
+            extra_config=tuple(self._extra(fields, facts, len(vgpus_of(change.target, view)))),
             summary="vGPU: " + (", ".join(words) or "settings a vGPU needs"),
         )
 
-    def _extra(self, fields: set[str], facts: Facts) -> Iterator[tuple[str, str]]:
+    def _extra(self, fields: set[str], facts: Facts, vgpus: int) -> Iterator[tuple[str, str]]:
         if "mmio_64bit" in fields:
             yield MMIO_KEY, "TRUE"
         if "mmio_size_gb" in fields:
             yield MMIO_SIZE_KEY, str(self.mmio_size_gb)
         if self.uvm is not None:
             have = extra_config(facts)
-            for index in range(len(self.profiles or ())):
+            for index in range(vgpus):
                 value = "1" if self.uvm else ""  # an empty value removes the key
                 if have.get(_uvm_key(index), "") != value:
                     yield _uvm_key(index), value
@@ -223,6 +226,17 @@ class Vgpu(Resource):
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """Most VMs have no vGPU."""
         return self if self.profiles else None
+
+    def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
+        """Those of the list; where the playbook leaves it open, those that are there."""
+        now = view.state(vm.ref, self.kind)
+        listed = self.profiles if self.profiles is not None or now is None else now.profiles
+        return tuple(p.lower() for p in listed or ())
+
+    def gpu_memory_gb(self, vm: Target, view: View) -> int:
+        """Each vGPU shows the large BAR of its whole board."""
+        host = view.estate.host_of(vm.ref)
+        return sum(window.of_vgpu(p, view.facts(host.ref) if host else None) for p in self.vgpus(vm, view))
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with vGPUs runs where every one of its profiles is offered."""
@@ -320,13 +334,6 @@ def _board_of(profile: names.VgpuProfile, host: Target | None, view: View) -> Bo
     return names.board_of(profile) or next((b for b in listed if profile.board in b.vgpu_boards), None)
 
 
-def _framebuffer(name: str, host: Target | None, view: View) -> int:
-    """Return GB to count for the MMIO window: the whole board's, since a vGPU shows its board's large BAR."""
-    profile = _parsed(name)
-    board = _board_of(profile, host, view) if profile else None
-    return board.memory_gb if board else profile.fb_gb if profile else 0
-
-
 def _whole(name: str, host: Target | None, view: View) -> bool:
     """Tell whether a profile has its board's full framebuffer; one of a board nobody knows gets the doubt."""
     profile = _parsed(name)
@@ -339,6 +346,9 @@ def _is_on(facts: Facts) -> bool:
 
 
 def _is_vgpu(device: Mapping[str, Any]) -> bool:
+    """Tell whether a device is a vGPU of the VM's own; members of a device group come and go with their group."""
+    if device.get("deviceGroupInfo"):
+        return False
     backing = device.get("backing") or {}
     return bool(backing.get("_typeName") == BACKING and backing.get("vgpu"))
 

@@ -10,12 +10,14 @@ from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.compat.hosts import PRODUCT, host_version
 from vsphere_ai.compat.releases import dotted
 from vsphere_ai.compat.rules.vm_hardware import hardware_version
-from vsphere_ai.fabric.module_options import parsed
+from vsphere_ai.fabric import nic_settings
+from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
+from vsphere_ai.fabric.module_options import pfc_priorities
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 OPTIONS = "query:nmlx5_core"
 UP = ("active", "activeDefer")
-LARGEST = 4096
+LARGEST = LARGEST_RDMA_MTU
 ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
 
 
@@ -49,7 +51,7 @@ class HostRoceLossless(Rule):
         if isinstance(planned, int):
             yield case.passed(f"this plan puts PFC on priority {planned}", ("plan.roce.pfc_priority", planned))
             return
-        if planned is None and _has_pfc(options):
+        if planned is None and pfc_priorities(options):
             yield case.passed("PFC is configured", seen)
             return
         settings = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
@@ -68,6 +70,59 @@ class HostRoceLossless(Rule):
             yield case.unknown("no PFC is configured, and whether global pause is on is not known", seen)
 
 
+class HostDcb(Rule):
+    """Flow control per priority that is configured has to be at work on the NIC, and global pause beside it cannot be.
+
+    The driver's options count from a boot on; the physical switch may agree on something else with the NIC (DCBX).
+    """
+
+    id = "host.roce-dcb"
+    title = "PFC at work on the RDMA NICs"
+    target = "host"
+    source = "vSphere Storage 7.0, Configuring Lossless Ethernet for RDMA (GUID-B764140D)"
+    verdicts: ClassVar[Meanings] = {
+        "pass": "every RoCE NIC says that PFC is on for the configured priorities, and global pause is off",
+        "warn": "a NIC says something else, or has PFC and global pause",
+        "unknown": "PFC is configured, and a NIC was not asked over SSH or does not tell",
+    }
+    properties: ClassVar[Paths] = {"HostSystem": (DEVICES, NICS)}
+    needed_by = frozenset({"pvrdma", "roce", "nics"})
+
+    def judge(self, case: Case) -> Iterator[Finding]:
+        """Compare what the driver is told with what each NIC says; nothing is said of a change that is planned."""
+        nics = _roce_nics(case)
+        if not nics or case.planned("roce", "pfc_priority") is not None:
+            return
+        facts = case.view.facts(case.ref)
+        wanted = pfc_priorities(str(facts.get(OPTIONS) or ""))
+        told = {name: nic_settings.dcb(facts, name) for name in nics}
+        later = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
+        pauses = nic_settings.pauses(facts) | {n: nic.pause for n, nic in later.items() if nic.pause}
+        seen = [(f"{name}: {' '.join(nic_settings.DCB.argv[3:6])}", str(dcb)) for name, dcb in told.items() if dcb]
+        other = [n for n, dcb in told.items() if dcb and wanted and dcb.priorities != wanted]
+        both = [n for n, dcb in told.items() if dcb and dcb.priorities and (p := pauses.get(n)) and (p.rx or p.tx)]
+        if other:
+            said = "; ".join(f"{name}: {told[name]}" for name in other)
+            yield case.warned(
+                f"PFC is configured on priority {', '.join(map(str, wanted))}, and is not so at work: {said}",
+                *seen,
+                help="restart the host if it has not been since; look at DCBX on the ports of the physical switch",
+            )
+        if both:
+            yield case.warned(
+                f"{', '.join(both)}: PFC and global pause are both on; only one of them can be at work",
+                *seen,
+                help=f"add nics: {{{both[0]}: {{pause: {{rx: false, tx: false}}}}}} to a play for this host",
+            )
+        if other or both or not wanted:
+            return
+        silent = [name for name, dcb in told.items() if dcb is None]
+        if silent:
+            yield case.unknown(f"whether PFC is at work on {', '.join(silent)} was not asked, or is not told", *seen)
+        else:
+            yield case.passed(f"PFC is at work on {', '.join(told)}", *seen)
+
+
 class HostRdmaMtu(Rule):
     """An RDMA device takes the largest of 256, 512, 1024, 2048 and 4096 bytes that fits the MTU of its switch.
 
@@ -80,7 +135,7 @@ class HostRdmaMtu(Rule):
     source = "vSphere Storage 7.0, RoCE; the sizes themselves are unverified"
     verdicts: ClassVar[Meanings] = {
         "pass": f"every active RoCE device has {LARGEST}",
-        "warn": "one has less, and its switch is not given more by this plan",
+        "warn": "one has less, and its switch is not given more by this plan; or less than fits into the frames there",
         "unknown": "no device shows one",
     }
     properties: ClassVar[Paths] = {"HostSystem": (DEVICES, "config.network.proxySwitch")}
@@ -92,7 +147,18 @@ class HostRdmaMtu(Rule):
         stated = {name: (d.get("connectionInfo") or {}).get("mtu") for name, d in devices.items()}
         mtus = {name: mtu for name, mtu in stated.items() if mtu}
         seen = [(f"{DEVICES}[{name}].connectionInfo.mtu", mtu) for name, mtu in mtus.items()]
-        low = [n for n, mtu in mtus.items() if mtu < LARGEST and (_switch_mtu(case, devices[n]) or 0) <= LARGEST]
+        room = {n: rdma_mtu_over(size) for n in mtus if (size := _switch_mtu(case, devices[n]))}
+        at = case.view.estate.datacenter_of(case.ref)
+        believed = at is not None and case.view.is_planned(at.ref, "switches")
+        wasted = [n for n, mtu in mtus.items() if mtu < room.get(n, 0) and not believed]
+        low = [n for n, mtu in mtus.items() if n not in wasted and mtu < LARGEST and room.get(n, 0) < LARGEST]
+        if wasted:
+            sizes = ", ".join(f"{name} uses {mtus[name]}, its switch has room for {room[name]}" for name in wasted)
+            yield case.warned(
+                f"RDMA MTU below what fits: {sizes}",
+                *seen,
+                help="look at the MTU of its NIC on the host (esxcli network nic list) and at the physical switch",
+            )
         if low:
             sizes = ", ".join(f"{name} {mtus[name]}" for name in low)
             yield case.warned(
@@ -100,9 +166,9 @@ class HostRdmaMtu(Rule):
                 *seen,
                 help="give its distributed switch, its VMkernel adapter and the physical switch MTU 9000",
             )
-        elif mtus:
+        elif mtus and not wasted:
             yield case.passed(f"RDMA MTU {LARGEST} on {', '.join(mtus)}, now or after this plan", *seen)
-        elif devices:
+        elif devices and not mtus:
             yield case.unknown(f"the MTU of {', '.join(devices)} is not shown")
 
 
@@ -146,11 +212,6 @@ class VmPvrdmaEndpoints(Rule):
                               "the same switch", seen, help="add hardware: {version: 19} to the play")  # fmt: skip
         else:
             yield case.passed(f"hardware version {version}: native endpoints where the NIC has them", seen)
-
-
-def _has_pfc(options: str) -> bool:
-    found = parsed(options)
-    return found.get("pfctx") == found.get("pfcrx") and (found.get("pfctx") or "0").strip("0xX") != ""
 
 
 def _is_up(device: Mapping[str, Any]) -> bool:

@@ -43,7 +43,7 @@ class VmFirmware(Rule):
         """Look at the present and at the planned firmware."""
         firmware = case.need("config.firmware")
         seen = ("config.firmware", firmware)
-        kind = next((k for k in ("vgpu", "hardware") if case.planned(k, "firmware") == "efi"), None)
+        kind = case.planner_of("firmware", "efi")
         if firmware == "efi":
             yield case.passed("EFI firmware", seen)
         elif kind:
@@ -216,5 +216,5 @@ def tools_version(number: int | None) -> str:
 def _planned_reservation(case: Case) -> Evidence | None:
     if case.planned("hardware", "memory_reservation") == "full":
         return "plan.hardware.memory_reservation", "full"
-    locking = ("vgpu", "pvrdma", "adapters", "pci_devices")
-    return next(((f"plan.{k}.memory_locked", True) for k in locking if case.planned(k, "memory_locked")), None)
+    kind = case.planner_of("memory_locked", True)
+    return (f"plan.{kind}.memory_locked", True) if kind else None

@@ -9,6 +9,13 @@ from vsphere_ai.lab.hardware.parts import KernelModule, Pnic
 
 PAUSE_BY_DEFAULT = ("nmlx5_core",)
 """Drivers that come up with global pause on; the Intel ones come up without."""
+RINGS = {"nmlx5_core": (1024, 8192), "i40en": (1024, 4096)}
+"""Entries of both rings a driver comes up with, and the most it takes; other drivers have no such setting."""
+COALESCE = {
+    "nmlx5_core": {"rx-usecs": 8, "rx-max-frames": 64, "tx-usecs": 16, "tx-max-frames": 32, "adaptive-rx": 1,
+                   "adaptive-tx": 0},
+}  # fmt: skip
+"""Interrupt coalescing a driver comes up with; other drivers have no such setting."""
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 ETHERNET_OVERHEAD = 58  # IP and UDP headers, the InfiniBand transport headers and checks of RoCE v2
 
@@ -31,6 +38,9 @@ def load(host: Machine) -> None:
             module.running = module.options
     for nic in host.pnics:
         nic.pause_rx = nic.pause_tx = nic.driver in PAUSE_BY_DEFAULT
+        first, nic.rings_most = RINGS.get(nic.driver, (0, 0))
+        nic.rings = (first, first)
+        nic.coalesce = dict(COALESCE[nic.driver]) if nic.driver in COALESCE else None
         nic.passthrough_active = nic.passthrough
         nic.vfs = nic.vfs_at_boot
 
@@ -69,6 +79,31 @@ def set_pause(host: Machine, nic: Pnic, rx: bool | None, tx: bool | None) -> boo
         nic.pause_rx = before[0] if rx is None else rx
         nic.pause_tx = before[1] if tx is None else tx
         changed = before != (nic.pause_rx, nic.pause_tx)
+        if changed:
+            host.notify("network")
+        return changed
+
+
+def set_rings(host: Machine, nic: Pnic, rx: int | None, tx: int | None) -> bool:
+    """Set the rings until the next boot; return whether that changed anything, ValueError for what cannot be."""
+    with host.changing():
+        wanted = (nic.rings[0] if rx is None else rx, nic.rings[1] if tx is None else tx)
+        if not all(1 <= size <= nic.rings_most for size in wanted):
+            raise ValueError(f"rings of {wanted[0]} and {wanted[1]} entries")
+        changed = wanted != nic.rings
+        nic.rings = wanted
+        if changed:
+            host.notify("network")
+        return changed
+
+
+def set_coalesce(host: Machine, nic: Pnic, wanted: dict[str, int]) -> bool:
+    """Set interrupt coalescing until the next boot; return whether that changed anything, ValueError without any."""
+    with host.changing():
+        if nic.coalesce is None:
+            raise ValueError("no interrupt coalescing")
+        changed = any(nic.coalesce[name] != value for name, value in wanted.items())
+        nic.coalesce |= wanted
         if changed:
             host.notify("network")
         return changed

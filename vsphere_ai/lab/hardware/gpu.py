@@ -156,6 +156,8 @@ class Gpu:
     resettable: bool = False
     numa_node: int = 0
     bridges: tuple[str, ...] = ()
+    link: str = ""
+    """GPUs of a host with the same one are joined by NVLink."""
     clients: set[str] = field(default_factory=set)
     instances: list[GpuInstance] = field(default_factory=list)
     vgpus: list[Vgpu] = field(default_factory=list)

@@ -11,7 +11,7 @@ from typing import Literal
 
 from vsphere_ai.lab.hardware import drivers, parts
 from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType
-from vsphere_ai.lab.hardware.parts import KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
+from vsphere_ai.lab.hardware.parts import DeviceGroup, KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
 from vsphere_ai.lab.ledger import Ledger
 
 AssignmentPolicy = Literal["performance", "consolidation"]
@@ -43,6 +43,7 @@ class Host:
     ledger: Ledger
     gpus: list[Gpu] = field(default_factory=list)
     pnics: list[Pnic] = field(default_factory=list)
+    device_groups: list[DeviceGroup] = field(default_factory=list)
     vibs: list[Vib] = field(default_factory=list)
     services: dict[str, Service] = field(default_factory=parts.default_services)
     version: str = "7.0.2"

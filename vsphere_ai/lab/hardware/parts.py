@@ -68,6 +68,11 @@ class Pnic:
     rdma: RdmaDevice | None = None
     pause_rx: bool = False
     pause_tx: bool = False
+    rings: tuple[int, int] = (0, 0)
+    """Entries of the receive and the transmit ring; `rings_most`: the most there can be, 0 where they cannot be set."""
+    rings_most: int = 0
+    coalesce: dict[str, int] | None = None
+    """Interrupt coalescing by option of esxcli, 0 and 1 for off and on; None where the driver has none."""
     forced_mb: int = 0
     """The speed somebody has forced; 0: it is negotiated."""
     vfs_configured: int = 0
@@ -96,6 +101,21 @@ class Pnic:
     def vendor_name(self) -> str:
         """The vendor as pci.ids writes it."""
         return {0x15B3: "Mellanox Technologies", 0x14E4: "Broadcom Inc."}.get(self.vendor_id, "Intel Corporation")
+
+
+@dataclass(frozen=True)
+class DeviceGroup:
+    """A vendor device group: `count` vGPUs of one type, or as many whole devices with one (vendor, device) id."""
+
+    name: str
+    count: int
+    vgpu: str = ""
+    device: tuple[int, int] = (0, 0)
+
+    @property
+    def linked(self) -> bool:
+        """Tell whether its GPUs have to be joined by NVLink."""
+        return self.name.endswith("%NVLink")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,14 @@ NO_DEVICE = "No graphics device is available for vGPU '{}'."
 NO_CAPACITY = "The amount of graphics resource available in the parent resource pool is insufficient for the operation."
 
 
+@dataclass(frozen=True)
+class Together:
+    """vGPUs of a VM, by their place in its list, that need a GPU each; `linked` ones GPUs joined by NVLink."""
+
+    places: tuple[int, ...]
+    linked: bool
+
+
 class NoGraphicsResource(Exception):
     """The VM's vGPUs do not fit; `reason` is ESXi's text, `type_name` the vGPU that found no place."""
 
@@ -74,8 +82,8 @@ def known_types(host: Host) -> dict[str, VgpuType]:
         return {t.name: t for gpu in host.gpus for t in board_types(gpu)}
 
 
-def power_on(host: Host, vm: str, type_names: Sequence[str]) -> tuple[Vgpu, ...]:
-    """Claim the vGPUs of a VM, all or none; raise `NoGraphicsResource`.
+def power_on(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> tuple[Vgpu, ...]:
+    """Claim the vGPUs of a VM, all or none, those of device groups together; raise `NoGraphicsResource`.
 
     The assignment policy rules over time-sliced types only. A MIG-backed type takes a free GPU instance of its
     profile if there is one, else vSphere creates it where the driver puts it.
@@ -84,7 +92,7 @@ def power_on(host: Host, vm: str, type_names: Sequence[str]) -> tuple[Vgpu, ...]
         if any(v.vm == vm for gpu in host.gpus for v in gpu.vgpus):
             raise ValueError(f"{vm} already has its vGPUs")
         claims: list[tuple[Gpu, Vgpu]] = []
-        if not _place(host, vm, list(type_names), claims):
+        if not _place(host, vm, list(type_names), claims, groups):
             raise _refusal(host, type_names)
         if claims:
             host.notify("vgpu")
@@ -102,17 +110,21 @@ def power_off(host: Host, vm: str) -> bool:
         return bool(held)
 
 
-def fits(host: Host, type_names: Sequence[str]) -> bool:
+def fits(host: Host, type_names: Sequence[str], groups: Sequence[Together] = ()) -> bool:
     """Tell whether a VM with these vGPUs could power on now."""
     with host.lock:
         claims: list[tuple[Gpu, Vgpu]] = []
-        placed = _place(host, "", list(type_names), claims)
+        placed = _place(host, "", list(type_names), claims, groups)
         for gpu, vgpu in reversed(claims):
             _release(gpu, vgpu)
         return placed
 
 
-def _place(host: Host, vm: str, names: list[str], claims: list[tuple[Gpu, Vgpu]]) -> bool:
+def _place(
+    host: Host, vm: str, names: list[str], claims: list[tuple[Gpu, Vgpu]], groups: Sequence[Together] = ()
+) -> bool:
+    if not all(_joined([claims[p][0] for p in g.places if p < len(claims)], g.linked) for g in groups):
+        return False
     if not names:
         return True
     for gpu in _in_order(host, names[0]):
@@ -120,11 +132,17 @@ def _place(host: Host, vm: str, names: list[str], claims: list[tuple[Gpu, Vgpu]]
         if vgpu is None:
             continue
         claims.append((gpu, vgpu))
-        if _place(host, vm, names[1:], claims):
+        if _place(host, vm, names[1:], claims, groups):
             return True
         claims.pop()
         _release(gpu, vgpu)
     return False
+
+
+def _joined(gpus: list[Gpu], linked: bool) -> bool:
+    """Tell whether these are different GPUs, and joined if they have to be."""
+    apart = len({g.pci for g in gpus}) == len(gpus)
+    return apart and (not linked or not gpus or {g.link for g in gpus} == {gpus[0].link or None})
 
 
 def _in_order(host: Host, name: str) -> list[Gpu]:

@@ -10,6 +10,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.hardware import functions
 from vsphere_ai.lab.managed.device_change import DeviceChange
+from vsphere_ai.lab.managed.dvs_bandwidth import check_allocation, default_allocation
 from vsphere_ai.lab.managed.network import new_port
 from vsphere_ai.lab.managed.refusals import bad_device, invalid_power_state, too_many_devices
 from vsphere_ai.lab.managed.virtual_machine import mac_address
@@ -44,6 +45,11 @@ def check(change: DeviceChange, index: int, nic: Any) -> None:
         _check_sriov(change, index, nic)
     if nic.addressType == "manual":
         _check_address(index, nic)
+    port = getattr(nic.backing, "port", None)
+    group = change.farm.store.objects.get(port.portgroupKey or "") if port is not None else None
+    why = check_allocation(change.farm, group, nic.resourceAllocation)
+    if why:
+        raise bad_device(index, why)
 
 
 def _check_backing(change: DeviceChange, index: int, nic: Any) -> None:
@@ -120,6 +126,7 @@ def complete(change: DeviceChange, nic: Any) -> None:
             startConnected=True, allowGuestControl=True, connected=change.powered_on
         )
     nic.connectable.connected = change.powered_on and nic.connectable.startConnected
+    _fill_allocation(nic)
     nic.wakeOnLanEnabled = True if nic.wakeOnLanEnabled is None else nic.wakeOnLanEnabled
     _address(change, nic)
     connect(change, nic)
@@ -134,9 +141,19 @@ def edited(change: DeviceChange, old: Any, nic: Any, *, new_address: bool) -> No
         connect(change, nic)
     if nic.connectable is not None and not change.powered_on:
         nic.connectable.connected = False
+    _fill_allocation(nic)
     if new_address:
         nic.macAddress = None
     _address(change, nic)
+
+
+def _fill_allocation(nic: Any) -> None:
+    given, default = nic.resourceAllocation, default_allocation()
+    if given is None:
+        nic.resourceAllocation = default
+        return
+    given.reservation = default.reservation if given.reservation is None else given.reservation
+    given.limit = default.limit if given.limit is None else given.limit
 
 
 def _address(change: DeviceChange, nic: Any) -> None:
@@ -159,9 +176,12 @@ def connect(change: DeviceChange, nic: Any) -> None:
 def told(nic: Any) -> dict[str, Any]:
     """Say for the ledger which adapter it is."""
     port = getattr(nic.backing, "port", None)
-    more = {"connected": bool(nic.connectable.startConnected)} if nic.connectable is not None else {}
+    more: dict[str, Any] = {"connected": bool(nic.connectable.startConnected)} if nic.connectable is not None else {}
     if isinstance(nic, SRIOV) and nic.sriovBacking is not None:
         more["function"] = nic.sriovBacking.physicalFunctionBacking.id
+    given = nic.resourceAllocation
+    if given is not None and (given.reservation, given.limit, given.share.shares) != (0, -1, 50):
+        more["bandwidth"] = {"shares": given.share.shares, "reservation": given.reservation, "limit": given.limit}
     network = port.portgroupKey if port else getattr(nic.backing, "deviceName", None)
     return {"portgroup": network, "mac": nic.macAddress, **more}
 

@@ -8,11 +8,18 @@ from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.dvs_bandwidth import changed_traffic, set_traffic
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, port_config, release
 from vsphere_ai.lab.managed.dvs_members import change, rename_uplinks, set_mtu
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import Making, make_switch
-from vsphere_ai.lab.managed.refusals import duplicate_name, invalid_argument, invalid_name, not_supported
+from vsphere_ai.lab.managed.refusals import (
+    duplicate_name,
+    invalid_argument,
+    invalid_name,
+    not_supported,
+    same_version,
+)
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
@@ -23,7 +30,6 @@ VERSIONS = ("6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3", "9.0.
 """Versions of VMware's distributed switches."""
 CREATED = {"name", "maxMtu", "uplinkPortPolicy", "configVersion"}
 CHANGED = {*CREATED, "host", "infrastructureTrafficResourceConfig"} - {"name"}
-LEVELS = {"low": 25, "normal": 50, "high": 100}
 
 
 @handles(vim.Folder, "CreateDVS_Task")
@@ -110,14 +116,6 @@ def network_io_control(call: Call, enable: bool) -> None:
         call.farm.record(call.mo, "EnableNetworkResourceManagement", enable=bool(enable))
 
 
-def same_version(given: str | None, present: str) -> None:
-    """Refuse a change that was made for another version of a configuration."""
-    if given and given != present:
-        raise vim.fault.ConcurrentAccess(
-            msg="The operation cannot be performed because the object has been modified by another operation."
-        )
-
-
 def next_version(farm: Farm, mo: ManagedObject) -> None:
     """Count a change of a configuration."""
     mo["config"].configVersion = str(int(mo["config"].configVersion) + 1)
@@ -149,7 +147,7 @@ def _carry_out(farm: Farm, mo: ManagedObject, spec: Any) -> dict[str, Any]:
     names = _names(spec)
     if spec.host and (names or spec.maxMtu is not None or spec.infrastructureTrafficResourceConfig):
         raise not_supported("the lab changes members or settings, not both at once")
-    shares = [r for r in spec.infrastructureTrafficResourceConfig or () if _changes(config, r)]
+    traffic = changed_traffic(farm, mo, spec.infrastructureTrafficResourceConfig or ())
     if names and names != mo.extra["uplinks"]:
         rename_uplinks(farm, mo, names)
         config.uplinkPortPolicy.uplinkPortName = list(names)
@@ -159,26 +157,9 @@ def _carry_out(farm: Farm, mo: ManagedObject, spec: Any) -> dict[str, Any]:
         told["hosts"] = members
     if "mtu" in told:
         set_mtu(farm, mo, told["mtu"])
-    for resource in shares:
-        present = next(r for r in config.infrastructureTrafficResourceConfig if r.key == resource.key)
-        present.allocationInfo = resource.allocationInfo
-        told.setdefault("shares", {})[resource.key] = int(resource.allocationInfo.shares.shares)
+    if traffic:
+        told |= set_traffic(config, traffic) or {"shares": {}}
     return told
-
-
-def _changes(config: Any, resource: Any) -> bool:
-    present = next((r for r in config.infrastructureTrafficResourceConfig if r.key == resource.key), None)
-    shares = resource.allocationInfo.shares
-    level = str(shares.level) if shares is not None else ""
-    if present is None or shares is None or not 1 <= shares.shares <= 100:
-        raise invalid_argument("spec.infrastructureTrafficResourceConfig", str(resource.key))
-    if level in LEVELS and shares.shares != LEVELS[level]:
-        shares.shares = LEVELS[level]  # as documented, the number counts with a custom level only
-    now = present.allocationInfo
-    return bool(
-        (now.shares.shares, str(now.shares.level)) != (shares.shares, level)
-        or (resource.allocationInfo.limit, resource.allocationInfo.reservation) != (now.limit, now.reservation)
-    )
 
 
 def _give_mac_management(farm: Farm, mo: ManagedObject) -> None:

@@ -11,12 +11,13 @@ from pyVmomi import vim
 from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.dvs import free_name, next_version, publish, same_version
+from vsphere_ai.lab.managed.dvs import free_name, next_version, publish
+from vsphere_ai.lab.managed.dvs_bandwidth import NO_POOL, check_pool, pool_key, pools
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, inherited_order, port_config
 from vsphere_ai.lab.managed.dvs_members import managed_groups, reaches, rolled_back
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import PORTGROUP, Vds, add_port_group
-from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
+from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported, same_version
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
@@ -42,10 +43,12 @@ def add(call: Call, spec: Any) -> Any:
                 raise invalid_argument("spec.type", str(one.type))
             if name in [n for n, _ in made]:
                 raise invalid_argument("spec.name", name)
+            check_pool(dvs, one.vmVnicNetworkResourcePoolKey)
             made.append((name, _merged(dvs, port_config(dvs, 0), one.defaultPortConfig)))
-        for name, config in made:
+        for (name, config), one in zip(made, spec, strict=True):
             mo = add_port_group(farm, dvs, name, config)
-            farm.record(mo, "AddDVPortgroup_Task", switch=str(dvs["name"]), **_told(config))
+            mo["config"].vmVnicNetworkResourcePoolKey = one.vmVnicNetworkResourcePoolKey or NO_POOL
+            farm.record(mo, "AddDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo))
         publish(farm)
         farm.store.touch(farm.named["networkFolder"], "childEntity")
 
@@ -61,18 +64,20 @@ def reconfigure(call: Call, spec: Any) -> Any:
     def work(_task: Task) -> None:
         config, dvs = mo["config"], mo.extra["dvs"]
         same_version(spec.configVersion, config.configVersion)
-        known = {"configVersion", "defaultPortConfig"}
+        known = {"configVersion", "defaultPortConfig", "vmVnicNetworkResourcePoolKey"}
         unknown = [p.name for p in spec._GetPropertyList() if getattr(spec, p.name) not in (None, [])]
         if set(unknown) - known:
             raise not_supported(f"the lab does not set {', '.join(sorted(set(unknown) - known))}")
         before = config.defaultPortConfig
         after = _merged(dvs, before, spec.defaultPortConfig)
-        if fingerprint(after) == fingerprint(before):
+        check_pool(dvs, spec.vmVnicNetworkResourcePoolKey)
+        pool = spec.vmVnicNetworkResourcePoolKey or pool_key(mo)
+        if fingerprint(after) == fingerprint(before) and pool == pool_key(mo):
             return
         _refuse_to_cut_off(farm, mo, after)
-        config.defaultPortConfig = after
+        config.defaultPortConfig, config.vmVnicNetworkResourcePoolKey = after, pool
         next_version(farm, mo)
-        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_told(after))
+        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo))
 
     return farm.tasks.start(mo, "reconfigure", work)
 
@@ -153,8 +158,15 @@ def _check_teaming(dvs: ManagedObject, teaming: Any) -> None:
         raise invalid_argument("spec.defaultPortConfig.uplinkTeamingPolicy.policy", str(teaming.policy.value))
 
 
-def _told(config: Any) -> dict[str, Any]:
+def _told(mo: ManagedObject) -> dict[str, Any]:
+    config, dvs = mo["config"].defaultPortConfig, mo.extra["dvs"]
     vlan = config.vlan.vlanId
     order = config.uplinkTeamingPolicy.uplinkPortOrder
     tag = [[r.start, r.end] for r in vlan] if isinstance(vlan, list) else int(vlan)
-    return {"vlan": tag, "active": list(order.activeUplinkPort or ()), "standby": list(order.standbyUplinkPort or ())}
+    pool = next((p.name for p in pools(dvs) if p.key == pool_key(mo)), None)
+    return {
+        "vlan": tag,
+        "active": list(order.activeUplinkPort or ()),
+        "standby": list(order.standbyUplinkPort or ()),
+        **({"pool": pool} if pool else {}),
+    }

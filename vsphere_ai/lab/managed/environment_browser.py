@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import known_types, supported_types
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, device_groups, handles
 from vsphere_ai.lab.managed.devices import max_vgpus
 from vsphere_ai.lab.managed.devices_nic import max_pvrdma
 from vsphere_ai.lab.managed.devices_pci import system_id
@@ -42,6 +42,9 @@ def query_config_target(call: Call, host: Any = None) -> Any:
             maxMemMBOptimalPerf=min(h["summary"].hardware.memorySize >> 20 for h in hosts),
             sharedGpuPassthroughTypes=[vim.vm.PciSharedGpuPassthroughInfo(name=t, vgpu=t) for t in types],
             pciPassthrough=[p for h in hosts for p in _passthrough(h)],
+            vendorDeviceGroupInfo=list(
+                {g.deviceGroupName: g for h in hosts for g in device_groups.offered(farm.host(h))}.values()
+            ),
             distributedVirtualPortgroup=[_portgroup(g) for g in groups if "dvs" in g.extra],
             network=[vim.vm.NetworkInfo(name=g["name"], network=g["summary"]) for g in groups if "dvs" not in g.extra],
         )

@@ -39,6 +39,7 @@ MANAGERS: dict[str, Any] = {
     "networkSystem": vim.host.NetworkSystem,
     "virtualNicManager": vim.host.VirtualNicManager,
     "kernelModuleSystem": vim.host.KernelModuleSystem,
+    "assignableHardwareManager": vim.host.AssignableHardwareManager,
 }
 CAPABLE = (
     "rebootSupported",

@@ -66,6 +66,7 @@ def make_switch(farm: Farm, folder: ManagedObject, making: Making) -> ManagedObj
         networkResourceManagementEnabled=making.nioc,
         networkResourceControlVersion="version3",
         infrastructureTrafficResourceConfig=traffic(),
+        pnicCapacityRatioForReservation=75,
         productInfo=product,
         host=[],
     )
@@ -114,6 +115,7 @@ def add_port_group(farm: Farm, dvs: ManagedObject, name: str, settings: Any, *, 
         autoExpand=True,
         uplink=uplink,
         backingType="standard",
+        vmVnicNetworkResourcePoolKey="-1",
         policy=PORTGROUP.PortgroupPolicy(),
         defaultPortConfig=settings,
     )

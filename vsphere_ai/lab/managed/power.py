@@ -11,7 +11,7 @@ from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, devices_pci, handles, tuned, virtual_functions
+from vsphere_ai.lab.managed import Call, device_groups, devices_pci, dvs_bandwidth, handles, tuned, virtual_functions
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.placement import (
     can_take,
@@ -67,12 +67,14 @@ def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
         )
     _check_reservation(vm)
     tuned.check_power_on(vm, host)
+    device_groups.check_power_on(vm, machine)
     devices_pci.check_power_on(farm, vm, host)
     virtual_functions.find(farm, vm, host)
+    dvs_bandwidth.check_power_on(farm, vm)
     wanted = profiles(vm)
     if wanted:
         _check_vgpus(farm, vm, host, wanted)
-        if not vgpus.fits(machine, wanted):
+        if not vgpus.fits(machine, wanted, device_groups.together(vm)):
             raise _no_graphics(machine, wanted)
 
 
@@ -132,7 +134,7 @@ def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) 
     check_power_on(farm, vm, host)
     machine = farm.host(host)
     try:
-        vgpus.power_on(machine, vm["name"], profiles(vm))
+        vgpus.power_on(machine, vm["name"], profiles(vm), device_groups.together(vm))
     except vgpus.NoGraphicsResource as error:
         raise _no_graphics(machine, profiles(vm)) from error
     devices_pci.claim(farm, vm, host)

@@ -9,7 +9,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, device_groups, handles
 from vsphere_ai.lab.managed.devices import Change
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.refusals import (
@@ -34,6 +34,7 @@ KNOWN = {
     *ALLOCATIONS,
     "changeVersion",
     "deviceChange",
+    "deviceGroups",
     "extraConfig",
     "version",
     "dynamicType",
@@ -116,6 +117,7 @@ def changed_config(
     devices = [change.apply(i, d) for i, d in enumerate(spec.deviceChange or ())]
     if any(devices):
         told["devices"] = [d for d in devices if d]
+    told |= device_groups.settle(change, present, spec)
     _settings(config, spec, told, powered_on)
     _extra_config(config, spec, told)
     _memory(config, spec, told)

@@ -104,5 +104,13 @@ def no_permission(ref: Any, privilege: str) -> Exception:
     return error
 
 
+def same_version(given: str | None, present: str) -> None:
+    """Refuse a change that was made for another version of a configuration."""
+    if given and given != present:
+        raise vim.fault.ConcurrentAccess(
+            msg="The operation cannot be performed because the object has been modified by another operation."
+        )
+
+
 def _message(key: str, text: str) -> Any:
     return vmodl.LocalizableMessage(key=key, message=text)

@@ -11,6 +11,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import add_plain_network, new_port
 from vsphere_ai.lab.managed.placement import hardware_of, newest_hardware
@@ -197,6 +198,7 @@ def _nic(farm: Farm, mo: ManagedObject, network: str, index: int, typ: Any) -> A
     nic.connectable = DEV.VirtualDevice.ConnectInfo(
         startConnected=True, allowGuestControl=True, connected=False, status="untried"
     )
+    nic.resourceAllocation = default_allocation()
     return nic
 
 
@@ -217,8 +219,8 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
     networks = [n.ref for n in known if n.moid in keys | plain]
     for ref in {*before} ^ {*networks}:
         network = farm.store.get(ref)
-        users = [r for r in network["vm"] if r != mo.ref]
-        farm.store.set(network, vm=[*users, mo.ref] if ref in networks else users)
+        users = network["vm"]
+        farm.store.set(network, vm=[*users, mo.ref] if ref in networks else [r for r in users if r != mo.ref])
     mo["summary"].config = vim.vm.Summary.ConfigSummary(
         name=config.name,
         template=config.template,

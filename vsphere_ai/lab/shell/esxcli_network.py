@@ -1,4 +1,4 @@
-"""`esxcli network` and `esxcli rdma`: NICs and their flow control, firewall rulesets, RDMA devices."""
+"""`esxcli network` and `esxcli rdma`: NICs and their settings, firewall rulesets, RDMA devices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.shell.columns import block, table
-from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, boolean
+from vsphere_ai.lab.shell.esxcli_command import EsxcliCommand, EsxcliError, Options, boolean, number
 
 
 def _nics(host: Host, options: Options) -> str:
@@ -100,6 +100,78 @@ def _dcb_status(host: Host, options: Options) -> str:
     return block(rows)
 
 
+NOT_SUPPORTED = (
+    "Unable to complete Sysinfo operation.  Please see the VMkernel log file for more details.: "
+    "Sysinfo error: Not supported"
+)
+"""What a driver without a setting lets esxcli say; constructed from what users report."""
+
+
+def _rings(host: Host, options: Options) -> str:
+    nic = _nic(host, options["nic-name"])
+    return _ring_block(nic, *nic.rings)
+
+
+def _most_rings(host: Host, options: Options) -> str:
+    nic = _nic(host, options["nic-name"])
+    return _ring_block(nic, nic.rings_most, nic.rings_most)
+
+
+def _ring_block(nic: Pnic, rx: int, tx: int) -> str:
+    if not nic.rings_most:
+        raise EsxcliError(NOT_SUPPORTED)
+    return block((("RX", rx), ("RX Mini", 0), ("RX Jumbo", 0), ("TX", tx)))
+
+
+def _set_rings(host: Host, options: Options) -> str:
+    nic = _nic(host, options["nic-name"])
+    if not nic.rings_most:
+        raise EsxcliError(NOT_SUPPORTED)
+    rx, tx = (number(options[name]) if name in options else None for name in ("rx", "tx"))
+    try:
+        changed = drivers.set_rings(host, nic, rx, tx)
+    except ValueError as error:
+        raise EsxcliError(f"Invalid value: {error}") from None
+    if changed:
+        detail = {"nic": nic.name, "rx": nic.rings[0], "tx": nic.rings[1]}
+        host.ledger.record(host.name, "esxcli network nic ring current set", detail, channel="ssh")
+    return ""
+
+
+ADAPTIVE = ("adaptive-rx", "adaptive-tx")
+
+
+def _coalesce(host: Host, options: Options) -> str:
+    """Columns as ESXi 6.7 and later print them."""
+    titles = (
+        "NIC", "RX microseconds", "RX maximum frames", "TX microseconds", "TX Maximum frames", "Adaptive RX",
+        "Adaptive TX", "Sample interval seconds",
+    )  # fmt: skip
+    rows = []
+    for nic in host.pnics:
+        have = nic.coalesce
+        numbers = [have[n] if have else "N/A" for n in ("rx-usecs", "rx-max-frames", "tx-usecs", "tx-max-frames")]
+        adaptive = [("On" if have[n] else "Off") if have else "N/A" for n in ADAPTIVE]
+        rows.append((nic.name, *numbers, *adaptive, 0 if have else "N/A"))
+    return table(titles, rows)
+
+
+def _set_coalesce(host: Host, options: Options) -> str:
+    nic = _nic(host, options["vmnic"])
+    wanted = {
+        name: int(boolean(text)) if name in ADAPTIVE else number(text)
+        for name, text in options.items()
+        if name != "vmnic"
+    }
+    try:
+        changed = drivers.set_coalesce(host, nic, wanted)
+    except ValueError:
+        raise EsxcliError(NOT_SUPPORTED) from None
+    if changed:
+        host.ledger.record(host.name, "esxcli network nic coalesce set", {"nic": nic.name, **wanted}, channel="ssh")
+    return ""
+
+
 def _nic(host: Host, name: str) -> Pnic:
     found = next((nic for nic in host.pnics if nic.name == name), None)
     if found is None:
@@ -112,6 +184,23 @@ COMMANDS: Mapping[str, EsxcliCommand] = {
     "network nic pauseParams list": EsxcliCommand(_pause_list),
     "network nic pauseParams set": EsxcliCommand(
         _pause_set, {"n": "nic-name", "r": "rx", "t": "tx", "a": "auto"}, ("nic-name",)
+    ),
+    "network nic ring current get": EsxcliCommand(_rings, {"n": "nic-name"}, ("nic-name",)),
+    "network nic ring preset get": EsxcliCommand(_most_rings, {"n": "nic-name"}, ("nic-name",)),
+    "network nic ring current set": EsxcliCommand(_set_rings, {"n": "nic-name", "r": "rx", "t": "tx"}, ("nic-name",)),
+    "network nic coalesce get": EsxcliCommand(_coalesce, {"n": "vmnic"}),
+    "network nic coalesce set": EsxcliCommand(
+        _set_coalesce,
+        {
+            "n": "vmnic",
+            "r": "rx-usecs",
+            "R": "rx-max-frames",
+            "t": "tx-usecs",
+            "T": "tx-max-frames",
+            "a": "adaptive-rx",
+            "A": "adaptive-tx",
+        },
+        ("vmnic",),
     ),
     "network nic dcb status get": EsxcliCommand(_dcb_status, {"n": "nic-name"}, ("nic-name",)),
     "network firewall ruleset list": EsxcliCommand(_rulesets, {"r": "ruleset-id"}),

@@ -1,0 +1,38 @@
+"""The RDMA MTU a device uses, held against what fits into the frames of its switch."""
+
+from __future__ import annotations
+
+import pytest
+from support.estates import ESX1
+from support.fabrics import fabric, machine, port_group, switch
+
+from vsphere_ai.fabric import Route
+from vsphere_ai.fabric.host import mtu_hop, rdma_mtu_over
+
+
+@pytest.mark.parametrize(
+    ("ethernet", "rdma"), [(9000, 4096), (4192, 4096), (4191, 2048), (1500, 1024), (1280, 1024), (608, 512), (100, 256)]
+)
+def test_what_fits(ethernet, rdma):
+    assert rdma_mtu_over(ethernet) == rdma
+
+
+@pytest.mark.parametrize(
+    ("ethernet", "uses", "verdict", "said"),
+    [
+        (9000, 4096, "ok", ""),
+        (9000, 1024, "note", "MTU 9000 has room for RDMA MTU 4096: look at the MTU of the NIC"),
+        (1500, 512, "note", "MTU 1500 has room for RDMA MTU 1024"),
+        (1500, 1024, "note", "MTU 9000 all the way gives RDMA MTU 4096"),
+        (9000, None, "ok", ""),
+    ],
+)
+def test_the_trace_prints_it_and_says_what_would_fit(ethernet, uses, verdict, said):
+    estate = fabric(machine(ESX1), switch(config__maxMtu=ethernet))
+    device = {"device": "vmrdma0", "connectionInfo": {"mtu": uses}}
+    group = port_group("dvportgroup-1", "dvpg-rdma")
+    route = Route(group, estate[ESX1.ref], switch=estate[group.get("config.distributedVirtualSwitch")], device=device)
+    hop = mtu_hop(estate, ESX1, route)
+    assert f"vmrdma0 {uses or '?'}" in hop.seen
+    assert (hop.verdict, hop.rule if verdict == "note" else "host.rdma-mtu") == (verdict, "host.rdma-mtu")
+    assert said in hop.help

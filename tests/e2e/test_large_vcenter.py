@@ -1,0 +1,95 @@
+"""T-29, T-24: in a vCenter of thousands of VMs only those that a playbook means are read closely."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from support import large_farm
+from support.large_farm import TRAINING
+from support.places import INVENTORY
+from support.seeds import FULL
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
+FEW, MANY = (1000, 10_000) if FULL else (200, 1000)
+PAGE = 500
+"""Objects in one answer at most."""
+MEMORY_MIB = 200
+LIGHT = {"name", "parent", "config.template", "runtime.connectionState", "runtime.host", "runtime.powerState"}
+OF_ALL = {"RetrievePropertiesEx", "ContinueRetrievePropertiesEx"}
+OF_TASKS = {"WaitForUpdatesEx"}  # vCenter's answer whether a host fits is a task, and may take two looks
+MEASURED = """
+import re, sys
+from pathlib import Path
+from vsphere_ai.cli.main import main
+code = main(sys.argv[1:])
+sys.stdout.flush()
+print(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1], file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module")
+def planned(tmp_path_factory):
+    """For each size of farm: the plan of the same playbook, the lab's record of what was asked, and MiB of memory."""
+    from vsphere_ai.lab import process
+
+    found = {}
+    for vms in (FEW, MANY):
+        directory = tmp_path_factory.mktemp(f"farm-{vms}")
+        (directory / "farm.yml").write_text(large_farm.scenario(vms), encoding="utf-8")
+        (directory / "play.yml").write_text(large_farm.PLAYBOOK, encoding="utf-8")
+        lab = process.start(directory, directory / "farm.yml", exit_with=os.getpid(), timeout=200)
+        try:
+            found[vms] = measured(lab, directory / "play.yml")
+        finally:
+            process.stop(directory)
+    return found
+
+
+def measured(lab, playbook):
+    state = lab.directory / "state"
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
+    argv = [sys.executable, "-c", MEASURED, "plan", "-i", str(INVENTORY), str(playbook), "--format", "json"]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    kib = int(re.findall(r"(?m)^\d+$", done.stderr)[-1])
+    return json.loads(done.stdout), lab.get("/lab/traffic"), kib / 1024
+
+
+def test_every_vm_of_the_playbook_is_planned(planned):
+    for plan, _, _ in planned.values():
+        assert plan["problems"] == []
+        assert len({s["target"]["name"] for s in plan["steps"] if s["target"]["kind"] == "vm"}) == TRAINING
+
+
+def test_only_the_vms_of_the_playbook_are_read_closely(planned):
+    for vms, (_, traffic, _) in planned.items():
+        read = traffic["read"]["VirtualMachine"]
+        assert {path for path, times in read.items() if times >= vms} == LIGHT
+        assert read["config.hardware.device"] == TRAINING
+        assert {path: times for path, times in read.items() if path not in LIGHT and times > TRAINING} == {}
+        assert {path: times for path, times in read.items() if path in LIGHT and times > vms + TRAINING} == {}
+
+
+def test_more_vms_are_more_pages_and_no_more_requests(planned):
+    few, many = (planned[vms][1]["calls"] for vms in (FEW, MANY))
+    others = few.keys() - OF_ALL - OF_TASKS
+    assert {m: few[m] for m in others} == {m: many[m] for m in many.keys() - OF_ALL - OF_TASKS}
+    grown = sum(many.get(m, 0) - few.get(m, 0) for m in OF_ALL)
+    assert 0 < grown <= math.ceil((MANY - FEW) / PAGE)
+
+
+def test_each_further_vm_is_a_few_hundred_bytes(planned):
+    few, many = (sum(planned[vms][1]["bytes"].values()) for vms in (FEW, MANY))
+    assert (many - few) / (MANY - FEW) < 2000
+
+
+def test_the_plan_takes_little_memory(planned):
+    print({vms: f"{mib:.0f} MiB" for vms, (_, _, mib) in planned.items()})
+    assert planned[MANY][2] <= MEMORY_MIB

@@ -1,0 +1,32 @@
+"""How much memory GPUs show in the 64-bit MMIO window of a VM: a whole board's, whatever share of it the VM has.
+
+Source: VMware "How to enable large-BAR GPUs"; a vGPU shows the large BAR of its whole board.
+"""
+
+from __future__ import annotations
+
+from vsphere_ai.facts import Facts
+from vsphere_ai.gpu.catalog import board_of_device
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.vgpu import VgpuNameError, board_of, parse
+
+NVIDIA = 0x10DE
+SMALL_BAR = ("maxwell", "turing")
+"""Boards of these generations fit below 4 GB, no window is needed."""
+
+
+def of_vgpu(name: str, host: Facts | None) -> int:
+    """Return the GB to count for a vGPU profile; `host` knows boards that are newer than the catalogue."""
+    try:
+        profile = parse(name)
+    except VgpuNameError:
+        return 0
+    listed = (entry.board for entry in boards_as_listed(host).values()) if host else iter(())
+    board = board_of(profile) or next((b for b in listed if b and profile.board in b.vgpu_boards), None)
+    return board.memory_gb if board else profile.fb_gb
+
+
+def of_device(vendor: int, device: int) -> int:
+    """Return the GB to count for a whole PCI device by its (unsigned) ids: 0 unless it is a GPU with a large BAR."""
+    board = board_of_device(device) if vendor == NVIDIA else None
+    return board.memory_gb if board and board.architecture not in SMALL_BAR else 0
