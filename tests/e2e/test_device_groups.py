@@ -1,0 +1,153 @@
+"""Vendor device groups on a lab with vSphere 8.0: added and removed whole, and single devices stay apart from them."""
+
+from __future__ import annotations
+
+import pytest
+from support.device_groups import FOUR, PAIR, SCENARIO, WHOLE
+
+pytestmark = pytest.mark.lab
+ESX = "esx01.lab.local"
+
+
+@pytest.fixture
+def groups(make_lab, monkeypatch):
+    made = make_lab(SCENARIO)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    return made
+
+
+@pytest.fixture
+def entries(groups):
+    def read(target=None, call=None):
+        found = groups.get("/lab/ledger")["entries"]
+        return [e for e in found if target in (None, e["object"]) and call in (None, e["call"])]
+
+    return read
+
+
+def settled(cli, playbook, entries):
+    before = len(entries())
+    assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    assert len(entries()) == before
+
+
+def play(*names, vm="train-01", more=""):
+    listed = ", ".join(f'"{n}"' for n in names)
+    return f"- vms: {vm}\n  hardware: {{version: 20}}\n  device_groups: [{listed}]\n{more}"
+
+
+def test_a_pair_comes_and_goes_whole(cli, groups, entries):
+    playbook = cli.file(play(PAIR))
+    assert cli("plan", playbook, "--detailed-exitcode") == 2, cli.out
+    assert "2 × nvidia_h100l-94c, joined by NVLink" in cli.out
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    (change,) = entries("train-01", "ReconfigVM_Task")
+    assert change["detail"]["deviceGroups"] == {"added": [PAIR], "removed": []}
+    assert [d["vgpu"] for d in change["detail"]["devices"]] == ["nvidia_h100l-94c"] * 2
+    assert change["detail"]["extraConfig"]["pciPassthru.64bitMMIOSizeGB"] == "512"
+    assert change["detail"]["memoryReservationLockedToMax"] is True
+    assert len(entries("train-01", "PowerOnVM_Task")) == 1
+    settled(cli, playbook, entries)
+    assert cli("show") == 0
+    assert f'device_groups: {{groups: ["{PAIR}"]}}' in cli.out, cli.out
+    assert "left out" not in cli.out
+    assert cli("plan", cli.file(cli.out, "shown.yml"), "--detailed-exitcode") == 0, cli.out
+    assert cli("apply", cli.file(play(), "none.yml"), "--yes") == 0, cli.out + cli.err
+    assert entries("train-01", "ReconfigVM_Task")[1]["detail"]["deviceGroups"] == {"added": [], "removed": [PAIR]}
+    assert groups.get("/lab/farm")["vms"][0]["vgpu"] == []
+    settled(cli, cli.file(play(), "none.yml"), entries)
+
+
+def test_two_alike_are_two(cli, entries):
+    both = cli.file(play(PAIR, PAIR))
+    assert cli("apply", both, "--yes") == 0, cli.out + cli.err
+    assert len(entries("train-01", "ReconfigVM_Task")) == 1
+    settled(cli, both, entries)
+    one = cli.file(play(PAIR), "one.yml")
+    assert cli("apply", one, "--yes") == 0, cli.out + cli.err
+    removed = entries("train-01", "ReconfigVM_Task")[1]["detail"]
+    assert removed["deviceGroups"] == {"added": [], "removed": [PAIR]}
+    assert [d["operation"] for d in removed["devices"]] == ["remove", "remove"]
+    settled(cli, one, entries)
+
+
+def test_single_vgpus_and_groups_stay_apart(cli, entries):
+    playbook = cli.file(play(PAIR, more="  vgpu: [nvidia_h100l-94c]\n"))
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    (change,) = entries("train-01", "ReconfigVM_Task")
+    assert [d["vgpu"] for d in change["detail"]["devices"]] == ["nvidia_h100l-94c"] * 3
+    assert change["detail"]["extraConfig"]["pciPassthru.64bitMMIOSizeGB"] == "1024"  # three boards of 94 GB
+    settled(cli, playbook, entries)
+    alone = cli.file("- vms: train-01\n  vgpu: []\n", "alone.yml")
+    assert cli("apply", alone, "--yes") == 0, cli.out + cli.err
+    changed = entries("train-01", "ReconfigVM_Task")[1]["detail"]
+    assert [d["operation"] for d in changed["devices"]] == ["remove"]
+    assert "deviceGroups" not in changed
+    settled(cli, cli.file(play(PAIR), "pair.yml"), entries)
+
+
+def test_a_group_replaces_another_in_one_reconfigure(cli, entries):
+    assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
+    four = cli.file(play(FOUR), "four.yml")
+    assert cli("apply", four, "--yes") == 0, cli.out + cli.err
+    change = entries("train-01", "ReconfigVM_Task")[1]
+    assert change["detail"]["deviceGroups"] == {"added": [FOUR], "removed": [PAIR]}
+    settled(cli, four, entries)
+
+
+def test_whole_devices_of_a_group_are_not_those_of_pci_devices(cli, entries):
+    host = '- hosts: esx02.lab.local\n  rolling: {evacuate: power_off}\n  passthrough: {"0000:3b:00.0": true, '
+    playbook = cli.file(host + '"0000:86:00.0": true}\n' + play(WHOLE, vm="train-02"))
+    assert cli("plan", cli.file(play(WHOLE, vm="train-02"), "early.yml")) == 1
+    assert "[device_groups.room]" in cli.out
+    assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
+    settled(cli, playbook, entries)
+    assert cli("apply", cli.file("- vms: train-02\n  pci_devices: []\n", "none.yml"), "--yes") == 0, cli.out
+    assert len(entries("train-02", "ReconfigVM_Task")) == 1
+
+
+def test_what_cannot_be_is_refused_with_what_would_work(cli, entries):
+    assert cli("plan", cli.file(play(PAIR.replace("94c", "49c")))) == 1
+    assert "[device_groups.unknown]" in cli.out
+    assert f"did you mean {PAIR}?" in cli.out
+    assert FOUR in cli.out
+    assert cli("plan", cli.file(play(PAIR).replace("version: 20", "version: 19"), "old.yml")) == 1
+    assert "[device_groups.hardware-version]" in cli.out
+    assert entries() == []
+
+
+def test_groups_take_room_like_any_vgpu(cli, entries):
+    """The host has four GPUs: two pairs and one more vGPU do not fit, which vCenter would say at power-on only."""
+    many = play(PAIR, PAIR) + "- vms: train-04\n  vgpu: [nvidia_h100l-94c]\n"
+    assert cli("plan", cli.file(many)) == 1, cli.out
+    assert "[capacity." in cli.out
+    assert entries() == []
+
+
+def test_a_rollback_takes_the_group_away(cli, groups, entries):
+    assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
+    assert cli("runs") == 0
+    assert cli("rollback", cli.out.split()[0], "--yes") == 0, cli.out + cli.err
+    assert entries("train-01", "ReconfigVM_Task")[1]["detail"]["deviceGroups"]["removed"] == [PAIR]
+    assert groups.get("/lab/farm")["vms"][0]["vgpu"] == []
+
+
+def test_a_saved_plan_adds_what_it_shows(cli, entries, tmp_path):
+    saved = tmp_path / "plan.json"
+    assert cli("plan", cli.file(play(PAIR, PAIR)), "-o", saved) == 0, cli.out + cli.err
+    assert cli("apply", saved, "--yes") == 0, cli.out + cli.err
+    (change,) = entries("train-01", "ReconfigVM_Task")
+    assert change["detail"]["deviceGroups"]["added"] == [PAIR, PAIR]
+    assert cli("apply", saved, "--yes") == 3  # it was made for a VM without them
+    assert len(entries("train-01", "ReconfigVM_Task")) == 1
+
+
+def test_somebody_else_takes_the_group_between_plan_and_apply(cli, entries, tmp_path):
+    assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
+    saved = tmp_path / "plan.json"
+    assert cli("plan", cli.file(play(), "none.yml"), "-o", saved) == 0, cli.out + cli.err
+    assert cli("apply", cli.file(play(FOUR), "four.yml"), "--yes") == 0, cli.out + cli.err
+    before = len(entries())
+    assert cli("apply", saved, "--yes") == 3, cli.out + cli.err
+    assert len(entries()) == before

@@ -1,0 +1,379 @@
+"""Vendor device groups of a VM (vSphere 8.0): GPUs and other devices that it gets and gives back together."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, ClassVar, NamedTuple, Self
+
+from pydantic import Field
+
+from vsphere_ai.duty import Duty
+from vsphere_ai.fabric import pci
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu import window
+from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved
+from vsphere_ai.state import Change, Problem, State, Target, observed
+from vsphere_ai.steps import Query, Reconfigure, Step
+
+GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
+MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
+DYNAMIC = "VirtualPCIPassthroughDynamicBackingInfo"
+OFFER = "vendor-device-groups"
+# VMware "How to enable large-BAR GPUs": the same keys as for other GPUs, counted at the next power-on
+MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
+FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
+HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
+SIMPLE = ("nvidiaVgpu", "pciPassthru")
+"""Types of members whose template says all there is; a NIC of a group would need a network."""
+# how NVIDIA's groups are called in examples of VMware and BOSH: Nvidia:2@nvidia_h100l-94c%NVLink (unverified)
+_NAME = re.compile(r"(?P<vendor>[^:@%]+):(?P<count>\d+)@(?P<device>[^@%]+)(?:%(?P<link>.+))?")
+
+
+class _Group(NamedTuple):
+    """A group a VM has, with its members."""
+
+    key: int
+    name: str
+    devices: tuple[Mapping[str, Any], ...]
+
+
+class DeviceGroups(Resource):
+    """Gives a VM vendor device groups, exactly the listed ones, each as often as it is listed.
+
+    A host with ESXi 8.0 offers them: GPUs joined by NVLink or NVSwitch, or a GPU and the NIC next to it. All members
+    come and go together. vGPUs and PCI devices that are in no group belong to `vgpu` and `pci_devices`.
+    """
+
+    kind: ClassVar[str] = "device_groups"
+    target = "vm"
+    shorthand: ClassVar[str] = "groups"
+    after: ClassVar[tuple[str, ...]] = ("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu")
+    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "VirtualMachine": (
+            "config.deviceGroups",
+            "config.extraConfig",
+            "config.firmware",
+            "config.hardware.device",
+            "config.memoryReservationLockedToMax",
+        ),
+        "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),
+    }
+    duties: ClassVar[tuple[Duty, ...]] = (
+        Duty("`device_groups`", "VMs", (), ("deviceGroups", "memoryReservationLockedToMax", "firmware"),
+             ("add", "remove"), extra_config=True),
+    )  # fmt: skip
+
+    groups: tuple[str, ...] | None = Field(
+        default=None,
+        description="Names as the host lists them, e.g. `Nvidia:2@nvidia_h100l-94c%NVLink`; their order means "
+        "nothing, `[]` removes all.",
+    )
+    members: tuple[str, ...] | None = observed("What the groups are made of: vGPU profiles, or vendor:device ids.")
+    memory_locked: bool | None = observed("All guest memory is reserved; follows from having a group.")
+    firmware: str | None = observed("Boot firmware; a GPU with a large BAR needs `efi`.")
+    mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed; follows from a GPU with a large BAR.")
+    mmio_size_gb: int | None = observed(
+        "Their size: twice the memory of all GPUs of the VM, a power of two; never lowered."
+    )
+
+    @classmethod
+    def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
+        """Ask the hosts of such VMs what groups they offer; before vSphere 8.0 there is nothing to ask."""
+        if _api(estate) < FIRST_API:
+            return
+        vms = [vm for vm, states in wanted.items() if any(s.kind == cls.kind for s in states)]
+        for ref in dict.fromkeys(h.ref for vm in vms for h in estate.hosts_for(vm.ref)):
+            yield Query(OFFER, "configManager.assignableHardwareManager", "RetrieveVendorDeviceGroupInfo", on=ref)
+
+    @classmethod
+    def concerns(cls, state: Any) -> frozenset[str]:
+        """Those of vGPUs too, where a group has some."""
+        vgpus = any(_is_vgpu(m) for m in getattr(state, "members", None) or ())
+        return super().concerns(state) | (frozenset({"vgpu"}) if vgpus else frozenset())
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """A VM with a device group."""
+        return any(d.get("deviceGroupInfo") for d in facts.get("config.hardware.device", ()))
+
+    @classmethod
+    def observe(cls, facts: Facts) -> Self | None:
+        """Read the groups that have members, and the settings that go with them."""
+        if facts.get("config.hardware.device") is None:
+            return None
+        have = _present(facts)
+        extra = {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
+        size = extra.get(MMIO_SIZE_KEY, "")
+        return cls.model_construct(
+            groups=tuple(sorted(g.name for g in have)),
+            members=tuple(sorted(_called(d) for g in have for d in g.devices)),
+            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
+            firmware=facts.get("config.firmware"),
+            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
+            mmio_size_gb=int(size) if size.isdigit() else None,
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Sort the names (their order means nothing) and add what the groups imply."""
+        now = view.state(target.ref, self.kind)
+        wanted = tuple(sorted(self.groups if self.groups is not None else (now.groups or ()) if now else ()))
+        settled = self.model_copy(update={"groups": wanted})
+        members = tuple(sorted(map(_called, settled._devices(target, view))))
+        implied: dict[str, Any] = {"members": members, "memory_locked": True if wanted else None}
+        if settled.gpu_memory_gb(target, view):
+            before = now.mmio_size_gb if now and now.mmio_size_gb else 0
+            size = names.mmio_size_gb(gpu_memory_of(target, view, settled))
+            implied |= {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+        return settled.model_copy(update=implied)
+
+    def _devices(self, vm: Target, view: View) -> tuple[Mapping[str, Any], ...]:
+        """Return the members the VM will have: those of the groups it keeps, and the templates of new ones."""
+        present = _present(view.facts(vm.ref))
+        kept, _, new = _difference(self.groups if self.groups is not None else [g.name for g in present], present)
+        on = view.estate.host_of(vm.ref)
+        offer = _offer(view.facts(on.ref)) if on else {}
+        return (*(d for g in kept for d in g.devices), *(c["device"] for n in new for c in offer.get(n, ())))
+
+    def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
+        """The vGPUs among the members take room on GPUs like any other."""
+        return tuple(c for c in map(_called, self._devices(vm, view)) if _is_vgpu(c))
+
+    def gpu_memory_gb(self, vm: Target, view: View) -> int:
+        """Count the whole boards of all GPUs among the members."""
+        on = view.estate.host_of(vm.ref)
+        host = view.facts(on.ref) if on else None
+        return sum(_memory(d, host) for d in self._devices(vm, view))
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """VSphere before 8.0, names the host does not offer, members it cannot give, versions and memory."""
+        if not self.groups:
+            return
+        on = view.estate.host_of(target.ref)
+        if on is None:
+            yield Problem(target, "device_groups.host-unknown", "the host of this VM cannot be read")
+            return
+        if _api(view.estate) < FIRST_API:
+            yield Problem(target, "device_groups.vsphere",
+                          f"vCenter speaks API {view.estate.about.api}; device groups came with vSphere 8.0",
+                          "list single devices with vgpu: or pci_devices:")  # fmt: skip
+            return
+        present = _present(view.facts(target.ref))
+        yield from self._vm_problems(target, view)
+        _, _, new = _difference(self.groups, present)
+        unreadable = view.facts(on.ref).unreadable.get(f"query:{OFFER}")
+        if new and unreadable:
+            yield Problem(target, "device_groups.unreadable",
+                          f"the device groups of {on.name} cannot be read: {unreadable}")  # fmt: skip
+            return
+        offer = _offer(view.facts(on.ref))
+        for name in dict.fromkeys(new):
+            if name not in offer:
+                yield _unknown(target, on, name, offer)
+            elif odd := sorted({str(c["type"]) for c in offer[name]} - {*SIMPLE}):
+                yield Problem(target, "device_groups.member",
+                              f"{name} has members of type {', '.join(odd)}, which need settings of their own",
+                              "add this group in the vSphere Client; from then on it is left as it is")  # fmt: skip
+        yield from self._room(target, view, on)
+
+    def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
+        version = getattr(view.state(target.ref, "hardware"), "version", None)
+        if version is not None and version < HARDWARE_VERSION:
+            yield Problem(target, "device_groups.hardware-version",
+                          f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
+                          f"add hardware: {{version: {HARDWARE_VERSION}}} to the play")  # fmt: skip
+        megabytes = partly_reserved(target, view)
+        if megabytes is not None:
+            yield Problem(target, "device_groups.memory",
+                          f"hardware reserves {megabytes} MB, a device group needs all memory reserved",
+                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+        stated = getattr(view.stated.get((target.ref, "hardware")), "firmware", None)
+        if self.firmware == "efi" and stated == "bios":
+            yield Problem(target, "device_groups.firmware", "hardware sets firmware bios, the GPUs of a group need efi",
+                          "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+
+    def _room(self, target: Target, view: View, on: Target) -> Iterator[Problem]:
+        """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
+        for model, count in Counter(m for m in self.members or () if ":" in m).items():
+            vendor, _, device = model.partition(":")
+            there = len(pci.matching(view.facts(on.ref), int(vendor, 16), int(device, 16)))
+            if there < count:
+                yield Problem(target, "device_groups.room",
+                              f"{on.name} passes {there} of {model} through, the groups need {count}",
+                              f"add passthrough: {{ADDRESS: true}} to a play for {on.name}, or list fewer groups",
+                              )  # fmt: skip
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
+        if view.is_planned(target.ref, self.kind):
+            yield from filter(None, (meaning(n) for n in dict.fromkeys(self.groups or ())))
+        if strays := _strays(view.facts(target.ref)):
+            yield f"left as it is: {'; '.join(strays)}"
+        if self.firmware == "efi" and view.facts(target.ref).get("config.firmware") == "bios":
+            yield "firmware bios → efi, which these GPUs need: a guest installed under BIOS will not boot any more"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """One reconfigure: a group that stays keeps its key and its members."""
+        facts, on = view.facts(change.target.ref), view.estate.host_of(change.target.ref)
+        _, removed, new = _difference(self.groups or (), _present(facts))
+        offer = _offer(view.facts(on.ref)) if on else {}
+        gone = {g.key for g in removed}
+        # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)
+        listed = [g for g in _listed(facts) if g["groupInstanceKey"] not in gone]
+        listed += [
+            {"_typeName": GROUP, "groupInstanceKey": -1 - n, "deviceGroupName": name} for n, name in enumerate(new)
+        ]
+        added = [_member(c["device"], -1 - n) for n, name in enumerate(new) for c in offer.get(name, ())]
+        fields = {f.name for f in change.fields}
+        spec: dict[str, Any] = {}
+        if removed or new:
+            spec["deviceGroups"] = {"_typeName": GROUPS, "deviceGroup": tuple(listed)}
+        if "memory_locked" in fields:
+            spec["memoryReservationLockedToMax"] = True
+        if "firmware" in fields:
+            spec["firmware"] = self.firmware
+        keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
+        keys |= {MMIO_SIZE_KEY: str(self.mmio_size_gb)} if "mmio_size_gb" in fields else {}
+        words = [f"remove {g.name}" for g in removed] + [f"add {name}" for name in new]
+        yield Reconfigure(
+            target=change.target,
+            kinds=(self.kind,),
+            needs_power_off=True,
+            device_changes=(
+                *(_change("remove", d) for g in removed for d in g.devices),
+                *(_change("add", d) for d in added),
+            ),
+            spec=spec,
+            extra_config=tuple(keys.items()),
+            summary="device groups: " + (", ".join(words) or "settings a group needs"),
+        )
+
+    def as_playbook(self, target: Target, view: View) -> Self | None:
+        """Most VMs have no such group."""
+        return self if self.groups else None
+
+    def left_out(self, target: Target, view: View) -> str:
+        """Say what carries the mark of a group and is in none that can be stated."""
+        strays = _strays(view.facts(target.ref))
+        return f"device_groups left out: {'; '.join(strays)}" if strays else ""
+
+    def runs_on(self, host: Target, view: View) -> bool:
+        """A VM with groups runs where all of them are offered, as far as the host was asked."""
+        facts = view.facts(host.ref)
+        return facts.get(f"query:{OFFER}") is None or all(g in _offer(facts) for g in self.groups or ())
+
+
+def meaning(name: str) -> str:
+    """Say in words what a group's name tells; empty where it follows no known pattern."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return ""
+    count, link = int(found["count"]), found["link"]
+    joined = f", joined by {link}" if link else ""
+    return (
+        f"{name}: {count} × {found['device']}{joined}; the VM powers on only where {count} such GPUs are free together"
+    )
+
+
+def _api(estate: Estate) -> tuple[int, ...]:
+    return tuple(int(n) for n in estate.about.api.split(".") if n.isdigit())
+
+
+def _listed(facts: Facts) -> tuple[Mapping[str, Any], ...]:
+    return tuple((facts.get("config.deviceGroups") or {}).get("deviceGroup", ()))
+
+
+def _present(facts: Facts) -> tuple[_Group, ...]:
+    """Return the vendor groups of a VM that have members, in the order of their keys."""
+    members: dict[int, list[Mapping[str, Any]]] = {}
+    for device in facts.get("config.hardware.device", ()):
+        if info := device.get("deviceGroupInfo"):
+            members.setdefault(info["groupInstanceKey"], []).append(device)
+    return tuple(
+        _Group(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
+        for g in sorted(_listed(facts), key=lambda g: int(g["groupInstanceKey"]))
+        if g["_typeName"] == GROUP and g["groupInstanceKey"] in members
+    )
+
+
+def _strays(facts: Facts) -> list[str]:
+    """Say in words what is marked as a group's and belongs to none this kind could state."""
+    known = {g.key for g in _present(facts)}
+    others = {g["groupInstanceKey"]: g for g in _listed(facts) if g["groupInstanceKey"] not in known}
+    lost = [
+        d
+        for d in facts.get("config.hardware.device", ())
+        if (info := d.get("deviceGroupInfo")) and info["groupInstanceKey"] not in known
+    ]
+    words = [
+        f"device {d['key']} ({_called(d)}) of "
+        + ("another kind of group" if (k := d["deviceGroupInfo"]["groupInstanceKey"]) in others else f"no group ({k})")
+        for d in lost
+    ]
+    used = {d["deviceGroupInfo"]["groupInstanceKey"] for d in lost}
+    words += [f"group {g.get('deviceGroupName', k)} without members" for k, g in others.items() if k not in used]
+    return words
+
+
+def _difference(wanted: Sequence[str], present: Sequence[_Group]) -> tuple[list[_Group], list[_Group], list[str]]:
+    """Return the groups that stay, those that go, and the names that are missing; of two alike the older stays."""
+    missing = Counter(wanted)
+    kept: list[_Group] = []
+    removed: list[_Group] = []
+    for group in present:
+        (kept if missing[group.name] > 0 else removed).append(group)
+        missing[group.name] -= 1
+    return kept, removed, sorted((+missing).elements())
+
+
+def _offer(host: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
+    """Return the groups a host offers by name, with the descriptions of their members."""
+    return {g["deviceGroupName"]: tuple(g.get("componentDeviceInfo", ())) for g in host.get(f"query:{OFFER}") or ()}
+
+
+def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, Any]) -> Problem:
+    spelled = {o.lower(): o for o in offer}
+    near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
+    help_ = f"did you mean {near[0]}? " if near else ""
+    listed = f"it offers {', '.join(sorted(offer))}" if offer else (
+        "it offers none: that takes ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: "
+        "{default_type: shared_direct}"
+    )  # fmt: skip
+    return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
+
+
+def _called(device: Mapping[str, Any]) -> str:
+    """Return what a device is: a vGPU profile, the vendor and device id of a whole one, else its type."""
+    backing = device.get("backing") or {}
+    if backing.get("vgpu"):
+        return str(backing["vgpu"]).lower()
+    if backing.get("allowedDevice"):
+        first = backing["allowedDevice"][0]
+        return f"{first['vendorId'] & 0xFFFF:04x}:{first['deviceId'] & 0xFFFF:04x}"
+    if backing.get("vendorId") is not None and backing.get("deviceId"):
+        return f"{backing['vendorId'] & 0xFFFF:04x}:{str(backing['deviceId']).lower().removeprefix('0x').zfill(4)}"
+    return str(device.get("_typeName"))
+
+
+def _is_vgpu(called: str) -> bool:
+    return "-" in called
+
+
+def _memory(device: Mapping[str, Any], host: Facts | None) -> int:
+    called = _called(device)
+    vendor, colon, model = called.partition(":")
+    return window.of_device(int(vendor, 16), int(model, 16)) if colon else window.of_vgpu(called, host)
+
+
+def _member(template: Mapping[str, Any], key: int) -> dict[str, Any]:
+    """Return a new member as its template has it; the sequence id is the template's (VirtualDeviceDeviceGroupInfo)."""
+    sequence = (template.get("deviceGroupInfo") or {}).get("sequenceId", 0)
+    membership = {"_typeName": MEMBERSHIP, "groupInstanceKey": key, "sequenceId": sequence}
+    return {"_typeName": template["_typeName"], "backing": template.get("backing"), "deviceGroupInfo": membership}
+
+
+def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
