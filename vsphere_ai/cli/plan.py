@@ -32,7 +32,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         plan, estate = bench.plan(loaded)
         from vsphere_ai.checks import with_answers  # what a wrong playbook does without
 
-        plan = with_answers(plan, bench.vcenter, estate)
+        plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
         left_out = bench.left_out(loaded, estate)
         scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
     hush()
