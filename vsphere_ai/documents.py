@@ -18,10 +18,11 @@ WIDTH = 110
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
 # key may be misspelt as well (passwrod, pasword, apssword).
+_NAMED = re.compile(r"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?![\"']?(?:env|file|cmd|keyring|prompt):)(?=\S)")
 _SECRET = re.compile(
-    r"(?i)((?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}[\"']?\s*:\s*)"
-    r"(?![\"']?(?:env|file|cmd|keyring|prompt):)\S.*"
+    r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
 )
+_LONGEST_NAME = 80
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -187,12 +188,20 @@ def excerpt(text: str, mark: Mark, width: int = 1) -> str:
     lines = _lines(text)
     if not 0 < mark.line <= len(lines):
         return ""
-    line = _SECRET.sub(r"\1***", lines[mark.line - 1])
+    line = _masked(lines[mark.line - 1][: mark.column + WIDTH])  # what is behind is not shown
     column = min(mark.column - 1, len(line))
     start = max(0, column - WIDTH // 2) if len(line) > WIDTH else 0
     shown = printable(line[start : start + WIDTH].replace("\t", " ")).rstrip()
     carets = "^" * max(1, min(width, len(shown) - (column - start)))
     return f"{mark.line:5} | {shown}\n      | {' ' * (column - start)}{carets}"
+
+
+def _masked(line: str) -> str:
+    """Return a line without what follows a name that sounds like a secret's."""
+    for named in _NAMED.finditer(line):
+        if _SECRET.search(named[1][-_LONGEST_NAME:]):
+            return f"{line[: named.end()]}***"
+    return line
 
 
 @lru_cache(maxsize=4)

@@ -172,6 +172,7 @@ def test_which_methods_change_something():
     assert changing == {
         "AcknowledgeAlarm", "AddDVPortgroup_Task", "AddVirtualNic", "ChangeLockdownMode", "ClearTriggeredAlarms",
         "CreateDVS_Task", "CreateFolder", "DeselectVnicForNicType", "Destroy_Task", "DisableRuleset",
+        "DvsReconfigureVmVnicNetworkResourcePool_Task",
         "EnableNetworkResourceManagement", "EnableRuleset", "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task",
         "PerformDvsProductSpecOperation_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
         "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",

@@ -97,6 +97,7 @@ BOMBS = {
     "many keys": ("".join(f"{n}: 1\n" for n in range(400_000)), "values"),
     "many faults in a large file": ("#\n" * 1_900_000 + "a: 1\n" * 50_000, "twice"),
     "a long line of passwords": ("- a: b: " + "password" * 400_000, "mapping values"),
+    "a fault behind a long line of passwords": ("password" * 400_000 + "- a: b: : :", "mapping values"),
     "many faults": ("a: 1\n" * 100_000, "twice"),
     "too large": ("#" * (4 * 1024 * 1024 + 1), "larger than 4 MiB"),
     "nul": ("a: \0", "U+0000"),
