@@ -20,6 +20,8 @@ from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.steps import Step
 
+NOT_CONNECTED = "host.connected"
+"""The rule that vCenter has a connection to a host."""
 PASSES = 5
 """Planning is repeated until the set of rebooting hosts is stable; it only grows, kinds are few, two passes do."""
 
@@ -102,9 +104,15 @@ def make_plan(
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on_orders=tuple(power_on.values()))
     findings = _findings(done, changing) if changing else ()
     refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
-    problems = {*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)}
+    problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
     items = tuple(_noted(done, order_notes(power_on)))
-    return Plan(estate.about, playbook, items, tuple(sorted(problems)), findings, ordered, impact)
+    return Plan(estate.about, playbook, items, problems, findings, ordered, impact)
+
+
+def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
+    """Leave out what only follows: of a host that vCenter has no connection to, nothing else can be known."""
+    gone = {p.target for p in problems if p.rule == NOT_CONNECTED}
+    return tuple(sorted(p for p in problems if p.target not in gone or p.rule == NOT_CONNECTED))
 
 
 def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[Finding, ...]:

@@ -11,7 +11,7 @@ from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.plan import Plan
 from vsphere_ai.report.plan_json import plan_document
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Shell, Step, Wait
+from vsphere_ai.steps import Invoke, Reconfigure, Shell, Step, Wait
 from vsphere_ai.windows import SSH_SERVICE
 
 
@@ -73,6 +73,16 @@ def rebooted_twice(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, .
     """Return hosts that the run has rebooted already and the plan would reboot again. `steps`: (target, summary)."""
     done = {name for name, summary in steps if summary.startswith("reboot (")}
     return tuple(t.name for t in plan.impact.reboots if t.name in done)
+
+
+def done_again(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the changes that the run has made already and that the plan makes once more. `steps`: (target, summary).
+
+    Windows, restarts and what is only looked at come back whenever a run goes on.
+    """
+    done = set(steps)
+    changes = (p.step for p in plan.steps if isinstance(p.step, Reconfigure | Invoke | Shell) and p.step.kinds)
+    return tuple(f"{s.target.name}: {s.summary}" for s in changes if (s.target.name, s.summary) in done)
 
 
 def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, str, str, str]:

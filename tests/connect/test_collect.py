@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from vsphere_ai.collect import LIGHT, Depth, Request, collect
-from vsphere_ai.connect.esxi import SshRefused
+from vsphere_ai.connect import probing
+from vsphere_ai.connect.esxi import Broken, SshRefused
 from vsphere_ai.connect.service import LeftRunning
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VimFault
 from vsphere_ai.facts import About, Facts, Output, ProbeFailure
@@ -283,6 +284,37 @@ def test_answers_before_a_failure_are_kept():
     ].probes
     assert probes["gpus"].stdout
     assert probes["mig"] == ProbeFailure("ssh.unreachable", "cut", "")
+
+
+@pytest.mark.parametrize(("cuts", "answered"), [(1, True), (2, True), (3, False)])
+def test_a_command_whose_connection_breaks_is_asked_again(cuts, answered, monkeypatch):
+    monkeypatch.setattr(probing, "_PAUSES", (0.0, 0.0))
+    farm, left = Farm(), [cuts]
+
+    class Breaking(Shell):
+        def run(self, argv, deadline_s, *, changes=False):
+            if "-lgi" in argv and left[0]:
+                left[0] -= 1
+                raise Broken("the connection broke")
+            return super().run(argv, deadline_s)
+
+    request = Request({}, everything, (GPUS, MIG))
+    found = collect(FakeVCenter(estate(h1=host(1))), lambda t: Breaking(farm, t), request)["HostSystem:h1"].probes
+    assert found["gpus"].stdout
+    assert isinstance(found["mig"], ProbeFailure) is not answered
+
+
+def test_a_command_that_does_not_end_is_not_asked_again(monkeypatch):
+    asked = []
+
+    class Hanging(Shell):
+        def run(self, argv, deadline_s, *, changes=False):
+            asked.append(argv)
+            raise Unreachable("it did not end in time")
+
+    farm = Farm()
+    collect(FakeVCenter(estate(h1=host(1))), lambda t: Hanging(farm, t), Request({}, everything, (GPUS,)))
+    assert len(asked) == 1
 
 
 def test_a_stopped_service_is_started_if_allowed_and_stopped_again():

@@ -238,3 +238,13 @@ def test_a_plan_names_its_playbook_and_vcenter():
 
 def test_nothing_wanted_is_an_empty_plan():
     assert made(plain_farm(), {}).is_empty
+
+
+def test_of_a_host_without_a_connection_nothing_else_is_said():
+    gone = {"runtime__connectionState": "notResponding", "config__graphicsInfo": (), "hardware__pciDevice": ()}
+    wanted = wants(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))
+    plan = made(estate(host(ESX1, probes={}, **gone), host(ESX2)), {ESX1: wanted, ESX2: wanted})
+    assert [p.rule for p in plan.problems if p.target == ESX1] == ["host.connected"]
+    there = {p.rule for p in made(estate(host(ESX1, probes={}, config__graphicsInfo=())), {ESX1: wanted}).problems}
+    assert len(there) > 1
+    assert "host.connected" not in there

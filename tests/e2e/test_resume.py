@@ -28,9 +28,9 @@ def _own_state(tmp_path, monkeypatch):
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
 
 
-def killed_at(lab, line, *, playbook=MISSION):
+def killed_at(lab, line, *, playbook=MISSION, inventory=INVENTORY):
     """Apply in a process of its own and kill it when it prints this; return what it printed."""
-    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
+    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(inventory), str(playbook), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []
@@ -221,3 +221,41 @@ def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert len(runs(cli)) == 2, "nothing had to be done"
     assert state_of(cli, first) == "rolled back"
+
+
+def test_one_broken_connection_stops_no_plan(lab, cli):
+    lab.set_faults([{"on": "ssh: nvidia-smi", "nth": 1, "when": "before", "do": "reset"}])
+    assert cli("plan", MISSION) == 0, cli.out + cli.err
+    assert lab.get("/lab/faults")["fired"]
+
+
+def test_a_host_nobody_reaches_over_ssh_is_exit_5(lab, cli, ledger):
+    lab.set_faults([{"on": "ssh: nvidia-smi", "when": "before", "do": "reset"}])
+    assert cli("plan", MISSION) == 5, cli.out + cli.err
+    assert cli("apply", MISSION, "--yes") == 5
+    assert "[ssh.unreachable]" in cli.out
+    assert ledger() == []
+
+
+def test_a_moved_inventory_is_named(lab, cli, farm, ledger, tmp_path):
+    own, moved = tmp_path / "own.yml", tmp_path / "moved.yml"
+    own.write_text(INVENTORY.read_text(encoding="utf-8"), encoding="utf-8")
+    before = farm()
+    killed_at(lab, "enter maintenance mode — done", inventory=own)
+    own.rename(moved)
+    assert cli("resume", "--yes") == 64
+    assert cli("resume", "--yes", "-i", moved) == 0, cli.out + cli.err
+    judge(farm, ledger, before)
+    run = next(iter(journal.every())).id
+    assert cli("rollback", run, "--yes") == 64
+    assert cli("rollback", run, "--yes", "-i", moved) == 0, cli.out + cli.err
+
+
+def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger):
+    killed_at(lab, "Net.PVRDMAVmknic.* — done", playbook=PLAYBOOKS / "ai-ready-cluster.yml")
+    lab.post("/lab/reset")  # somebody has put everything back
+    before = len(ledger())
+    assert cli("resume") == 64, cli.out + cli.err
+    assert re.search(r"done by this run, and undone since: esx0\d\.lab\.local: .*Net.PVRDMAVmknic", cli.err)
+    assert len(ledger()) == before
+    assert cli("resume", "--yes") == 0, cli.out + cli.err

@@ -21,7 +21,7 @@ from vsphere_ai.cli.options import (
     width,
 )
 from vsphere_ai.cli.running import Way, announce, carry_out
-from vsphere_ai.errors import Conflict, Denied, Refused, UsageError
+from vsphere_ai.errors import Conflict, Denied, Refused, Unreachable, UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.plan import Plan
@@ -99,7 +99,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, left_out: Collecti
     if form == "text" or plan.problems:
         click.echo(colour(plan_text(plan, digest, width(), left_out=left_out)), err=form == "json")
     if plan.problems:
-        refusal = (Denied if code_of(plan.problems) == 4 else Refused)("nothing was changed")
+        refusal = {4: Denied, 5: Unreachable}.get(code_of(plan.problems), Refused)("nothing was changed")
         _nothing_done(plan, digest, form, refusal.exit_code)
         raise refusal
     if not plan.steps:

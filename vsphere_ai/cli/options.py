@@ -85,8 +85,14 @@ def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
 
 
 def code_of(problems: Iterable[Problem]) -> int:
-    """Return the exit code of a plan with problems: 4 when a host did not accept who we are, else 1."""
-    return 4 if any(p.rule == "ssh.denied" for p in problems) else 1
+    """Return the exit code of a plan with problems: 4 when a host did not accept who we are, 5 when it was not reached.
+
+    5 only where that is all there is: any other problem is one of the playbook's, and stays when the host answers.
+    """
+    rules = {p.rule for p in problems}
+    if "ssh.denied" in rules:
+        return 4
+    return 5 if rules == {"ssh.unreachable"} else 1
 
 
 def read_playbook(path: Path) -> Any:

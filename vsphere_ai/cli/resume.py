@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -34,24 +34,35 @@ AT_LEAST = 15.0
 """Seconds a host is watched in any case: a little more than the delay of the command."""
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _inventory_option(function: _F) -> _F:
+    words = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
+    file = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-i", "--inventory", type=file, help=words)(function)
+
+
 @click.command("resume")
 @click.argument("run", required=False, default="")
+@_inventory_option
 @format_option("text", "json")
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
-def command(run: str, form: str, lock: str | None, yes: bool) -> int:
+def command(run: str, inventory: Path | None, form: str, lock: str | None, yes: bool) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the world again, plans what is left of what was approved, and puts back what the run owes: hosts in
-    maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, and when
-    the run was rolled back or another one worked on the same vCenter since.
+    maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, when
+    something that was done has to be done again, and when the run was rolled back or another one worked on the same
+    vCenter since.
     """
     from vsphere_ai import journal, past
     from vsphere_ai.report import plan_json
 
     book = journal.open_run(run) if run else past.latest()
     loaded = _playbook(book, "desired")
-    shared = _shared(book)
+    shared = _shared(book, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, book, lock):
         plan, estate = _plan_on(bench, book, loaded)
         hush()
@@ -66,10 +77,11 @@ def command(run: str, form: str, lock: str | None, yes: bool) -> int:
 
 @click.command("rollback")
 @click.argument("run")
+@_inventory_option
 @format_option("text", "json")
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask.")
-def rollback(run: str, form: str, lock: str | None, yes: bool) -> int:
+def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay. The plan
@@ -82,7 +94,7 @@ def rollback(run: str, form: str, lock: str | None, yes: bool) -> int:
 
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
-    shared = _shared(book)
+    shared = _shared(book, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
         plan, estate = _plan_on(bench, book, loaded)
         plan = with_stays(plan, book.get("approved", {}).get("items", ()), estate, kinds())
@@ -105,9 +117,9 @@ def _playbook(book: Journal, key: str) -> Any:
     return from_document(book.get(key), kinds())
 
 
-def _shared(book: Journal) -> dict[str, Any]:
-    scope = book.get("scope", {})
-    return {"inventory": Path(book.get("inventory")), "vcenter": scope.get("vcenter", ""), "start_ssh": True,
+def _shared(book: Journal, inventory: Path | None) -> dict[str, Any]:
+    scope, file = book.get("scope", {}), inventory or Path(book.get("inventory"))
+    return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True,
             "limit": scope.get("limit", ""), "parallel": 8}  # fmt: skip
 
 
@@ -192,7 +204,7 @@ def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
 
 def _more(plan: Plan, book: Journal) -> bool:
     from vsphere_ai.past import doubts
-    from vsphere_ai.resume import beyond
+    from vsphere_ai.resume import beyond, done_again
 
     found = beyond(plan, book.get("approved"))
     for line in found:
@@ -200,7 +212,10 @@ def _more(plan: Plan, book: Journal) -> bool:
     undoing = doubts(book) if plan.steps else ()
     for line in undoing:
         click.echo(safe(line), err=True)
-    return bool(found or undoing)
+    again = done_again(plan, [(s.target, s.summary) for s in book.steps() if s.state == "done"])
+    for line in again:
+        click.echo(f"done by this run, and undone since: {safe(line)}", err=True)
+    return bool(found or undoing or again)
 
 
 def _refuse_second_reboot(plan: Plan, book: Journal) -> None:

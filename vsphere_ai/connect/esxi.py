@@ -26,7 +26,7 @@ from vsphere_ai.facts import Output
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 LARGEST_OUTPUT = 4 << 20
-_LATE = "it did not end in time"
+_LATE, _BROKE = "it did not end in time", "the connection broke"
 # paramiko still offers these for old servers: https://www.openssh.com/txt/release-6.7 dropped them in 2014.
 WEAK = {
     "ciphers": ["aes128-cbc", "aes192-cbc", "aes256-cbc", "3des-cbc", "blowfish-cbc"],
@@ -39,8 +39,8 @@ class SshRefused(Unreachable):
     """The host answers, but nothing listens: the SSH service is stopped."""
 
 
-class _Broken(Unreachable):
-    """The connection ended in the middle of the handshake or the login: no command was sent."""
+class Broken(Unreachable):
+    """The connection ended in the middle of the handshake, the login or a command that only reads."""
 
     def __init__(self, message: str, remedy: str = "", *, before_login: bool = False) -> None:
         super().__init__(message, remedy)
@@ -106,7 +106,7 @@ class Ssh:
         for left in reversed(range(self.limits.attempts)):
             try:
                 self._transport = self._logged_in(keys)
-            except _Broken as broken:
+            except Broken as broken:
                 # A login that breaks off may have counted as a failed one, unless the credential is known to be right.
                 if not left or not (broken.before_login or self._gate.knows(self._credential())):
                     raise
@@ -144,7 +144,7 @@ class Ssh:
             self._abandon(command, str(cut), changes=changes)
         except Exception as error:  # paramiko's parser lets anything out when bytes are damaged on their way
             late = time.monotonic() >= deadline
-            why = _LATE if late else f"the connection broke ({_say(error)})"
+            why = _LATE if late else f"{_BROKE} ({_say(error)})"
             self._abandon(command, why, changes=changes)
         finally:
             watchdog.cancel()
@@ -172,7 +172,8 @@ class Ssh:
             raise OutcomeUnknown(
                 f"{self.endpoint.host}: `{command}`: {why}", "Plan again to see whether it took effect."
             )
-        raise Unreachable(f"{self.endpoint.host}: `{command}`: {why}", "Look whether the host is well, then try again.")
+        kind = Broken if why.startswith(_BROKE) else Unreachable
+        raise kind(f"{self.endpoint.host}: `{command}`: {why}", "Look whether the host is well, then try again.")
 
     def _collect(self, channel: paramiko.Channel, deadline: float) -> Output:
         """Read both streams and the exit status. paramiko's own wait for the status knows no deadline."""
@@ -196,7 +197,7 @@ class Ssh:
             select.select([channel], [], [], min(left, 1.0))
         if channel.exit_status < 0:
             late = time.monotonic() >= deadline
-            raise _Cut(_LATE if late else "the connection broke before its exit status came")
+            raise _Cut(_LATE if late else f"{_BROKE} before its exit status came")
         return Output(channel.exit_status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def _handshake(self, keys: HostKeys) -> paramiko.Transport:
@@ -232,7 +233,7 @@ class Ssh:
             )
             if time.monotonic() - begun >= self.limits.banner:
                 raise Unreachable(said, remedy) from error
-            raise _Broken(said, remedy, before_login=True) from error
+            raise Broken(said, remedy, before_login=True) from error
         return transport
 
     def _credential(self) -> str:
@@ -251,7 +252,7 @@ class Ssh:
             if "timeout" in str(error).lower():
                 raise Unreachable(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
             if "EOF" in str(error):  # "transport shut down or saw EOF": nobody said no
-                raise _Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
+                raise Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
             raise CredentialRefused(
                 f"{at.host} does not accept the SSH login of {at.username}",
                 "Correct ssh: in the inventory. It is not tried again: ESXi locks an account after a few failures.",
@@ -259,7 +260,7 @@ class Ssh:
         except VsphereAiError:
             raise
         except Exception as error:
-            raise _Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
+            raise Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
         if not transport.is_authenticated():
             raise Denied(f"{at.host} wants more than one factor for the SSH login of {at.username}")
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from vsphere_ai.connect import service
-from vsphere_ai.connect.esxi import Ssh, SshRefused
+from vsphere_ai.connect.esxi import Broken, Ssh, SshRefused
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.facts import Facts, Output, ProbeFailure
@@ -19,6 +19,8 @@ Shells = Callable[[Target], Ssh]
 """Makes the (still closed) connection to a host's shell."""
 Answers = Mapping[str, Output | ProbeFailure]
 _NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
+_PAUSES = (0.5, 2.0)
+"""Seconds before a command whose connection broke is asked again."""
 _START_S = 10.0
 """How long a service that was just started may refuse connections."""
 
@@ -65,7 +67,7 @@ class Prober:
                 with shell:
                     _open(shell, _START_S if started else 0.0)
                     for argv, same in names.items():
-                        output = shell.run(argv, self.deadline_s)
+                        output = self._asked(shell, argv)
                         answers.update(dict.fromkeys(same, output))
         except service.LeftRunning:
             raise
@@ -76,6 +78,15 @@ class Prober:
         except (Unreachable, StepFailed, OutcomeUnknown) as error:
             return ProbeFailure("ssh.unreachable", error.message, error.remedy)
         return None
+
+    def _asked(self, shell: Ssh, argv: tuple[str, ...]) -> Output:
+        """Run a command that only reads; once more on a new connection, and again, when the connection breaks."""
+        for pause in _PAUSES:
+            try:
+                return shell.run(argv, self.deadline_s)
+            except Broken:
+                time.sleep(pause)
+        return shell.run(argv, self.deadline_s)
 
 
 def _of(probe: Probe, host: Facts) -> Iterator[Probe]:
