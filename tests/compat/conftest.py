@@ -42,7 +42,7 @@ HOST = {
         {"device": "vmrdma0", "connectionInfo": {"state": "active", "mtu": 4096},
          "backing": {"pairedUplink": "key-vmnic4"}, "capability": {"roceV2Capable": True}},
     ),
-    "config.network.pnic": ({"key": "key-vmnic4", "device": "vmnic4"},),
+    "config.network.pnic": ({"key": "key-vmnic4", "device": "vmnic4", "driver": "nmlx5_core"},),
     "config.network.proxySwitch": (
         {"dvsUuid": "50 2b", "dvsName": "dvs-ai", "pnic": ("key-vmnic4",), "uplinkPort": ({"key": "1", "value": "up"},),
          "spec": {"backing": {"pnicSpec": ({"pnicDevice": "vmnic4", "uplinkPortKey": "1"},)}}},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
@@ -13,9 +13,11 @@ from vsphere_ai.compat.rules.vm_hardware import hardware_version
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
 from vsphere_ai.fabric.module_options import pfc_priorities
+from vsphere_ai.facts import Facts
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
-OPTIONS = "query:nmlx5_core"
+DRIVER = "nmlx5_core"
+OPTIONS = f"query:{DRIVER}"
 UP = ("active", "activeDefer")
 LARGEST = LARGEST_RDMA_MTU
 ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
@@ -24,8 +26,8 @@ ENDPOINTS_HARDWARE, ENDPOINTS_ESXI = 18, (7, 0, 1)
 class HostRoceLossless(Rule):
     """RoCE needs an Ethernet that loses no frames: flow control on one priority (PFC), or global pause.
 
-    Whether the physical switch is set up alike cannot be seen from here. PFC that was agreed with the switch by DCBX
-    is not seen either.
+    The options of `nmlx5_core` say it of the NICs of that driver; others are asked themselves. Whether the physical
+    switch is set up alike cannot be seen from here. PFC that was agreed with the switch by DCBX is not seen either.
     """
 
     id = "host.roce-lossless"
@@ -33,47 +35,54 @@ class HostRoceLossless(Rule):
     target = "host"
     source = "vSphere Storage 7.0, Configuring Lossless Ethernet for RDMA (GUID-B764140D)"
     verdicts: ClassVar[Meanings] = {
-        "pass": "PFC is configured, or every active RoCE NIC has global pause on, now or by this plan",
+        "pass": "every active RoCE NIC has PFC, or global pause on, now or by this plan",
         "warn": "no PFC, and global pause is off on a RoCE NIC",
-        "unknown": "no PFC is seen, and whether global pause is on was not asked over SSH",
+        "unknown": "no PFC is seen on a RoCE NIC, and whether global pause is on was not asked over SSH",
     }
     properties: ClassVar[Paths] = {"HostSystem": (DEVICES, NICS)}
     needed_by = frozenset({"pvrdma", "roce", "nics"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
-        """Look at the driver's options, then at the pause of each NIC; without RoCE there is nothing to say."""
+        """Look at the driver's options, then at each NIC these say nothing of; without RoCE there is nothing to say."""
         nics = _roce_nics(case)
         if not nics:
             return
-        planned = case.planned("roce", "pfc_priority")
-        options = str(case.view.facts(case.ref).get(OPTIONS) or "")
-        seen: Evidence = (OPTIONS, options) if options else (DEVICES, ", ".join(nics))
-        if isinstance(planned, int):
-            yield case.passed(f"this plan puts PFC on priority {planned}", ("plan.roce.pfc_priority", planned))
-            return
-        if planned is None and pfc_priorities(options):
-            yield case.passed("PFC is configured", seen)
-            return
-        settings = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
-        pauses = {name: pause for name in nics if (pause := getattr(settings.get(name), "pause", None)) is not None}
-        found = [(f"{name}: global pause", str(pause)) for name, pause in pauses.items()]
-        unsafe = [name for name, pause in pauses.items() if not (pause.rx and pause.tx)]
+        facts = case.view.facts(case.ref)
+        configured, seen = _configured(case, nics)
+        rest = [n for n in nics if n not in configured]
+        told = {n: dcb for n in rest if nics[n] != DRIVER and (dcb := nic_settings.dcb(facts, n)) and dcb.priorities}
+        pauses = {n: p for n, p in _pauses(case).items() if n in rest and n not in told}
+        found = [*(seen if configured or not pauses else ()), *((f"{n}: DCB", str(dcb)) for n, dcb in told.items()),
+                 *((f"{n}: global pause", str(pause)) for n, pause in pauses.items())]  # fmt: skip
+        unsafe = [n for n, pause in pauses.items() if not (pause.rx and pause.tx)]
+        silent = [n for n in rest if n not in told and n not in pauses]
         if unsafe:
+            by_options = [n for n in unsafe if nics[n] == DRIVER]
+            on = ", ".join(f"{n}: {{pause: {{rx: true, tx: true}}}}" for n in unsafe)
             yield case.warned(
                 f"neither PFC nor global pause on {', '.join(unsafe)}: RoCE loses frames under load",
                 *found,
-                help="add roce: {pfc_priority: 3, trust: dscp, dscp: 26} to a play",
+                help="add roce: {pfc_priority: 3, trust: dscp, dscp: 26} to a play"
+                if by_options == unsafe
+                else f"add nics: {{{on}}} to a play for this host, or set up PFC with the tools of its driver",
             )
-        elif len(found) == len(nics):
-            yield case.passed(f"global pause is on for {', '.join(nics)}", *found)
+        elif silent:
+            words = "no PFC is configured, and whether global pause is on is not known"
+            others = [n for n in silent if nics[n] != DRIVER]
+            said = f"whether {', '.join(others)} has PFC or global pause is not known"
+            yield case.unknown("; ".join([words] * (others != silent) + [said] * bool(others)), *(found or seen))
         else:
-            yield case.unknown("no PFC is configured, and whether global pause is on is not known", seen)
+            parts = [f"{how} {', '.join(configured)}" for how in configured.values()][:1]
+            parts += [f"PFC is at work on {', '.join(told)}"] * bool(told)
+            parts += [f"global pause is on for {', '.join(pauses)}"] * bool(pauses)
+            yield case.passed("; ".join(parts), *found)
 
 
 class HostDcb(Rule):
     """Flow control per priority that is configured has to be at work on the NIC, and global pause beside it cannot be.
 
-    The driver's options count from a boot on; the physical switch may agree on something else with the NIC (DCBX).
+    The options of `nmlx5_core` are about the NICs of that driver only, and count from a boot on; the physical switch
+    may agree on something else with the NIC (DCBX).
     """
 
     id = "host.roce-dcb"
@@ -81,7 +90,7 @@ class HostDcb(Rule):
     target = "host"
     source = "vSphere Storage 7.0, Configuring Lossless Ethernet for RDMA (GUID-B764140D)"
     verdicts: ClassVar[Meanings] = {
-        "pass": "every RoCE NIC says that PFC is on for the configured priorities, and global pause is off",
+        "pass": "every RoCE NIC of that driver says that PFC is on for those priorities, and global pause is off",
         "warn": "a NIC says something else, or has PFC and global pause",
         "unknown": "PFC is configured, and a NIC was not asked over SSH or does not tell",
     }
@@ -96,10 +105,10 @@ class HostDcb(Rule):
         facts = case.view.facts(case.ref)
         wanted = pfc_priorities(str(facts.get(OPTIONS) or ""))
         told = {name: nic_settings.dcb(facts, name) for name in nics}
-        later = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
-        pauses = nic_settings.pauses(facts) | {n: nic.pause for n, nic in later.items() if nic.pause}
+        own = [name for name, driver in nics.items() if driver == DRIVER]
+        pauses = _pauses(case)
         seen = [(f"{name}: {' '.join(nic_settings.DCB.argv[3:6])}", str(dcb)) for name, dcb in told.items() if dcb]
-        other = [n for n, dcb in told.items() if dcb and wanted and dcb.priorities != wanted]
+        other = [n for n in own if wanted and (dcb := told[n]) and dcb.priorities != wanted]
         both = [n for n, dcb in told.items() if dcb and dcb.priorities and (p := pauses.get(n)) and (p.rx or p.tx)]
         if other:
             said = "; ".join(f"{name}: {told[name]}" for name in other)
@@ -114,13 +123,13 @@ class HostDcb(Rule):
                 *seen,
                 help=f"add nics: {{{both[0]}: {{pause: {{rx: false, tx: false}}}}}} to a play for this host",
             )
-        if other or both or not wanted:
+        if other or both or not wanted or not own:
             return
-        silent = [name for name, dcb in told.items() if dcb is None]
+        silent = [name for name in own if told[name] is None]
         if silent:
             yield case.unknown(f"whether PFC is at work on {', '.join(silent)} was not asked, or is not told", *seen)
         else:
-            yield case.passed(f"PFC is at work on {', '.join(told)}", *seen)
+            yield case.passed(f"PFC is at work on {', '.join(own)}", *seen)
 
 
 class HostRdmaMtu(Rule):
@@ -134,24 +143,26 @@ class HostRdmaMtu(Rule):
     target = "host"
     source = "vSphere Storage 7.0, RoCE; the sizes themselves are unverified"
     verdicts: ClassVar[Meanings] = {
-        "pass": f"every active RoCE device has {LARGEST}",
-        "warn": "one has less, and its switch is not given more by this plan; or less than fits into the frames there",
+        "pass": f"every active RoCE device has {LARGEST}, now or by this plan",
+        "warn": "one has less, or will have less by this plan; or less than fits into the frames of its switch",
         "unknown": "no device shows one",
     }
     properties: ClassVar[Paths] = {"HostSystem": (DEVICES, "config.network.proxySwitch")}
     needed_by = frozenset({"pvrdma", "roce"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
-        """Compare what each device uses; a plan that raises its switch's MTU is believed."""
+        """Compare what each device uses, or will use once the plan has given its switch another MTU."""
         devices = {str(d["device"]): d for d in case.need(DEVICES) if _is_up(d)}
         stated = {name: (d.get("connectionInfo") or {}).get("mtu") for name, d in devices.items()}
         mtus = {name: mtu for name, mtu in stated.items() if mtu}
         seen = [(f"{DEVICES}[{name}].connectionInfo.mtu", mtu) for name, mtu in mtus.items()]
-        room = {n: rdma_mtu_over(size) for n in mtus if (size := _switch_mtu(case, devices[n]))}
-        at = case.view.estate.datacenter_of(case.ref)
-        believed = at is not None and case.view.is_planned(at.ref, "switches")
-        wasted = [n for n, mtu in mtus.items() if mtu < room.get(n, 0) and not believed]
-        low = [n for n, mtu in mtus.items() if n not in wasted and mtu < LARGEST and room.get(n, 0) < LARGEST]
+        switches = {n: switch for n in mtus if (switch := _switch(case, devices[n])) and switch.get("config.maxMtu")}
+        room = {n: rdma_mtu_over(switch.get("config.maxMtu")) for n, switch in switches.items()}
+        planned = {n: room[n] for n, switch in switches.items() if _has_planned_mtu(case, switch)}
+        seen += [(f"plan.switches.{switches[n].name}.mtu", switches[n].get("config.maxMtu")) for n in planned]
+        after = mtus | planned
+        wasted = [n for n, mtu in after.items() if mtu < room.get(n, 0)]
+        low = [n for n, mtu in after.items() if n not in wasted and mtu < LARGEST]
         if wasted:
             sizes = ", ".join(f"{name} uses {mtus[name]}, its switch has room for {room[name]}" for name in wasted)
             yield case.warned(
@@ -160,7 +171,8 @@ class HostRdmaMtu(Rule):
                 help="look at the MTU of its NIC on the host (esxcli network nic list) and at the physical switch",
             )
         if low:
-            sizes = ", ".join(f"{name} {mtus[name]}" for name in low)
+            later = {n: f", {mtus[n]} before this plan" for n in planned if mtus[n] != after[n]}
+            sizes = ", ".join(f"{name} {after[name]}{later.get(name, '')}" for name in low)
             yield case.warned(
                 f"RDMA MTU below {LARGEST}: {sizes}",
                 *seen,
@@ -220,16 +232,46 @@ def _is_up(device: Mapping[str, Any]) -> bool:
     return state in UP and bool(able.get("roceV1Capable") or able.get("roceV2Capable"))
 
 
-def _roce_nics(case: Case) -> tuple[str, ...]:
-    """Return the NICs of the active RoCE devices."""
+def _roce_nics(case: Case) -> dict[str, str]:
+    """Return the NICs of the active RoCE devices, with their drivers."""
     uplinks = {(d.get("backing") or {}).get("pairedUplink") for d in case.need(DEVICES) if _is_up(d)}
-    return tuple(str(n["device"]) for n in case.need(NICS) if n.get("key") in uplinks)
+    return {str(n["device"]): str(n.get("driver", "")) for n in case.need(NICS) if n.get("key") in uplinks}
 
 
-def _switch_mtu(case: Case, device: Mapping[str, Any]) -> int | None:
-    """Return the MTU its switch will have."""
+def _configured(case: Case, nics: Mapping[str, str]) -> tuple[dict[str, str], Sequence[Evidence]]:
+    """Return the NICs that the options of their driver give PFC, with how it gets there; and what was seen of that."""
+    planned = case.planned("roce", "pfc_priority")
+    options = str(case.view.facts(case.ref).get(OPTIONS) or "")
+    seen: Evidence = (OPTIONS, options) if options else (DEVICES, ", ".join(nics))
+    own = [n for n, driver in nics.items() if driver == DRIVER]
+    if isinstance(planned, int):
+        how = f"this plan puts PFC on priority {planned} of"
+        return dict.fromkeys(own, how), (("plan.roce.pfc_priority", planned),)
+    if planned is None and pfc_priorities(options):
+        return dict.fromkeys(own, "PFC is configured on"), (seen,)
+    return {}, (seen,)
+
+
+def _pauses(case: Case) -> dict[str, Any]:
+    """Return global pause as it was read, with what is planned of it; drivers lose theirs when the host restarts."""
+    read = {} if case.ref in case.view.rebooting else nic_settings.pauses(case.view.facts(case.ref))
+    nics = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
+    return read | {name: pause for name, nic in nics.items() if (pause := nic.pause) is not None}
+
+
+def _switch(case: Case, device: Mapping[str, Any]) -> Facts | None:
+    """Return its distributed switch, as it will be."""
     facts = case.view.facts(case.ref)
     uplink = (device.get("backing") or {}).get("pairedUplink")
     uuids = {p["dvsUuid"] for p in facts.get("config.network.proxySwitch") or () if uplink in p.get("pnic", ())}
     switches = case.view.estate.of_type("VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch")
-    return next((s.get("config.maxMtu") for s in switches if s.get("uuid") in uuids), None)
+    return next((s for s in switches if s.get("uuid") in uuids), None)
+
+
+def _has_planned_mtu(case: Case, switch: Facts) -> bool:
+    """Tell whether this plan says which MTU a switch has; what a playbook leaves out of a switch stays as it is."""
+    at = case.view.estate.datacenter_of(case.ref)
+    if at is None or not case.view.is_planned(at.ref, "switches"):
+        return False
+    said = case.view.stated.get((at.ref, "switches")) or case.view.state(at.ref, "switches")
+    return getattr((said.switches or {}).get(switch.name), "mtu", None) is not None
