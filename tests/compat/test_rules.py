@@ -42,6 +42,10 @@ def vnic(mtu):
     return {"device": "vmk2", "spec": {"mtu": mtu, "distributedVirtualPort": {"switchUuid": "50 2b"}}}
 
 
+AWAY = {"option:Net.PVRDMAVmknic": "vmk0", "config.network.vnic": (vnic(1500), {
+    "device": "vmk0", "spec": {"mtu": 1500, "distributedVirtualPort": {"switchUuid": "lan"}}})}  # fmt: skip
+
+
 def vib(name="NVD-AIE_ESXi_8.0.0_Driver", version="550.54.16-1OEM.800.1.0.20613240"):
     return {"software": ({"name": name, "version": version},)}
 
@@ -153,8 +157,11 @@ TABLE = [
     ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": ""}, {"pvrdma_host": {"vmknic": "vmk3"}}, "pass", "plan names"),
     ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": ""}, {}, "warn", "no VMkernel adapter"),
     ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": "vmk7"}, {}, "warn", "no such VMkernel adapter"),
-    ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": LATE, "config.network.vnic": ({"device": LATE},)}, {},
-     "pass", "this plan makes"),
+    ("host.pvrdma-vmknic", {"option:Net.PVRDMAVmknic": LATE, "config.network.vnic": ({**vnic(1500), "device": LATE},)},
+     {}, "pass", "this plan makes"),
+    ("host.pvrdma-vmknic", AWAY, {}, "warn", "is on another switch with MTU 1500: the RDMA NIC is on dvs-ai"),
+    ("host.pvrdma-vmknic", {**AWAY, "config.network.rdmaDevice": ()}, {}, "pass", "vmk0"),
+    ("host.pvrdma-vmknic", AWAY, {"pvrdma_host": {"vmknic": "vmk0"}}, "warn", "PVRDMA uses vmk0"),
     ("host.pvrdma-firewall", {}, {}, "pass", "ruleset pvrdma is open"),
     ("host.pvrdma-firewall", {"config.firewall.ruleset": ({"key": "pvrdma", "enabled": False},)}, {}, "warn", "closed"),
     ("host.pvrdma-firewall", {"config.firewall.ruleset": ()}, {}, "warn", "closed"),
@@ -253,7 +260,7 @@ OPTIONAL = {
     "esxi.version": {"config.product", "summary.config.product"},
     "vm.tools": {"guest.toolsVersionStatus2", "config.tools.toolsVersion"},
     "vm.question": {"runtime.question"},
-    "host.pvrdma-vmknic": {"config.network.vnic"},
+    "host.pvrdma-vmknic": {"config.network.vnic", "config.network.rdmaDevice", "config.network.proxySwitch"},
     "host.rdma-mtu": {"config.network.proxySwitch"},
     "host.rdma-uplinks": {"config.network.proxySwitch"},
 }

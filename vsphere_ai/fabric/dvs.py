@@ -110,6 +110,12 @@ def proxies(host: Facts) -> dict[str, Mapping[str, Any]]:
     return {p["dvsUuid"]: p for p in host.get("config.network.proxySwitch", ())}
 
 
+def with_rdma(host: Facts) -> dict[str, str]:
+    """Return the distributed switches that have an RDMA NIC of a host, uuid -> name."""
+    rdma = {(d.get("backing") or {}).get("pairedUplink") for d in host.get("config.network.rdmaDevice") or ()}
+    return {u: str(p.get("dvsName", u)) for u, p in proxies(host).items() if rdma & set(p.get("pnic", ()))}
+
+
 def nics(proxy: Mapping[str, Any]) -> dict[str, str]:
     """Return uplink name -> vmnic of a host's switch; a port of a link aggregation group has its own name."""
     names = {kv["key"]: kv["value"] for kv in proxy.get("uplinkPort", ())}

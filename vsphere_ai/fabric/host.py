@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric import vmk
+from vsphere_ai.fabric import dvs, vmk
 from vsphere_ai.fabric.hops import HOST_PART, Hop, Mend, why
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.late import is_late
@@ -49,18 +49,31 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Hop:
         return Hop(name, "unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}", HOST_PART, rule)
     vnic = _vnic(facts, chosen)
     if chosen and (vnic or vmk.VNICS not in facts.properties):
-        switch = fabric.switch_of(estate, group) if group else None
-        if vnic and switch and vmk.switch_uuid(vnic) != switch.get("uuid"):
-            return Hop(name, "note", f"{_said(chosen)} is not on {switch.name}", HOST_PART, "",
-                       "it should be on the distributed switch of the RDMA NIC")  # fmt: skip
-        return Hop(name, "ok", _said(chosen), HOST_PART)
+        if not vnic or not _is_elsewhere(estate, vnic, group):
+            return Hop(name, "ok", _said(chosen), HOST_PART)
+        uuid = vmk.switch_uuid(vnic)
+        seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
+        seen = f"{_said(chosen)} is on {seat}, not on {_switch_name(estate, group)}"
+        if uuid in dvs.with_rdma(facts):
+            return Hop(name, "unknown", seen, HOST_PART, rule,
+                       f"a host has one such adapter, and {seat} has an RDMA NIC too; what PVRDMA makes of the other "
+                       "switch is not documented")  # fmt: skip
+        mend, help = _naming(estate, host, group)
+        return Hop(name, "unknown", seen, HOST_PART, rule, help or "it should be on the switch of the RDMA NIC, with "
+                   "its MTU; what PVRDMA makes of this one is not documented", mend)  # fmt: skip
     seen = f"{chosen} is named, and the host has none of that name" if chosen else f"{vmk.OPTION} names none"
+    mend, help = _naming(estate, host, group)
+    return Hop(name, "broken", seen, HOST_PART, rule, help, mend)
+
+
+def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Mend | None, str]:
+    """Return what names an adapter on the switch of a port group, and what to do where it has none yet."""
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
-        return Hop(name, "broken", seen, HOST_PART, rule, "", Mend(host, "vmkernel", {near: {"pvrdma": True}}))
+        return Mend(host, "vmkernel", {near: {"pvrdma": True}}), ""
     value = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
     help = "no VMkernel adapter is on that switch: write an address, and the play makes one"
-    return Hop(name, "broken", seen, HOST_PART, rule, help, Mend(host, "vmkernel", value) if value else None)
+    return (Mend(host, "vmkernel", value) if value else None), help
 
 
 def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
@@ -70,16 +83,22 @@ def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
     if switch is None or not size:
         return Hop(MTU_HOP, "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
     on_it = used_vnic(estate, host, route.group) if route else None
-    own = (on_it.get("spec") or {}).get("mtu") if on_it else None
+    own = _mtu(on_it) if on_it else None
     device = route.device if route else None
     rdma = (device.get("connectionInfo") or {}).get("mtu") if device else None
     parts = [f"{_said(str(on_it['device']))} {own or '?'}"] if on_it else []
+    away = _used_elsewhere(estate, host, route.group) if route else None
+    if away is not None:  # frames go by its MTU as long as it is the one that is named
+        parts = [f"{_said(str(away['device']))} {_mtu(away) or '?'} (not on {switch.name})", *parts]
     parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
-        return Hop(MTU_HOP, "broken", seen, HOST_PART, "host.pvrdma-mtu",
+        return Hop(MTU_HOP, "unknown" if away else "broken", seen, HOST_PART, "host.pvrdma-mtu",
                    "frames that are too long for the smaller one are lost", _mtu_mend(estate, host, on_it, switch),
                    )  # fmt: skip
+    if away is not None and _mtu(away) != size:
+        return Hop(MTU_HOP, "unknown", seen, HOST_PART, "host.pvrdma-mtu",
+                   f"the adapter PVRDMA uses has not the MTU of {switch.name}, and is on another switch")  # fmt: skip
     if rdma and rdma < rdma_mtu_over(size):
         return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
                    f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: look at the MTU of the NIC "
@@ -96,10 +115,34 @@ def rdma_mtu_over(ethernet: int) -> int:
 
 
 def used_vnic(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
-    """Return the adapter that PVRDMA uses on the switch of a port group, or will use once one is named."""
-    facts, switch = estate[host.ref], fabric.switch_of(estate, group)
-    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT)) or next(iter(_near(estate, host, group).values()), None)
-    return vnic if vnic and switch and vmk.switch_uuid(vnic) == switch.get("uuid") else None
+    """Return the adapter that PVRDMA uses on the switch of a port group, or will use once one there is named."""
+    facts = estate[host.ref]
+    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
+    if vnic and not _is_elsewhere(estate, vnic, group):
+        return vnic
+    return next(iter(_near(estate, host, group).values()), None)
+
+
+def _used_elsewhere(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
+    """Return the adapter that is named for PVRDMA, where it is not on the switch of a port group."""
+    facts = estate[host.ref]
+    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
+    return vnic if vnic and _is_elsewhere(estate, vnic, group) else None
+
+
+def _is_elsewhere(estate: Estate, vnic: vmk.Vnic, group: Facts | None) -> bool:
+    switch = fabric.switch_of(estate, group) if group else None
+    return switch is not None and vmk.switch_uuid(vnic) != switch.get("uuid")
+
+
+def _switch_name(estate: Estate, group: Facts | None) -> str:
+    switch = fabric.switch_of(estate, group) if group else None
+    return switch.name if switch else "its switch"
+
+
+def _mtu(vnic: vmk.Vnic) -> int | None:
+    mtu: int | None = (vnic.get("spec") or {}).get("mtu")
+    return mtu
 
 
 def _mtu_mend(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Mend | None:

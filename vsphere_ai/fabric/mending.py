@@ -31,12 +31,12 @@ class Mending:
 
 
 def mending(estate: Estate, traces: Sequence[Trace]) -> Mending:
-    """Put together what mends every broken link."""
+    """Put together what mends every broken link, and every one that may be."""
     draft, ways = Draft(), _ways(estate, traces)
     seat(draft, estate, ways)
     goals = level(draft, estate, ways)
     for trace in traces:
-        for hop in trace.having("broken"):
+        for hop in (*trace.having("broken"), *trace.having("unknown")):
             if hop.mend and hop.mend.kind not in SHARED and hop.name != MTU_HOP and not _is_in_vain(trace, hop, draft):
                 draft.add(hop.mend.target, hop.mend.kind, hop.mend.value)
     for target, kinds in draft.plays.items():
@@ -79,7 +79,7 @@ def _adapters(draft: Draft, estate: Estate, host: Target, goals: dict[str, int])
 def _settled(hop: Hop, trace: Trace, draft: Draft, estate: Estate) -> Hop:
     """Show beside a link what the playbook says of it, which may be more or less than it wants on its own."""
     mend = hop.mend
-    if mend is None or hop.verdict != "broken":
+    if mend is None or hop.verdict not in ("broken", "unknown"):
         return hop
     if not isinstance(mend.value, dict) or mend.kind not in (*SHARED, "vmkernel"):
         kept = draft.said(mend.target, mend.kind) is not None

@@ -12,6 +12,7 @@ from itertools import combinations
 from typing import Literal
 
 from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop
+from vsphere_ai.fabric.host import MTU_HOP
 from vsphere_ai.fabric.trace import ENDPOINTS, Trace
 from vsphere_ai.state import Target
 
@@ -63,8 +64,11 @@ def _pair(a: Trace, b: Trace) -> Pair:
     if a.host == b.host:
         return Pair(a.vm, b.vm, "memory-copy", f"memory copy on {a.host}")
     guilty = tuple(g for t in (a, b) for g in _guilts(t))
-    if any(g.hop.name != "MTU" for g in guilty):
+    if any(g.hop.name != MTU_HOP for g in guilty):
         return Pair(a.vm, b.vm, "tcp", "TCP fall-back", guilty)
+    unsure = [f"{t.host}: {h.name}: {h.seen}" for t in (a, b) for h in t.having("unknown") if h.name != MTU_HOP]
+    if unsure:
+        return Pair(a.vm, b.vm, "unknown", f"RoCE or TCP, not certain: {'; '.join(unsure)}", guilty)
     mtus = sorted(m for m in (a.rdma_mtu, b.rdma_mtu) if m)
     size = f", RDMA MTU {mtus[0]}" if mtus else ""
     return Pair(a.vm, b.vm, "roce", f"RoCE{size}", guilty)

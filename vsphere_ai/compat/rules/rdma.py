@@ -58,38 +58,63 @@ class HostRdmaDevice(Rule):
 
 
 class HostPvrdmaVmknic(Rule):
-    """PVRDMA uses one VMkernel adapter of the host, named by the advanced option `Net.PVRDMAVmknic`."""
+    """PVRDMA uses one VMkernel adapter of the host, named by the advanced option `Net.PVRDMAVmknic`.
+
+    It should be on the distributed switch of the RDMA NIC.
+    """
 
     id = "host.pvrdma-vmknic"
     title = "VMkernel adapter for PVRDMA"
     target = "host"
     source = "vSphere Networking 7.0, Assign a VMkernel Adapter for PVRDMA"
     verdicts: ClassVar[Meanings] = {
-        "pass": "one is named, now or by this plan",
-        "warn": "none is named, or one that the host does not have",
+        "pass": "one is named, now or by this plan; where an RDMA NIC is on a switch, it is on such a switch",
+        "warn": "none is named, or one that the host does not have, or one on another switch",
     }
-    properties: ClassVar[Paths] = {"HostSystem": (OPTION, vmk.VNICS)}
+    properties: ClassVar[Paths] = {"HostSystem": (OPTION, vmk.VNICS, DEVICES, SWITCHES)}
     needed_by = frozenset({"pvrdma"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Look at the plan, then at the option."""
         planned = case.planned("pvrdma_host", "vmknic")
-        if planned:
-            yield case.passed(f"this plan names {planned}", ("plan.pvrdma_host.vmknic", planned))
-            return
-        name = case.need(OPTION)
-        vnics = case.view.facts(case.ref).get(vmk.VNICS)
-        missing = name and vnics is not None and name not in {v["device"] for v in vnics}
+        name = planned or case.need(OPTION)
+        vnics = {v["device"]: v for v in case.view.facts(case.ref).get(vmk.VNICS) or ()}
+        missing = name and name not in vnics and vmk.VNICS in case.view.facts(case.ref).properties and not planned
+        seen = ("plan.pvrdma_host.vmknic", planned) if planned else (OPTION, name or "empty")
         if is_late(name):
-            yield case.passed("this plan makes the adapter PVRDMA uses", ("plan.vmkernel", "pvrdma: true"))
+            seen = ("plan.vmkernel", "pvrdma: true")
+        astray = self._astray(case, name, vnics[name]) if name in vnics else ""
+        if astray:
+            groups = ", ".join(dvs.with_rdma(case.view.facts(case.ref)).values())
+            yield case.warned(
+                astray, seen,
+                help=f"let it be an adapter on {groups}: vmkernel: {{PORT_GROUP: {{pvrdma: true}}}} in a play for this "
+                "host",
+            )  # fmt: skip
+        elif planned:
+            yield case.passed(f"this plan names {planned}", seen)
+        elif is_late(name):
+            yield case.passed("this plan makes the adapter PVRDMA uses", seen)
         elif name and not missing:
-            yield case.passed(f"PVRDMA uses {name}", (OPTION, name))
+            yield case.passed(f"PVRDMA uses {name}", seen)
         else:
             what = f"{name} is named for PVRDMA, and there is no such VMkernel adapter" if missing else NONE_NAMED
             yield case.warned(
-                what, (OPTION, name or "empty"),
-                help="add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for this host",
-            )  # fmt: skip
+                what, seen, help="add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for this host"
+            )
+
+    def _astray(self, case: Case, name: str, vnic: vmk.Vnic) -> str:
+        """Say where the adapter is, when that is no switch with an RDMA NIC and there is such a one."""
+        facts = case.view.facts(case.ref)
+        able = dvs.with_rdma(facts)
+        uuid = vmk.switch_uuid(vnic)
+        if not able or uuid in able:
+            return ""
+        mtu = (vnic.get("spec") or {}).get("mtu")
+        seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
+        said = "the adapter this plan makes" if is_late(name) else name
+        return (f"PVRDMA uses {said}, which is on {seat}{f' with MTU {mtu}' if mtu else ''}: the RDMA NIC is on "
+                f"{', '.join(able.values())}")  # fmt: skip
 
 
 class HostPvrdmaFirewall(Rule):
@@ -168,8 +193,9 @@ class HostPvrdmaMtu(Rule):
         uuid = (spec.get("distributedVirtualPort") or {}).get("switchUuid")
         switch = next((s for s in case.view.estate.of_type(*fabric.SWITCHES) if s.get("uuid") == uuid), None)
         size = switch.get("config.maxMtu") if switch else None
-        if switch is None or not size or not spec.get("mtu"):
-            return  # no adapter, or one that is not on a distributed switch: other rules say so
+        able = dvs.with_rdma(case.view.facts(case.ref))
+        if switch is None or not size or not spec.get("mtu") or (able and uuid not in able):
+            return  # no adapter, or one that is not on a switch with an RDMA NIC: other rules say so
         said = "the adapter this plan makes" if is_late(name) else name
         seen = ((f"{vmk.VNICS}[{said}].spec.mtu", spec["mtu"]), (f"{switch.name}: config.maxMtu", size))
         if spec["mtu"] != size:
