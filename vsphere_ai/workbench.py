@@ -15,7 +15,7 @@ from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
 from vsphere_ai.documents import require
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import devices, dvs
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
@@ -26,7 +26,7 @@ from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow, select
 from vsphere_ai.state import Target, TargetKind
-from vsphere_ai.steps import Query, Step
+from vsphere_ai.steps import Probe, Query, Step
 
 if TYPE_CHECKING:
     from vsphere_ai.collect import Depth, Request
@@ -132,12 +132,20 @@ class Workbench:
         return start == "always" or (self.options.start_ssh and start != "never")
 
     def read(
-        self, choose: Callable[[Estate], Depth], ask: Callable[[Estate], tuple[Query, ...]] = lambda _: ()
+        self,
+        choose: Callable[[Estate], Depth],
+        ask: Callable[[Estate], tuple[Query, ...]] = lambda _: (),
+        probes: tuple[Probe, ...] | None = None,
     ) -> Estate:
-        """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it."""
+        """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it.
+
+        `probes` are run instead of those of all kinds.
+        """
         from vsphere_ai.collect import collect
 
-        return collect(self.vcenter, self._shells, replace(self._request(choose), ask=ask))
+        request = self._request(choose)
+        wanted = request.probes if probes is None else probes
+        return collect(self.vcenter, self._shells, replace(request, ask=ask, probes=wanted))
 
     def read_for(self, playbook: Playbook) -> Estate:
         """Read what planning a playbook needs."""
@@ -171,13 +179,17 @@ class Workbench:
         return estate, self._named(estate, "vm", patterns)
 
     def read_hosts(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
-        """Read hosts, all of them without a pattern; no command is run on one."""
+        """Read hosts, all of them without a pattern; asked over SSH is what their vSphere release does not tell."""
         from vsphere_ai.collect import Depth
 
         def named(estate: Estate) -> tuple[Target, ...]:
             return self._named(estate, "host", patterns) if patterns else self.limited(estate, estate.hosts)
 
-        estate = self.read(lambda estate: Depth(frozenset(t.ref for t in named(estate)), frozenset()))
+        def choose(estate: Estate) -> Depth:
+            hosts = frozenset(t.ref for t in named(estate))
+            return Depth(hosts, frozenset(), frozenset(h for h in hosts if devices.needs_shell(estate[h])))
+
+        estate = self.read(choose, probes=(devices.NIC_INFO,))
         return estate, named(estate)
 
     def _named(self, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:

@@ -22,7 +22,8 @@ def command() -> None:
 def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
-    HOST is a name or a pattern as in a play; all hosts without one. Changes nothing.
+    HOST is a name or a pattern as in a play; all hosts without one. Before vSphere 8.0 only a host's shell knows driver
+    and firmware versions: they are read over SSH where that runs, or may be started. Changes nothing.
     """
     from vsphere_ai.fabric.devices import rdma_devices
     from vsphere_ai.report.devices_text import devices_document, devices_text

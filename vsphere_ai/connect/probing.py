@@ -50,6 +50,8 @@ class Prober:
         for probe in (one for each in probes for one in _of(each, host)):
             names.setdefault(probe.argv, []).append(probe.name)
         answers: dict[str, Output | ProbeFailure] = {}
+        if not names:  # nothing to ask is no reason to start a service
+            return answers
         failure = service.obstacle(host, may_start=self.may_start)
         if failure is None:
             failure = self._run(host, names, answers)

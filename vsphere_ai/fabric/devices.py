@@ -1,6 +1,7 @@
 """The RDMA devices of hosts: what they are, and where in the fabric they sit.
 
-Source: vSphere Web Services API reference, HostRdmaDevice and PhysicalNic.
+Source: vSphere Web Services API reference, HostRdmaDevice and PhysicalNic (driverVersion and firmwareVersion since
+8.0.0.1); ESXCLI Reference 7.0, "esxcli network nic get".
 """
 
 from __future__ import annotations
@@ -8,16 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs, protocols
-from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.fabric import dvs, nic_settings, protocols
+from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Probe
+
+NIC_INFO = Probe("nic-info", (*nic_settings.NIC, "get", "-n"), each_rdma_nic=True)
+FIRST_TELLING = 8
+"""The major release from which on a host tells the driver's version and the firmware of a NIC to vCenter."""
 
 
 @dataclass(frozen=True)
 class RdmaDevice:
     """One RDMA device. `speed` is in Mbit/s, `mtu` in bytes; what a host does not tell is empty or None.
 
-    `driver` drives RDMA, `nic_driver` the NIC below. `driver_version` and `firmware` are told by vSphere 8.0 and later.
+    `driver` drives RDMA, `nic_driver` the NIC below. `driver_version` and `firmware` are those of the NIC, told by
+    vSphere 8.0 and later, before that by the host's shell; `firmware_unknown` says why there is none.
     """
 
     host: Target
@@ -35,6 +42,13 @@ class RdmaDevice:
     nic_driver: str
     driver_version: str
     firmware: str
+    firmware_unknown: str = ""
+
+
+def needs_shell(host: Facts) -> bool:
+    """Tell whether only the shell of a host knows the firmware of its NICs."""
+    major = str((host.get("config.product") or {}).get("version", "")).partition(".")[0]
+    return not major.isdigit() or int(major) < FIRST_TELLING
 
 
 def rdma_devices(estate: Estate, hosts: Sequence[Target]) -> Iterator[tuple[Target, tuple[RdmaDevice, ...] | None]]:
@@ -55,6 +69,8 @@ def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
         info = each.get("connectionInfo") or {}
         nic = card.get("device", "")
         switch, uplink = seats.get(nic, ("", ""))
+        said = nic_settings.block(nic_settings.said(facts, f"{NIC_INFO.name}:{nic}"))
+        firmware = card.get("firmwareVersion") or said.get("Firmware Version", "")
         yield RdmaDevice(
             host=host,
             name=each["device"],
@@ -69,6 +85,21 @@ def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
             mtu=info.get("mtu"),
             driver=each.get("driver", ""),
             nic_driver=card.get("driver", ""),
-            driver_version=card.get("driverVersion", ""),
-            firmware=card.get("firmwareVersion", ""),
+            driver_version=card.get("driverVersion") or said.get("Version", ""),
+            firmware=firmware,
+            firmware_unknown="" if firmware else _why_unknown(facts, nic),
         )
+
+
+def _why_unknown(host: Facts, nic: str) -> str:
+    output = host.probes.get(f"{NIC_INFO.name}:{nic}")
+    if not nic:
+        return "its NIC is not known"
+    if isinstance(output, ProbeFailure):
+        return output.reason
+    if isinstance(output, Output):
+        words = " ".join((output.stdout + output.stderr).split())
+        return f"esxcli says {words!r}" if output.status else "esxcli does not tell it"
+    if not needs_shell(host):
+        return "the host does not tell it to vCenter"
+    return "the host was not asked over SSH, which takes an ssh: section in the inventory"

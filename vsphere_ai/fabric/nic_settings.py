@@ -132,7 +132,7 @@ def _value(cell: str) -> bool | int | None:
 
 def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
     """Return the rings of a NIC, or with `MOST` the largest it can have; None when it does not tell."""
-    values = _block(said(facts, f"{probe.name}:{nic}"))
+    values = block(said(facts, f"{probe.name}:{nic}"))
     sizes = {way: values.get(way.upper(), values.get(f"Max {way.upper()}", "")) for way in ("rx", "tx")}
     if not all(size.isdigit() for size in sizes.values()):
         return None
@@ -141,7 +141,7 @@ def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
 
 def dcb(facts: Facts, nic: str) -> Dcb | None:
     """Return what a NIC says of DCB; None when it does not tell."""
-    values = _block(said(facts, f"{DCB.name}:{nic}"))
+    values = block(said(facts, f"{DCB.name}:{nic}"))
     if "Enabled" not in values:
         return None
     on = values.get("PFC Enabled", "").lower() == "true"
@@ -163,7 +163,7 @@ def _rows(listing: str) -> list[dict[str, str]]:
     return [dict(zip(titles, line.split(), strict=False)) for line in lines[ruler + 1 :]] if ruler else []
 
 
-def _block(text: str) -> Mapping[str, str]:
+def block(text: str) -> Mapping[str, str]:
     """Read ``Label: value`` lines; of labels that come again, deeper down, the first one counts."""
     found: dict[str, str] = {}
     for line in text.splitlines():

@@ -73,6 +73,7 @@ NIC_MODELS: dict[str, dict[str, Any]] = {
     "X710": {
         "driver": "i40en",
         "device_id": 0x1572,
+        "firmware": "7.10 0x80006471 1.2007.0",
         "speed_mb": 10000,
         "sriov_max": 32,
         "description": "Intel(R) Ethernet Controller X710 for 10GbE SFP+",
@@ -81,6 +82,7 @@ NIC_MODELS: dict[str, dict[str, Any]] = {
         "driver": "nmlx5_core",
         "vendor_id": 0x15B3,
         "device_id": 0x1017,
+        "firmware": "16.28.1002",
         "speed_mb": 100000,
         "sriov_max": 16,
         "description": "Mellanox Technologies MT27800 Family [ConnectX-5]",
@@ -89,11 +91,26 @@ NIC_MODELS: dict[str, dict[str, Any]] = {
         "driver": "nmlx5_core",
         "vendor_id": 0x15B3,
         "device_id": 0x101B,
+        "firmware": "20.28.1002",
         "speed_mb": 100000,
         "sriov_max": 16,
         "description": "Mellanox Technologies MT28908 Family [ConnectX-6]",
     },
+    "BCM57414": {
+        "driver": "bnxtnet",
+        "vendor_id": 0x14E4,
+        "device_id": 0x16D7,
+        "firmware": "216.0.251.0/pkg 216.0.333.11",
+        "speed_mb": 25000,
+        "sriov_max": 16,
+        "description": "Broadcom BCM57414 NetXtreme-E 10Gb/25Gb RDMA Ethernet Controller",
+    },
 }
+RDMA_MODELS: dict[str, dict[str, Any]] = {
+    "ConnectX-5": {"description": "MT27800 Family [ConnectX-5]"},
+    "BCM57414": {"driver": "bnxtroce", "description": "Broadcom BCM57414 NetXtreme-E RDMA", "speed_gb": 25},
+}
+"""The RDMA side of NIC models, where it is not that of a ConnectX-6."""
 
 
 def build(scenario: Scenario, password: str) -> Farm:
@@ -267,7 +284,8 @@ def _pnic(nic: Nic, host: int, index: int) -> parts.Pnic:
     )
     if nic.rdma:
         made.mtu = 9000
-        made.rdma = parts.RdmaDevice(nic.rdma, state=cast(Any, nic.rdma_state))
+        model = RDMA_MODELS.get(nic.model, {})
+        made.rdma = parts.RdmaDevice(nic.rdma, state=cast(Any, nic.rdma_state), **model)
     return made
 
 

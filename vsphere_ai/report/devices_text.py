@@ -57,7 +57,5 @@ def _device(device: RdmaDevice) -> Iterator[str]:
     seat = f"{device.uplink} of {device.switch}" if device.switch else "on no distributed switch"
     yield safe(f"{_INDENT}{seat}{f'; {device.description}' if device.description else ''}")
     version = f" {device.driver_version}" if device.driver_version else ""
-    # ESXi 7.0 tells it only in its shell
-    firmware = f"firmware {device.firmware}" if device.firmware else (
-        f"firmware: esxcli network nic get -n {device.nic}" if device.nic else "firmware ?")  # fmt: skip
+    firmware = f"firmware {device.firmware}" if device.firmware else f"firmware not known: {device.firmware_unknown}"
     yield safe(f"{_INDENT}driver {device.driver or '?'} on {device.nic_driver or '?'}{version}, {firmware}")

@@ -16,6 +16,8 @@ COALESCE = {
                    "adaptive-tx": 0},
 }  # fmt: skip
 """Interrupt coalescing a driver comes up with; other drivers have no such setting."""
+VERSIONS = {"igbn": "1.4.11.2", "i40en": "1.8.1.136", "nmlx5_core": "4.19.16.10", "bnxtnet": "216.0.50.0"}
+"""Versions of the drivers, as their packages have them."""
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 ETHERNET_OVERHEAD = 58  # IP and UDP headers, the InfiniBand transport headers and checks of RoCE v2
 

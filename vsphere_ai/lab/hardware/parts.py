@@ -59,6 +59,7 @@ class Pnic:
     description: str = "Intel Corporation I350 Gigabit Network Connection"
     vendor_id: int = 0x8086
     device_id: int = 0x1521
+    firmware: str = "1.63:0x800009fa"
     speed_mb: int = 1000
     mtu: int = 1500
     link_up: bool = True

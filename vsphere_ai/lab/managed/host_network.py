@@ -7,13 +7,19 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.drivers import rdma_mtu
+from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed import virtual_nic_manager
+from vsphere_ai.lab.managed.dvs_defaults import release
 from vsphere_ai.lab.managed.network import join_host, new_port
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.scenario import Vmkernel
 from vsphere_ai.lab.store import ManagedObject, fill
+
+TELLING_VERSIONS = (8, 0)
+"""The first release whose hosts tell driver and firmware versions of NICs (PhysicalNic, vSphere API 8.0.0.1)."""
 
 
 def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
@@ -26,7 +32,7 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
     proxies = [join_host(farm, farm.named[f"switch:{name}"], mo, nics) for name, nics in uplinks.items()]
     index = len(farm.hosts)
     info = vim.host.NetworkInfo(
-        pnic=[_pnic(nic) for nic in host.pnics],
+        pnic=[_pnic(host, nic) for nic in host.pnics],
         rdmaDevice=[_rdma(nic) for nic in host.pnics if nic.rdma],
         proxySwitch=proxies,
         vnic=[_vnic(farm, v, v.ip or f"10.{20 + n}.0.{index}", index) for n, v in enumerate(spec.vmkernel)],
@@ -54,7 +60,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     if mo["config"] is not None:
         network, host = mo["config"].network, farm.host(mo)
         _follow_switches(network, host.pnics)
-        network.pnic = [_pnic(nic) for nic in host.pnics]
+        network.pnic = [_pnic(host, nic) for nic in host.pnics]
         network.rdmaDevice = [_rdma(nic) for nic in host.pnics if nic.rdma]
         farm.store.set(mo.extra["networkSystem"], networkInfo=network)
         virtual_nic_manager.show(farm, mo)
@@ -72,7 +78,9 @@ def _key(kind: str, name: str) -> str:
     return f"key-vim.host.{kind}-{name}"
 
 
-def _pnic(nic: Pnic) -> Any:
+def _pnic(host: Host, nic: Pnic) -> Any:
+    tells = release(host.version) >= TELLING_VERSIONS
+
     def at(speed: int) -> Any:
         return vim.host.PhysicalNic.LinkSpeedDuplex(speedMb=speed, duplex=True)
 
@@ -82,6 +90,8 @@ def _pnic(nic: Pnic) -> Any:
             device=nic.name,
             pci=nic.pci,
             driver=nic.driver,
+            driverVersion=drivers.VERSIONS.get(nic.driver) if tells else None,
+            firmwareVersion=nic.firmware if tells else None,
             linkSpeed=at(nic.forced_mb or nic.speed_mb) if nic.link_up else None,
             validLinkSpecification=[at(speed) for speed in nic.speeds],
             # unset: it is negotiated

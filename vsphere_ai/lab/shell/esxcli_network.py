@@ -26,6 +26,41 @@ def _nics(host: Host, options: Options) -> str:
     return table(titles, rows, right=("Speed", "MTU"))
 
 
+def _nic_info(host: Host, options: Options) -> str:
+    """Labels of the public ESXCLI reference and of outputs that users published; constructed, not recorded."""
+    nic = _nic(host, options["nic-name"])
+    received, sent = drivers.pause_of(host, nic)
+    up = nic.link_up
+    address, _, function = nic.pci.rpartition(".")
+    words = {
+        "Advertised Auto Negotiation": not nic.forced_mb,
+        "Advertised Link Modes": ", ".join(["Auto", *(f"{speed}None/Full" for speed in nic.speeds)]),
+        "Auto Negotiation": not nic.forced_mb,
+        "Cable Type": "DA" if up else "",
+        "Current Message Level": -1,
+        "Driver Info": "",
+        "      Bus Info": f"{address}:{function}",
+        "      Driver": nic.driver,
+        "      Firmware Version": nic.firmware,
+        "      Version": drivers.VERSIONS.get(nic.driver, ""),
+        "Link Detected": up,
+        "Link Status": "Up" if up else "Down",
+        "Name": nic.name,
+        "PHYAddress": 0,
+        "Pause Autonegotiate": False,
+        "Pause RX": received,
+        "Pause TX": sent,
+        "Supported Ports": "DA",
+        "Supports Auto Negotiation": True,
+        "Supports Pause": True,
+        "Supports Wakeon": False,
+        "Transceiver": "",
+        "Virtual Address": nic.mac,
+        "Wakeon": "None",
+    }
+    return block((label, str(v).lower() if isinstance(v, bool) else v) for label, v in words.items())
+
+
 def _rulesets(host: Host, options: Options) -> str:
     wanted = options.get("ruleset-id")
     if wanted is not None and wanted not in host.firewall:
@@ -181,6 +216,7 @@ def _nic(host: Host, name: str) -> Pnic:
 
 COMMANDS: Mapping[str, EsxcliCommand] = {
     "network nic list": EsxcliCommand(_nics),
+    "network nic get": EsxcliCommand(_nic_info, {"n": "nic-name"}, ("nic-name",)),
     "network nic pauseParams list": EsxcliCommand(_pause_list),
     "network nic pauseParams set": EsxcliCommand(
         _pause_set, {"n": "nic-name", "r": "rx", "t": "tx", "a": "auto"}, ("nic-name",)
