@@ -8,6 +8,7 @@ import pytest
 from support.estates import ESX1, ESX2, estate, host
 
 from vsphere_ai.fabric.devices import rdma_devices
+from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.report.devices_text import devices_document, devices_text
 
 PNIC, RDMA, PROXY = "config.network.pnic", "config.network.rdmaDevice", "config.network.proxySwitch"
@@ -61,6 +62,34 @@ def test_a_device_nobody_put_on_a_switch():
     device = only(of(host(ESX1, config__network__proxySwitch=())))
     assert (device.switch, device.uplink) == ("", "")
     assert "on no distributed switch" in devices_text(of(host(ESX1, config__network__proxySwitch=())))
+
+
+@pytest.mark.parametrize(
+    ("version", "answer", "why"),
+    [
+        ("7.0.2", ProbeFailure("ssh.stopped", "the SSH service (TSM-SSH) of esx01 is stopped"),
+         "the SSH service (TSM-SSH) of esx01 is stopped"),
+        ("7.0.2", Output(1, "Invalid NIC name: vmnic4\n"), "esxcli says 'Invalid NIC name: vmnic4'"),
+        ("7.0.2", Output(0, "   Name: vmnic4\n"), "esxcli does not tell it"),
+        ("7.0.2", None, "the host was not asked over SSH, which takes an ssh: section in the inventory"),
+        ("8.0.2", None, "the host does not tell it to vCenter"),
+    ],
+)  # fmt: skip
+def test_firmware_that_is_not_known_says_why(version, answer, why):
+    facts = host(ESX1, config__product={"version": version})
+    asked = {"nic-info:vmnic4": answer} if answer else {}
+    found = of(Facts(facts.ref, facts.properties, {}, asked))
+    assert (only(found).firmware, only(found).firmware_unknown) == ("", why)
+    assert f"firmware not known: {why}" in devices_text(found)
+
+
+def test_the_shell_s_answer_is_read():
+    facts = host(ESX1, config__product={"version": "7.0.2"})
+    said = (
+        "   Driver Info: \n      Driver: nmlx5_core\n      Firmware Version: 20.28.1002\n      Version: 4.19\n"
+    )
+    device = only(of(Facts(facts.ref, facts.properties, {}, {"nic-info:vmnic4": Output(0, said)})))
+    assert (device.driver_version, device.firmware, device.firmware_unknown) == ("4.19", "20.28.1002", "")
 
 
 def test_names_are_told_tame():
