@@ -85,9 +85,7 @@ def test_firmware_that_is_not_known_says_why(version, answer, why):
 
 def test_the_shell_s_answer_is_read():
     facts = host(ESX1, config__product={"version": "7.0.2"})
-    said = (
-        "   Driver Info: \n      Driver: nmlx5_core\n      Firmware Version: 20.28.1002\n      Version: 4.19\n"
-    )
+    said = "   Driver Info: \n      Driver: nmlx5_core\n      Firmware Version: 20.28.1002\n      Version: 4.19\n"
     device = only(of(Facts(facts.ref, facts.properties, {}, {"nic-info:vmnic4": Output(0, said)})))
     assert (device.driver_version, device.firmware, device.firmware_unknown) == ("4.19", "20.28.1002", "")
 

@@ -89,7 +89,8 @@ def host(target: Target, *, active: str = "shared", configured: str | None = Non
         "option:Net.PVRDMAVmknic": "",
         "config.firewall.ruleset": ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": False},),
         "config.network.vnic": tuple({"_typeName": "HostVirtualNic", "device": d} for d in ("vmk0", "vmk2")),
-        "config.network.pnic": ({"_typeName": "PhysicalNic", "key": "key-vmnic4", "device": "vmnic4"},
+        "config.network.pnic": ({"_typeName": "PhysicalNic", "key": "key-vmnic4", "device": "vmnic4",
+                                 "driver": "nmlx5_core"},
                                 {"_typeName": "PhysicalNic", "key": "key-vmnic5", "device": "vmnic5"}),
         "config.network.rdmaDevice": ({
             "_typeName": "HostRdmaDevice", "key": "key-vmrdma0", "device": "vmrdma0",

@@ -57,6 +57,12 @@ def switch_uuid(vnic: Vnic) -> str:
     return str(port.get("switchUuid", ""))
 
 
+def tells_seat(vnic: Vnic) -> bool:
+    """Tell whether an adapter shows what it is on: a distributed, a standard or an opaque network."""
+    spec = vnic.get("spec") or {}
+    return bool(switch_uuid(vnic) or vnic.get("portgroup") or spec.get("opaqueNetwork"))
+
+
 def managing(facts: Facts) -> set[str]:
     """Return the adapters that carry management; where that cannot be read, the first one is taken for it."""
     known = carried(facts)

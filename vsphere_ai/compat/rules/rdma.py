@@ -108,7 +108,7 @@ class HostPvrdmaVmknic(Rule):
         facts = case.view.facts(case.ref)
         able = dvs.with_rdma(facts)
         uuid = vmk.switch_uuid(vnic)
-        if not able or uuid in able:
+        if not able or uuid in able or not vmk.tells_seat(vnic):
             return ""
         mtu = (vnic.get("spec") or {}).get("mtu")
         seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
