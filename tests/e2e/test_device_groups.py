@@ -151,3 +151,54 @@ def test_somebody_else_takes_the_group_between_plan_and_apply(cli, entries, tmp_
     before = len(entries())
     assert cli("apply", saved, "--yes") == 3, cli.out + cli.err
     assert len(entries()) == before
+
+
+# -- devices that others have
+
+
+@pytest.fixture
+def rivals(cli, make_lab, monkeypatch):
+    """A second running VM on the host with two whole GPUs, both passed through."""
+    second = "  - {name: train-05, host: esx02.lab.local, power: on, hardware: 20, network: dvpg-lan}\n"
+    made = make_lab(SCENARIO + second)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(made.directory))
+    host = '- hosts: esx02.lab.local\n  rolling: {evacuate: power_off}\n  passthrough: {"0000:3b:00.0": true, '
+    assert cli("apply", cli.file(host + '"0000:86:00.0": true}\n', "through.yml"), "--yes") == 0, cli.out + cli.err
+
+    def refused(playbook, *words):
+        before = len(made.get("/lab/ledger")["entries"])
+        assert cli("plan", cli.file(playbook, "refused.yml")) == 1, cli.out
+        for word in words:
+            assert word in cli.out, cli.out
+        assert len(made.get("/lab/ledger")["entries"]) == before
+
+    return refused
+
+
+FIXED = '  pci_devices: [{host_device: "0000:3b:00.0"}]\n'
+DYNAMIC = "  pci_devices: [{vendor: 10de, device: 2321}]\n"
+
+
+@pytest.mark.parametrize("theirs", [FIXED, DYNAMIC])
+def test_a_group_gets_no_device_that_another_running_vm_has(cli, rivals, theirs):
+    assert cli("apply", cli.file("- vms: train-05\n" + theirs), "--yes") == 0, cli.out + cli.err
+    said = "esx02.lab.local has 2 of 10de:2321, the groups need 2, and 1 belong to train-05"
+    rivals(play(WHOLE, vm="train-02"), "[device_groups.taken]", said)
+    given = play(WHOLE, vm="train-02") + "- vms: train-05\n  pci_devices: []\n"
+    assert cli("plan", cli.file(given, "given.yml"), "--detailed-exitcode") == 2, cli.out
+
+
+def test_two_vms_of_one_play_do_not_get_the_same_group(rivals):
+    rivals(play(WHOLE, vm="train-02,train-05"), "belong to train-05", "belong to train-02")
+
+
+def test_a_group_and_single_devices_of_one_vm_are_counted_together(rivals):
+    both = play(WHOLE, vm="train-02", more=DYNAMIC)
+    rivals(both, "[device_groups.taken]", "its own pci_devices", "[pci_devices.taken]", "its own device_groups")
+
+
+@pytest.mark.parametrize("mine", [FIXED, DYNAMIC])
+def test_single_devices_leave_those_of_a_group_alone(cli, rivals, mine):
+    assert cli("apply", cli.file(play(WHOLE, vm="train-02")), "--yes") == 0, cli.out + cli.err
+    rivals("- vms: train-05\n" + mine, "[pci_devices.taken]", "train-02")
+    rivals("- vms: train-02\n" + mine, "[pci_devices.taken]", "its own device_groups")

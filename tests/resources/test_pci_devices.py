@@ -10,6 +10,7 @@ from support.machines import GPU_0, GPU_1, NIC_1, dynamic, fixed, keys, machine,
 from support.plays import THROUGH
 
 from vsphere_ai.deeds import foreign
+from vsphere_ai.fabric.pci import Claim, has_room
 from vsphere_ai.facts import Facts
 from vsphere_ai.late import read
 from vsphere_ai.resources.pci_devices import Device, PciDevices
@@ -31,6 +32,11 @@ ANY = Device(vendor="10de", device="20f1")
 def around(*devices, passed=None, more=(), **of_vm):
     passed = {GPU_0: ""} if passed is None else passed
     return estate(machine(ESX1, passed=passed), machine(ESX2, passed=passed), tuned(VM, ESX1, *devices, **of_vm), *more)
+
+
+def grouped(key):
+    """A device that carries the mark of a group."""
+    return {**dynamic(key), "deviceGroupInfo": {"groupInstanceKey": 1, "sequenceId": 0}}
 
 
 def want(*devices):
@@ -172,15 +178,54 @@ def test_a_device_that_is_not_there_or_not_passed_through():
     assert f"{GPU_0}, {GPU_1}" in short.help
 
 
-@pytest.mark.parametrize(("wanted", "theirs"), [(F0, fixed(1, GPU_0)), (ANY, fixed(1, GPU_0)), (ANY, dynamic(1))])
+@pytest.mark.parametrize(
+    ("wanted", "theirs"),
+    [
+        (F0, fixed(1, GPU_0)),
+        (ANY, fixed(1, GPU_0)),
+        (ANY, dynamic(1)),
+        (F0, dynamic(1)),
+        (F0, grouped(1)),
+        (ANY, grouped(1)),
+    ],
+)
 def test_a_device_that_another_running_vm_has(wanted, theirs):
     other = tuned(OTHER, ESX1, theirs)
     found = judge(want(wanted), VM, around(more=[other])).problems
     assert OTHER.name in found["pci_devices.taken"].message
     off = tuned(OTHER, ESX1, theirs, runtime__powerState="poweredOff")
     assert not judge(want(wanted), VM, around(more=[off])).problems
+    if theirs.get("deviceGroupInfo"):
+        return  # no playbook can take that one away
     gives_up = {(OTHER.ref, "pci_devices"): PciDevices(devices=())}
     assert not judge(want(wanted), VM, around(more=[other]), stated=gives_up).problems
+
+
+def test_a_fixed_device_that_a_running_vm_got_as_any_of_its_model():
+    theirs = dynamic(1)
+    theirs["backing"] |= {"assignedId": GPU_0}
+    of = around(passed={GPU_0: "", GPU_1: ""}, more=[tuned(OTHER, ESX1, theirs)])
+    assert OTHER.name in judge(want(F0), VM, of).problems["pci_devices.taken"].message
+    assert not judge(want(F1), VM, of).problems
+    assert not judge(want(ANY), VM, of).problems
+    assert "2 of 10de:20f1, 1 belong" in judge(want(ANY, ANY), VM, of).problems["pci_devices.taken"].message
+
+
+def test_fixed_and_dynamic_devices_of_one_vm_are_counted_together():
+    assert "same list" in judge(want(F0, ANY), VM, around()).problems["pci_devices.taken"].message
+    assert not judge(want(F0, ANY), VM, around(passed={GPU_0: "", GPU_1: ""})).problems
+
+
+def test_devices_are_given_out_so_that_all_find_one():
+    """A VM that may have one of several models moves aside for one that may not."""
+    facts = machine(ESX1, passed={GPU_0: "", GPU_1: "", NIC_1: ""})
+    model, nic = (0x10DE, 0x20F1), (0x15B3, 0x101B)
+    either, gpu = Claim(models=frozenset({model, nic})), Claim(models=frozenset({model}))
+    assert has_room(facts, [gpu, gpu], [either])
+    assert has_room(facts, [either, gpu], [Claim(GPU_0)])
+    assert not has_room(facts, [gpu, gpu, either], [Claim(NIC_1)])
+    assert has_room(facts, [either], [gpu, gpu, gpu])  # what others lack is not this VM's matter
+    assert not has_room(facts, [Claim("0000:99:00.0")], [])
 
 
 def test_two_vms_of_one_playbook_cannot_have_one_device():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pci
 PATHS = (DEVICES, NUMA, PASSTHRU)
 NVIDIA = 0x10DE
 DISPLAY, NETWORK = 0x0300, 0x0200  # PCI class codes; the low byte tells which of them
+FIXED, DYNAMIC = "VirtualPCIPassthroughDeviceBackingInfo", "VirtualPCIPassthroughDynamicBackingInfo"
 _VIRTUAL = "virtual function"  # how pci.ids names the virtual functions of every NIC
 
 
@@ -40,6 +41,15 @@ class Device:
     def is_nic(self) -> bool:
         """An Ethernet or InfiniBand controller, or a virtual function of one."""
         return self.class_id & 0xFF00 == NETWORK
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A whole device a VM takes of its host: the one at an address, else any one of these models with that label."""
+
+    address: str = ""
+    models: frozenset[tuple[int, int]] = frozenset()
+    label: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +140,55 @@ def matching(facts: Facts, vendor: int, device: int, label: str = "") -> tuple[s
         for a, d in devices(facts).items()
         if (d.vendor, d.device) == (vendor, device) and a in states and states[a].enabled and states[a].label == label
     )
+
+
+def claim_of(device: Mapping[str, Any]) -> Claim | None:
+    """Return what a VM's device, or the template of one, takes of the host; None when it is no whole device.
+
+    A dynamic device of a running VM is the one the host has assigned to it.
+    """
+    backing = device.get("backing") or {}
+    if backing.get("_typeName") == FIXED:
+        return Claim(str(backing.get("id")).lower())
+    if backing.get("_typeName") != DYNAMIC:
+        return None
+    allowed = frozenset((a["vendorId"] & 0xFFFF, a["deviceId"] & 0xFFFF) for a in backing.get("allowedDevice", ()))
+    return Claim(str(backing.get("assignedId") or "").lower(), allowed, backing.get("customLabel") or "")
+
+
+def choices(facts: Facts, claims: Iterable[Claim]) -> tuple[tuple[str, ...], ...]:
+    """Return per claim the devices of a host that would do; what is not passed through does not."""
+    found = devices(facts)
+    passed = {a: p.label for a, p in passthroughs(facts).items() if p.enabled}
+    by_model: dict[tuple[int, int, str], list[str]] = {}
+    for address, label in passed.items():
+        if (d := found.get(address)) is not None:
+            by_model.setdefault((d.vendor, d.device, label), []).append(address)
+    return tuple(
+        tuple(a for a in [c.address] if a in passed)
+        if c.address
+        else tuple(a for m in sorted(c.models) for a in by_model.get((*m, c.label), ()))
+        for c in claims
+    )
+
+
+def has_room(facts: Facts, mine: Iterable[Claim], others: Iterable[Claim]) -> bool:
+    """Tell whether a host has a device for each claim besides those of others, however the host gives them out."""
+    holder: dict[str, Sequence[str]] = {}
+
+    def place(possible: Sequence[str], tried: set[str]) -> bool:
+        for address in possible:
+            if address not in tried:
+                tried.add(address)
+                if address not in holder or place(holder[address], tried):
+                    holder[address] = possible
+                    return True
+        return False
+
+    # what others lack is not this VM's matter: they come first, and whoever finds nothing is passed over
+    for possible in choices(facts, others):
+        place(possible, set())
+    return all(place(possible, set()) for possible in choices(facts, mine))
 
 
 def signed(value: int) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from vsphere_ai.duty import Duty
+from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.state import Change, Problem, State, Target, TargetKind
 from vsphere_ai.steps import Probe, Query, Step
@@ -144,6 +145,10 @@ class Resource(State, ABC):
         """Return the vGPU profiles this state gives a VM, one by one; it may not be settled yet (VM kinds only)."""
         return ()
 
+    def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
+        """Return the whole PCI devices this state gives a VM; it may not be settled yet (VM kinds only)."""
+        return ()
+
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
         """Return what this state adds to the VM's 64-bit MMIO window: GB of whole GPUs; it may not be settled yet."""
         return 0
@@ -152,6 +157,32 @@ class Resource(State, ABC):
 def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:
     """Return every vGPU profile a VM will have, in whichever ways."""
     return tuple(p for s in view.wanted(vm.ref) if isinstance(s, Resource) for p in s.vgpus(vm, view))
+
+
+def lacking(
+    vm: Target, view: View, kind: str, mine: Sequence[pci.Claim], more: Sequence[pci.Claim] = ()
+) -> tuple[str, ...]:
+    """Return who has the whole devices that a VM's host cannot give it, one name per device; empty when it can.
+
+    `mine` are what a state of `kind` asks for, `more` what else it does. Counted besides are what the VM gets by other
+    kinds, and the VMs there that run or to which the playbook gives devices.
+    """
+    on = view.estate.host_of(vm.ref)
+    if on is None:
+        return ()
+    beside = [("other devices of the same list", claim) for claim in more]
+    for other in view.estate.vms_on(on.ref):
+        own = other == vm
+        states = [s for s in view.wanted(other.ref) if isinstance(s, Resource) and not (own and s.kind == kind)]
+        claims = [(s.kind, c) for s in states for c in s.whole_devices(other, view)]
+        running = view.facts(other.ref).get("runtime.powerState") == "poweredOn"
+        if own or running or any((other.ref, k) in view.stated for k, _ in claims):
+            beside += [(f"its own {k}" if own else other.name, claim) for k, claim in claims]
+    facts, theirs = view.facts(on.ref), [claim for _, claim in beside]
+    if pci.has_room(facts, mine, theirs):
+        return ()
+    there = {a for possible in pci.choices(facts, mine) for a in possible}
+    return tuple(by for (by, _), p in zip(beside, pci.choices(facts, theirs), strict=True) if there & {*p})
 
 
 def gpu_memory_of(vm: Target, view: View, settled: Resource | None = None) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,13 +16,12 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
-from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved
+from vsphere_ai.resources.base import Resource, gpu_memory_of, lacking, partly_reserved
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
 MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
-DYNAMIC = "VirtualPCIPassthroughDynamicBackingInfo"
 OFFER = "vendor-device-groups"
 # VMware "How to enable large-BAR GPUs": the same keys as for other GPUs, counted at the next power-on
 MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
@@ -142,6 +142,11 @@ class DeviceGroups(Resource):
         """The vGPUs among the members take room on GPUs like any other."""
         return tuple(c for c in map(_called, self._devices(vm, view)) if _is_vgpu(c))
 
+    def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
+        """Members that are whole devices belong to nobody else; so do those of no known group, which stay."""
+        kept = (*self._devices(vm, view), *_lost(view.facts(vm.ref)))
+        return tuple(c for c in map(pci.claim_of, kept) if c is not None)
+
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
         """Count the whole boards of all GPUs among the members."""
         on = view.estate.host_of(vm.ref)
@@ -197,14 +202,22 @@ class DeviceGroups(Resource):
 
     def _room(self, target: Target, view: View, on: Target) -> Iterator[Problem]:
         """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
-        for model, count in Counter(m for m in self.members or () if ":" in m).items():
-            vendor, _, device = model.partition(":")
-            there = len(pci.matching(view.facts(on.ref), int(vendor, 16), int(device, 16)))
-            if there < count:
+        wanted: dict[str, list[pci.Claim]] = {}
+        for device in self._devices(target, view):
+            if (claim := pci.claim_of(device)) is not None:
+                wanted.setdefault(_called(device), []).append(replace(claim, address="") if claim.models else claim)
+        for model, mine in wanted.items():
+            there = {a for possible in pci.choices(view.facts(on.ref), mine) for a in possible}
+            if len(there) < len(mine):
                 yield Problem(target, "device_groups.room",
-                              f"{on.name} passes {there} of {model} through, the groups need {count}",
+                              f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}",
                               f"add passthrough: {{ADDRESS: true}} to a play for {on.name}, or list fewer groups",
                               )  # fmt: skip
+            elif rivals := lacking(target, view, self.kind, mine):
+                yield Problem(target, "device_groups.taken",
+                              f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {len(rivals)} "
+                              f"belong to {', '.join(dict.fromkeys(rivals))}",
+                              "a device is in one running VM: remove it there, or list fewer groups")  # fmt: skip
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
@@ -299,15 +312,18 @@ def _present(facts: Facts) -> tuple[_Group, ...]:
     )
 
 
+def _lost(facts: Facts) -> list[Mapping[str, Any]]:
+    """Return the devices that carry the mark of a group no playbook can state."""
+    known = {g.key for g in _present(facts)}
+    devices = facts.get("config.hardware.device", ())
+    return [d for d in devices if (info := d.get("deviceGroupInfo")) and info["groupInstanceKey"] not in known]
+
+
 def _strays(facts: Facts) -> list[str]:
     """Say in words what is marked as a group's and belongs to none this kind could state."""
     known = {g.key for g in _present(facts)}
     others = {g["groupInstanceKey"]: g for g in _listed(facts) if g["groupInstanceKey"] not in known}
-    lost = [
-        d
-        for d in facts.get("config.hardware.device", ())
-        if (info := d.get("deviceGroupInfo")) and info["groupInstanceKey"] not in known
-    ]
+    lost = _lost(facts)
     words = [
         f"device {d['key']} ({_called(d)}) of "
         + ("another kind of group" if (k := d["deviceGroupInfo"]["groupInstanceKey"]) in others else f"no group ({k})")

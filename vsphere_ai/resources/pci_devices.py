@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -14,12 +14,11 @@ from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
 from vsphere_ai.late import Late, inside
-from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved
+from vsphere_ai.resources.base import Resource, gpu_memory_of, lacking, partly_reserved
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
 DEVICE = "VirtualPCIPassthrough"
-FIXED, DYNAMIC = "VirtualPCIPassthroughDeviceBackingInfo", "VirtualPCIPassthroughDynamicBackingInfo"
 # VMware "How to enable large-BAR GPUs": the same keys as for vGPUs, counted at the next power-on
 MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
@@ -146,6 +145,14 @@ class PciDevices(Resource):
         there = ((found.get(d.host_device or ""), d) for d in listed or ())
         return sum(window.of_device(*((f.vendor, f.device) if f else _ids(d))) for f, d in there)
 
+    def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
+        """Return the devices listed, and those no playbook can state, which stay."""
+        present = [d for d in _passed(view.facts(vm.ref)) if not d.get("deviceGroupInfo")]
+        listed = [d for p in present if (d := _read(p))] if self.devices is None else self.devices
+        removed, new = _difference(listed, present)
+        claims = (*(pci.claim_of(d) for d in present if d not in removed), *map(_claim, new))
+        return tuple(c for c in claims if c is not None)
+
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Devices the host does not have, does not pass through, or has given to another VM; versions and memory."""
         if not self.devices:
@@ -195,15 +202,7 @@ class PciDevices(Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: what stays keeps its key."""
         facts = view.facts(change.target.ref)
-        missing = Counter(self.devices or ())
-        removed = []
-        for device in _passed(facts):
-            there = _read(device)
-            if there is not None and missing[there]:
-                missing[there] -= 1
-            elif there is not None:
-                removed.append(device)
-        added = list(missing.elements())
+        removed, added = _difference(self.devices or (), _passed(facts))
         fields = {f.name for f in change.fields}
         spec: dict[str, Any] = {}
         if "memory_locked" in fields:
@@ -259,10 +258,10 @@ def _read(device: Mapping[str, Any]) -> Device | None:
     backing = device.get("backing") or {}
     if device.get("deviceGroupInfo"):
         return None  # its group comes and goes as a whole
-    if backing.get("_typeName") == FIXED:
+    if backing.get("_typeName") == pci.FIXED:
         return Device.model_construct(host_device=str(backing.get("id")).lower())
     allowed = backing.get("allowedDevice", ())
-    if backing.get("_typeName") != DYNAMIC or len(allowed) != 1:
+    if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
         return None
     vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
     return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
@@ -284,10 +283,8 @@ def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Ite
         name = found[address].name if address in found else "device"
         yield Problem(target, "pci_devices.not-passed", f"{on.name} does not pass {address} ({name}) through",
                       f"add passthrough: {{{address}: true}} to a play for {on.name}")  # fmt: skip
-    others = [v.name for v in _competing(target, view, on) if any(d.host_device == address for d in _devices(v, view))]
-    if others:
-        yield Problem(target, "pci_devices.taken", f"{address} of {on.name} belongs to {', '.join(others)}",
-                      "a device is in one running VM: remove it there, or take another one")  # fmt: skip
+        return
+    yield from _taken(target, view, on, [pci.Claim(address)], address)
 
 
 def _dynamic_problems(target: Target, view: View, on: Target, model: Device, count: int) -> Iterator[Problem]:
@@ -304,28 +301,41 @@ def _dynamic_problems(target: Target, view: View, on: Target, model: Device, cou
                       f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
                       f"{help_}; add passthrough: {{ADDRESS: true}} to a play for {on.name}")  # fmt: skip
         return
-    others = [
-        v for v in _competing(target, view, on) for d in _devices(v, view) if d == model or d.host_device in there
-    ]
-    if len(there) - len(others) < count:
-        yield Problem(target, "pci_devices.taken",
-                      f"{on.name} has {len(there)} of {model}, {len(others)} belong to "
-                      f"{', '.join(dict.fromkeys(v.name for v in others))}",
-                      "a device is in one running VM: remove it there, or take another host")  # fmt: skip
+    yield from _taken(target, view, on, [_claim(model)] * count, str(model))
 
 
-def _competing(target: Target, view: View, on: Target) -> Iterator[Target]:
-    """Yield the other VMs there that run, or that this playbook gives devices and powers on."""
-    for vm in view.estate.vms_on(on.ref):
-        running = view.facts(vm.ref).get("runtime.powerState") == "poweredOn"
-        if vm != target and (running or (vm.ref, "pci_devices") in view.stated):
-            yield vm
+def _taken(target: Target, view: View, on: Target, mine: list[pci.Claim], called: str) -> Iterator[Problem]:
+    listed = getattr(view.state(target.ref, PciDevices.kind), "devices", None) or ()
+    rivals = lacking(target, view, PciDevices.kind, mine, [c for c in map(_claim, listed) if c not in mine])
+    if not rivals:
+        return
+    there, by = len(pci.choices(view.facts(on.ref), mine)[0]), ", ".join(dict.fromkeys(rivals))
+    yield Problem(target, "pci_devices.taken",
+                  f"{called} of {on.name} belongs to {by}" if mine[0].address else
+                  f"{on.name} has {there} of {called}, {len(rivals)} belong to {by}",
+                  "a device is in one running VM: remove it there, or take another one or another host",
+                  )  # fmt: skip
 
 
-def _devices(vm: Target, view: View) -> tuple[Device, ...]:
-    """Return the devices a VM will have: those stated are not settled yet when their turn comes later."""
-    stated = getattr(view.stated.get((vm.ref, "pci_devices")), "devices", None)
-    return stated if stated is not None else getattr(view.state(vm.ref, "pci_devices"), "devices", None) or ()
+def _difference(
+    wanted: Iterable[Device], present: Iterable[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], list[Device]]:
+    """Return the devices that go and those that are missing; what no playbook can state stays."""
+    missing = Counter(wanted)
+    removed = []
+    for device in present:
+        there = _read(device)
+        if there is not None and missing[there]:
+            missing[there] -= 1
+        elif there is not None:
+            removed.append(device)
+    return removed, list(missing.elements())
+
+
+def _claim(device: Device) -> pci.Claim:
+    if device.host_device:
+        return pci.Claim(device.host_device)
+    return pci.Claim(models=frozenset({_ids(device)}), label=device.label or "")
 
 
 def _ids(model: Device) -> tuple[int, int]:
@@ -341,13 +351,13 @@ def _backing(device: Device, target: Target, view: View) -> dict[str, Any]:
         vendor, model = _ids(device)
         allowed = {"_typeName": "VirtualPCIPassthroughAllowedDevice", "vendorId": vendor, "deviceId": model}
         label = {"customLabel": device.label} if device.label else {}
-        return {"_typeName": DYNAMIC, "deviceName": "", "allowedDevice": (allowed,), **label}
+        return {"_typeName": pci.DYNAMIC, "deviceName": "", "allowedDevice": (allowed,), **label}
     on, center = view.estate.host_of(target.ref), view.estate.datacenter_of(target.ref)
     there = pci.devices(view.facts(on.ref))[device.host_device] if on else None
     # only vCenter knows the id of the system, and only once the device is passed through
     path = inside("configTarget.pciPassthrough", ("pciDevice.id", device.host_device), "systemId")
     return {
-        "_typeName": FIXED,
+        "_typeName": pci.FIXED,
         "id": device.host_device,
         "deviceName": there.name if there else "",
         "deviceId": f"{there.device:04x}" if there else "",
