@@ -24,7 +24,8 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
-    ("windows", "health", "rolling", "evacuation", "graph", "plan", "turns", "resume", "debts", "report", "going_back"),
+    ("windows", "health", "rolling", "evacuation", "power_ons"),
+    ("graph", "plan", "turns", "resume", "debts", "report", "going_back"),
     ("connect",),
     ("credentials", "journal", "keeper", "locks", "past", "processes", "seals", "started_ssh"),
     (

@@ -18,6 +18,7 @@ from vsphere_ai.evacuation import is_pinned, obstacles, why_not_moved
 from vsphere_ai.facts import Estate
 from vsphere_ai.health import Found, found
 from vsphere_ai.playbook import Power, TargetPlan
+from vsphere_ai.power_ons import ANY_ORDER, PowerOns
 from vsphere_ai.rolling import Roll, make_rolls, rolling_of
 from vsphere_ai.state import Problem, Target
 from vsphere_ai.steps import Step, Wait
@@ -89,11 +90,11 @@ def arrange(
     steps: Mapping[Target, Sequence[Step]],
     probing: frozenset[Target],
     *,
-    power_on_orders: Sequence[Sequence[Target]] = (),
+    power_on: PowerOns = ANY_ORDER,
 ) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
     """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
 
-    VMs in one of `power_on_orders` that are powered on again are so in that order.
+    VMs that are switched off and on keep to `power_on`.
     """
     given = {t: [s for s in own if not _is_gate(s)] for t, own in steps.items()}
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
@@ -107,9 +108,7 @@ def arrange(
         work.firsts[host] += work.chains[host][:1]
     for vm in _affected_vms(work):
         _add_vm(work, vm)
-    for order in power_on_orders:
-        ons = [work.chains[vm][-1] for vm in order if vm in work.cycled]
-        work.edges += pairwise(ons)
+    work.edges += _power_on_edges(work, power_on)
     turns = sorted(windows | gated)
     for host in turns:
         _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host])
@@ -128,6 +127,18 @@ def arrange(
         found=tuple(found(estate, h) for h in turns),
     )
     return _number(work), tuple(work.problems), impact
+
+
+def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
+    """Tie power-ons to what they wait for; the steps of a VM that is switched off and on begin and end with that."""
+    for order in (*power_on.orders.values(), *power_on.pairs):
+        chains = [work.chains[vm] for vm in order if vm in work.cycled]
+        yield from ((earlier[-1], later[-1]) for earlier, later in pairwise(chains))
+        # what one of them holds until it is off may be what the first one gets
+        yield from ((later[0], chains[0][-1]) for later in chains[1:])
+    for vm, other in power_on.after_off:
+        if vm in work.cycled and other in work.cycled:
+            yield work.chains[other][0], work.chains[vm][-1]
 
 
 def _is_gate(step: Step) -> bool:

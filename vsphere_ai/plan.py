@@ -12,10 +12,11 @@ from typing import Any
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.gate import examine, worsened
 from vsphere_ai.facts import About, Estate, View
-from vsphere_ai.gpu.capacity_notes import order_notes, power_on_orders
+from vsphere_ai.gpu.capacity_notes import order_notes
 from vsphere_ai.gpu.capacity_view import problems_of
 from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.playbook import TargetPlan
+from vsphere_ai.power_ons import power_ons
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.steps import Step
@@ -100,12 +101,12 @@ def make_plan(
     for item in done.items:
         if item.changes:
             changing[item.target].add(item.kind)
-    power_on = power_on_orders(done.view, _will_run(estate, desired)) if changing else {}
-    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on_orders=tuple(power_on.values()))
+    power_on = power_ons(done.before, done.view, changing, _will_run(estate, desired))
+    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on=power_on)
     findings = _findings(done, changing) if changing else ()
     refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
     problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
-    items = tuple(_noted(done, order_notes(power_on)))
+    items = tuple(_noted(done, order_notes(power_on.orders)))
     return Plan(estate.about, playbook, items, problems, findings, ordered, impact)
 
 

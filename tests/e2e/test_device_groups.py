@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.device_groups import FOUR, PAIR, SCENARIO, WHOLE
 
@@ -202,3 +204,51 @@ def test_single_devices_leave_those_of_a_group_alone(cli, rivals, mine):
     assert cli("apply", cli.file(play(WHOLE, vm="train-02")), "--yes") == 0, cli.out + cli.err
     rivals("- vms: train-05\n" + mine, "[pci_devices.taken]", "train-02")
     rivals("- vms: train-02\n" + mine, "[pci_devices.taken]", "its own device_groups")
+
+
+# -- who powers on first
+
+
+@pytest.mark.parametrize("group", ["train-01", "train-04"])
+def test_a_group_takes_its_gpus_before_single_vgpus_do(cli, entries, group):
+    """Four GPUs in two pairs: two single vGPUs that come first take one of each pair."""
+    single = {"train-01": "train-04", "train-04": "train-01"}[group]
+    card = "nvidia_h100l-94c"
+    full = f"- vms: {group}\n  vgpu: [{card}]\n- vms: {single}\n  vgpu: [{card}, {card}, {card}]\n"
+    assert cli("apply", cli.file(full, "full.yml"), "--yes") == 0, cli.out + cli.err
+    swap = cli.file(play(PAIR, vm=group, more="  vgpu: []\n") + f"- vms: {single}\n  vgpu: [{card}, {card}]\n")
+    assert cli("plan", swap, "--format", "json") == 0, cli.out
+    steps = {(s["target"]["name"], s["summary"]): s for s in json.loads(cli.out)["steps"]}
+    powers_on = steps[group, "power on"]
+    assert steps[single, "shut down (guest shutdown only)"]["id"] in powers_on["after"]
+    assert powers_on["id"] in steps[single, "power on"]["after"]
+    assert cli("apply", swap, "--yes") == 0, cli.out + cli.err
+    assert [e["object"] for e in entries(call="PowerOnVM_Task")][-2:] == [group, single]
+    settled(cli, swap, entries)
+
+
+def test_who_gets_what_another_vm_gives_up_waits_until_that_one_is_off(cli, groups, entries):
+    """Also where that one takes its time to shut down."""
+    card = "nvidia_h100l-94c"
+
+    def of(one, other):
+        return "".join(
+            f"- vms: {vm}\n  vgpu: [{', '.join([card] * count)}]\n"
+            for vm, count in (("train-01", one), ("train-04", other))
+        )
+
+    assert cli("apply", cli.file(of(1, 3)), "--yes") == 0, cli.out + cli.err
+    groups.set_faults("- {on: ShutdownGuest, target: train-04, do: {delay: 2s}}\n")
+    swap = cli.file(of(3, 1), "swap.yml")
+    assert cli("apply", swap, "--yes") == 0, cli.out + cli.err
+    settled(cli, swap, entries)
+
+
+@pytest.mark.usefixtures("rivals")
+def test_whole_devices_change_hands_in_one_plan(cli):
+    assert cli("apply", cli.file("- vms: train-05\n" + FIXED), "--yes") == 0, cli.out + cli.err
+    given = cli.file(play(WHOLE, vm="train-02") + "- vms: train-05\n  pci_devices: []\n", "given.yml")
+    assert cli("plan", given, "--format", "json") == 0, cli.out
+    steps = {(s["target"]["name"], s["summary"]): s for s in json.loads(cli.out)["steps"]}
+    assert steps["train-05", "shut down (guest shutdown only)"]["id"] in steps["train-02", "power on"]["after"]
+    assert cli("apply", given, "--yes") == 0, cli.out + cli.err

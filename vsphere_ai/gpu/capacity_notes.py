@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from vsphere_ai.facts import View
@@ -18,8 +18,12 @@ STEPS = 500
 """Situations looked at per host in search of an order that fails."""
 
 
-def power_on_orders(view: View, vms_that_will_run: frozenset[str]) -> Mapping[Target, tuple[Target, ...]]:
+def power_on_orders(
+    view: View, vms_that_will_run: frozenset[str], first: Collection[Target] = ()
+) -> Mapping[Target, tuple[Target, ...]]:
     """Return per host an order in which its VMs all power on, where some orders do that and some do not.
+
+    Those in `first` come first, unless that is one of the orders that do not.
 
     vSphere has the driver make instances of MIG at starts of its own, in the order in which VMs power on; a time-sliced
     GPU belongs to the size that comes first.
@@ -38,12 +42,14 @@ def power_on_orders(view: View, vms_that_will_run: frozenset[str]) -> Mapping[Ta
             continue  # VMs that are alike power on in any order
         slots = gpus.get(host.name, [])
         likely = (likeness(slots), tuple(sorted(d.profiles for d in demands)))
+        vms = {d.name: d.profiles for d in demands}
         if likely not in known:
-            vms = {d.name: d.profiles for d in demands}
             known[likely] = some_order_fails(Host(slots, question.farm.policies[host.name]), vms, Budget(STEPS))
         answer = solve(replace(question.farm, slots=tuple(slots)), demands) if known[likely] else None
         if isinstance(answer, Fit) and not answer.no_order:
-            orders[host] = tuple(question.targets[ref] for ref in answer.order)
+            early = sorted(answer.order, key=lambda ref: question.targets[ref] not in first)
+            fits = Host(slots, question.farm.policies[host.name]).run(early, vms) is not None
+            orders[host] = tuple(question.targets[ref] for ref in (early if fits else answer.order))
     return orders
 
 

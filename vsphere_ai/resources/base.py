@@ -149,6 +149,10 @@ class Resource(State, ABC):
         """Return the whole PCI devices this state gives a VM; it may not be settled yet (VM kinds only)."""
         return ()
 
+    def needs_together(self, vm: Target, view: View) -> bool:
+        """Tell whether devices of this state have to be free together; such VMs power on first (VM kinds only)."""
+        return False
+
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
         """Return what this state adds to the VM's 64-bit MMIO window: GB of whole GPUs; it may not be settled yet."""
         return 0

@@ -147,6 +147,10 @@ class DeviceGroups(Resource):
         kept = (*self._devices(vm, view), *_lost(view.facts(vm.ref)))
         return tuple(c for c in map(pci.claim_of, kept) if c is not None)
 
+    def needs_together(self, vm: Target, view: View) -> bool:
+        """The members of a group do, and nobody can tell which GPUs are joined: single ones take what is left."""
+        return bool(self._devices(vm, view))
+
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
         """Count the whole boards of all GPUs among the members."""
         on = view.estate.host_of(vm.ref)
