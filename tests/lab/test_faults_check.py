@@ -71,6 +71,16 @@ def test_a_device_that_was_removed_may_be_added_again(farm):
     assert farm.violated() == {}
 
 
+def test_what_one_call_replaces_is_no_duplicate(farm):
+    """Members of a group go and single vGPUs of the same type come: the additions may stand first in the call."""
+    farm.add("vm1", VGPU, VGPU)
+    swap = [{"operation": operation, "type": VGPU[0], "vgpu": VGPU[2]} for operation in ("add", "remove", "remove")]
+    farm.ledger.record("vm1", "ReconfigVM_Task", {"devices": swap})
+    assert farm.violated() == {}
+    farm.add("vm1", VGPU)
+    assert list(farm.violated()) == ["duplicates"]
+
+
 def test_vms_of_one_name_are_told_apart(farm):
     farm.add("twin", NIC, ref="vm-1")
     farm.add("twin", NIC, ref="vm-2")

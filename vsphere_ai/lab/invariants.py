@@ -71,7 +71,9 @@ def _duplicates(run: Run) -> Verdict:
     added: dict[tuple[str, ...], int] = {}
     findings = []
     for entry in run.entries:
-        for device in entry.detail.get("devices", ()) if entry.call == "ReconfigVM_Task" else ():
+        devices = entry.detail.get("devices", ()) if entry.call == "ReconfigVM_Task" else ()
+        # what one call takes away and what it adds happen at once, in whichever order they stand in it
+        for device in sorted(devices, key=lambda d: d["operation"] != "remove"):
             what = str(device.get("vgpu") or device.get("portgroup") or "")
             key = (entry.ref or entry.object, device["type"], what)
             if device["operation"] == "remove":
