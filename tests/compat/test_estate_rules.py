@@ -1,11 +1,13 @@
 """Rules that look beyond their target: host versions, switches, the hosts a VM may run on; release arithmetic."""
 
 import pytest
+from support import estates, machines
 
 from vsphere_ai.compat import gate, releases
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
+from vsphere_ai.resources.vgpu import Vgpu
 
 RULES = {r.id: r for r in gate.rules()}
 SWITCH = "VmwareDistributedVirtualSwitch:dvs-1"
@@ -109,6 +111,30 @@ def test_dvs_version_says_nothing_about_a_vm_without_pvrdma(world):
 def test_a_host_without_gpu_is_left_to_gpu_model(world, rule):
     view = world.view({world.host.ref: {"hardware.pciDevice": (world.nic,)}})
     assert list(RULES[rule].check(world.host, view)) == []
+
+
+VGPU = estates.vgpu_device(13000, "grid_a100-40c")
+GIVES_UP, WANTS = Vgpu(profiles=()), Vgpu(profiles=("grid_a100-40c",))
+
+
+@pytest.mark.parametrize(
+    ("on", "devices", "stated", "expected"),
+    [
+        (estates.ESX1, [], {}, "warn"),  # DirectPath I/O is what was wanted
+        (estates.ESX1, [VGPU], {}, "fail"),
+        (estates.ESX2, [VGPU], {}, "warn"),
+        (estates.ESX1, [], {(estates.ESX1.ref, "graphics"): None}, "fail"),
+        (estates.ESX1, [], {(estates.ESX1.ref, "mig"): None}, "fail"),
+        (estates.ESX1, [], {(estates.vm(1).ref, "vgpu"): WANTS}, "fail"),
+        (estates.ESX2, [], {(estates.vm(1).ref, "vgpu"): WANTS}, "fail"),  # it may come here
+        (estates.ESX1, [VGPU], {(estates.vm(1).ref, "vgpu"): GIVES_UP}, "warn"),
+    ],
+)
+def test_a_host_with_all_gpus_in_passthrough_is_wrong_only_where_vgpus_are_wanted(on, devices, stated, expected):
+    hosts = [machines.machine(h, passed=dict.fromkeys(estates.PCI, "")) for h in (estates.ESX1, estates.ESX2)]
+    of = estates.estate(*hosts, machines.tuned(estates.vm(1), on, *devices))
+    found = list(RULES["gpu.passthrough"].check(estates.ESX1, estates.view(of, stated=stated)))
+    assert [f.verdict for f in found] == [expected] * len(estates.PCI)
 
 
 def test_long_evidence_is_cut(world):

@@ -252,3 +252,14 @@ def test_whole_devices_change_hands_in_one_plan(cli):
     steps = {(s["target"]["name"], s["summary"]): s for s in json.loads(cli.out)["steps"]}
     assert steps["train-05", "shut down (guest shutdown only)"]["id"] in steps["train-02", "power on"]["after"]
     assert cli("apply", given, "--yes") == 0, cli.out + cli.err
+
+
+@pytest.mark.usefixtures("rivals")
+def test_a_host_whose_gpus_are_all_passed_through_is_in_order(cli, groups):
+    """Nothing waits for a restart once it has come, and nobody asks for vGPUs there."""
+    (host,) = [h for h in groups.get("/lab/farm")["hosts"] if h["name"] == "esx02.lab.local"]
+    assert host["reboot_required"] is False
+    code = cli("check")
+    assert "an earlier change waits for a restart" not in cli.out
+    assert "cannot be Shared Direct" not in cli.out
+    assert code == 0, cli.out

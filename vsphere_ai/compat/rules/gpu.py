@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
 from vsphere_ai.compat.devices import Gpu, gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.resources.base import vgpus_of
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on
@@ -95,8 +96,9 @@ class GpuPassthrough(Rule):
     source = "vSphere Resource Management, Configuring Virtual Graphics on vSphere"
     verdicts: ClassVar[Meanings] = {
         "pass": "passthrough is off for every GPU",
-        "warn": "a VM has one of the GPUs as a whole; no playbook asks for its graphics type",
-        "fail": "passthrough is enabled or active for every GPU, or for one whose graphics type is asked for",
+        "warn": "VMs get GPUs as a whole, and nobody asks for their graphics type, nor for vGPUs where they are all",
+        "fail": "passthrough is enabled or active for a GPU whose graphics type is asked for, or for every GPU of a "
+        "host whose graphics type or MIG is asked for or whose VMs want vGPUs",
         "unknown": "vCenter does not list the GPU among the passthrough devices",
     }
     properties: ClassVar[Paths] = {
@@ -122,18 +124,28 @@ class GpuPassthrough(Rule):
                 free.append((f"config.pciPassthruInfo[{gpu.pci}].passthruEnabled", False))
         if free:
             yield case.passed(f"passthrough is off for {_gpus(free)}", *free)
-        meant = not free or (case.ref, "graphics") in case.view.stated
+        meant = (case.ref, "graphics") in case.view.stated or (taken and not free and _wants_others(case))
         for gpu, seen in taken:
             if meant:
                 yield self._taken(case, gpu, seen)
             else:
-                yield case.warned(f"GPU {gpu.pci} is in passthrough mode, the host's others are not", seen)
+                others = "the host's others are not" if free else "and so are all GPUs of this host"
+                yield case.warned(f"GPU {gpu.pci} is in passthrough mode, {others}", seen)
 
     def _taken(self, case: Case, gpu: Gpu, seen: tuple[str, Any]) -> Finding:
         return case.failed(
             f"GPU {gpu.pci} is in passthrough mode and cannot be Shared Direct", seen,
             help="disable passthrough for the device first (Host > Configure > PCI Devices)",
         )  # fmt: skip
+
+
+def _wants_others(case: Case) -> bool:
+    """Tell whether anybody wants a GPU of this host that is not passed through: a playbook, or a VM with vGPUs."""
+    view, here = case.view, case.view.estate.vms_on(case.ref)
+    stated = {ref for ref, _ in view.stated}
+    hosts = {v: view.estate.hosts_for(v.ref) for v in view.estate.vms if v.ref in stated}
+    may_come = [v for v, possible in hosts.items() if case.ref in {h.ref for h in possible}]
+    return (case.ref, "mig") in view.stated or any(vgpus_of(vm, view) for vm in (*here, *may_come))
 
 
 class GpuSharedDirect(Rule):

@@ -237,6 +237,16 @@ class Gpu:
         else:
             self.active = self.configured if self.driver else "basic"
 
+    @property
+    def waits(self) -> bool:
+        """Tell whether passthrough, or the configured graphics type, takes effect with the next boot only.
+
+        A GPU that is passed through has no graphics type that could.
+        """
+        if self.passthrough or self.active == "direct":
+            return self.passthrough != (self.active == "direct")
+        return bool(self.driver) and self.configured != self.active
+
     def set_mig(self, enabled: bool) -> Activation:
         """Ask for a MIG mode; raise `NvmlError` where the board has none or a fault is set."""
         self._refuse("mig")

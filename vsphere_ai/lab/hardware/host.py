@@ -103,9 +103,9 @@ class Host:
 
     @property
     def reboot_required(self) -> bool:
-        """Tell whether a graphics type, a MIG mode, module options, NICs or an installed driver wait for a boot."""
+        """Tell whether GPUs, a MIG mode, module options, NICs or an installed driver wait for a boot."""
         installed = self.driver_vib.version.partition("-")[0] if self.driver_vib else ""
-        waits = any(g.mig_pending != g.mig_current or (g.driver and g.configured != g.active) for g in self.gpus)
+        waits = any(g.mig_pending != g.mig_current or g.waits for g in self.gpus)
         options = any(m.options != m.running for m in self.kernel_modules.values()) or any(n.waits for n in self.pnics)
         return waits or options or installed != self.driver or self.ats_support != self.ats_support_running
 
@@ -200,7 +200,9 @@ class Host:
         """Start NVIDIA's host engine: configured graphics types take effect on GPUs no VM uses; tell if any did."""
         with self.changing():
             self.host_engine_running = True
-            waiting = [g for g in self.gpus if g.driver and g.configured != g.active and not g.vgpus]
+            # passthrough is a matter of the next boot
+            own = [g for g in self.gpus if g.driver and not g.passthrough and g.active != "direct"]
+            waiting = [g for g in own if g.configured != g.active and not g.vgpus]
             for gpu in waiting:
                 gpu.activate()
             if waiting:

@@ -120,8 +120,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     for part in (graphics_manager, service_system, firewall_system, option_manager, host_network):
         part.project(farm, mo)
     # MIG is not in it: vCenter knows nothing of a mode change pending in the driver
-    graphics = any(g.driver and g.configured != g.active for g in machine.gpus)
-    mo["summary"].rebootRequired = graphics or any(n.waits for n in machine.pnics)
+    mo["summary"].rebootRequired = any(g.waits for g in machine.gpus) or any(n.waits for n in machine.pnics)
     alarms.follow_connection(farm, mo, up=machine.up)
     mo["summary"].overallStatus = alarms.worst(farm, mo)
     farm.store.set(mo, overallStatus=mo["summary"].overallStatus)
