@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from vsphere_ai.compat import gate
 from vsphere_ai.facts import Estate
@@ -52,3 +52,8 @@ def questions(wanted: Mapping[Target, Sequence[State]], estate: Estate) -> tuple
     """Return the questions that depend on what is wanted of whom; `estate` is what was read before."""
     found = {(q.on, q.name): q for k in kinds().values() for q in k.questions(wanted, estate)}
     return tuple(found[key] for key in sorted(found))
+
+
+def looked_at(targets: Collection[Target], estate: Estate) -> frozenset[str]:
+    """Return the VMs that are read although nobody names them, because what they have decides for the targets."""
+    return frozenset(ref for k in kinds().values() for ref in k.looks_at(targets, estate))

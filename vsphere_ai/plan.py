@@ -278,7 +278,13 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
         if host is None or vm in refused:
             continue
         for (ref, kind), state in sorted(done.view.states.items(), key=lambda item: item[0]):
-            if ref == vm.ref and state is not None and not state.runs_on(host, done.view):
+            if ref != vm.ref or state is None:
+                continue
+            if missing := state.no_power_on(vm, done.view):
+                yield Problem(vm, "power.stranded",
+                              f"it has to be switched off, and could not power on again: {missing}",
+                              "make room for it first, or power it off first")  # fmt: skip
+            if not state.runs_on(host, done.view):
                 yield Problem(
                     vm,
                     "power.stranded",

@@ -345,6 +345,7 @@ class Workbench:
         around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
         beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
         vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
+        vms |= asking.looked_at(wanted, estate)
         probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
         looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
         probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}

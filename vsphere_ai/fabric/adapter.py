@@ -77,6 +77,11 @@ class NetworkAdapter(BaseModel):
         return any(v is not None for v in self.bandwidth)
 
     @property
+    def unbounded(self) -> NetworkAdapter:
+        """The adapter with no bandwidth said of it."""
+        return self.model_copy(update=dict.fromkeys(BANDWIDTH))
+
+    @property
     def has_address(self) -> bool:
         """Tell whether its address is one, and not only a word for who chooses it."""
         return bool(self.mac) and self.mac not in AUTOMATIC_MACS

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from vsphere_ai.fabric import PORT_GROUP, ethernet, nioc, switch_of
+from vsphere_ai.fabric import PORT_GROUP, ethernet, nioc, pool_use, switch_of
 from vsphere_ai.fabric.adapter import NetworkAdapter
 from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.facts import Estate, Facts, View
@@ -29,16 +29,39 @@ def joining(target: Target, view: View) -> dict[str, str]:
     return {name: group.resource_pool for name, group in said.items() if group.resource_pool}
 
 
+def said_of(target: Target, view: View, switch: str) -> Any:
+    """Return what the playbook itself says of a switch of a datacenter; None when it says nothing."""
+    return (getattr(view.stated.get((target.ref, "switches")), "switches", None) or {}).get(switch)
+
+
+def is_off_by_hand(view: View, switch: Facts) -> bool:
+    """Tell whether the playbook writes ``nioc: false`` for a switch: then it means what counts for nothing."""
+    at = view.estate.datacenter_of(switch.ref)
+    return getattr(said_of(at, view, switch.name) if at else None, "nioc", None) is False
+
+
+def _stated(target: Target, view: View, name: str, wanted: Wanted) -> bool:
+    """Tell whether the playbook states bandwidth or pools that need Network I/O Control, changed or not."""
+    said = said_of(target, view, name)
+    if said is None or said.nioc is False:
+        return False
+    bandwidth = {k: b for k, b in (wanted.bandwidth or {}).items() if k in (said.bandwidth or {})}
+    pools = {n: q for n, q in (wanted.resource_pools or {}).items() if n in (said.resource_pools or {})}
+    return bool(any(pools.values()) or nioc.set_by_hand(bandwidth))
+
+
 def switch_problems(target: Target, view: View, name: str, switch: Facts | None, wanted: Wanted) -> Iterator[Problem]:
-    """Yield what stands against bandwidth and pools that change; `switch` is None for a new one."""
+    """Yield what stands against bandwidth and pools; `switch` is None for a new one."""
     now = nioc.bandwidths(switch) if switch else {}
     have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()} if switch else {}
     bandwidth, pools = nioc.changed(wanted.bandwidth, now), nioc.changed(wanted.resource_pools, have)
-    if not bandwidth and not pools:
-        return
-    if not wanted.nioc and (any(pools.values()) or nioc.set_by_hand(bandwidth)):
+    used = _stated(target, view, name, wanted)
+    changes = any(pools.values()) or nioc.set_by_hand(bandwidth)
+    if (changes and not wanted.nioc) or (used and wanted.nioc is False):
         yield Problem(target, "switches.nioc", f"{name}: bandwidth and pools need Network I/O Control, which is off",
                       f"write switches: {{{name}: {{nioc: true}}}}")  # fmt: skip
+    if not bandwidth and not pools and not used:
+        return
     version = switch.get(nioc.VERSION, "version3") if switch else "version3"
     if version != "version3":
         yield Problem(target, "switches.nioc",
@@ -55,6 +78,7 @@ def switch_problems(target: Target, view: View, name: str, switch: Facts | None,
         yield from _too_much(target, view.estate, switch, after)
         each = max(nioc.reserved(now), nioc.reserved(after))
         yield from _in_use(target, view, switch, nioc.in_turn(switch, pools, each))
+        yield from _held(target, view, switch, pools, (nioc.reserved(now), nioc.reserved(after)))
     yield from _over_quota(target, name, switch, after, {**have, **pools})
 
 
@@ -100,11 +124,67 @@ def _over_quota(
                       "pools; NICs that hosts do not give it yet do not count")  # fmt: skip
 
 
-def group_problems(target: Target, estate: Estate, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
-    """Yield what stands against putting a port group into a pool of its switch; it may be there already."""
-    group = next((g for g in estate.of_type(PORT_GROUP) if g.name == name
-                  and g.get("config.distributedVirtualSwitch") == switch.ref), None)  # fmt: skip
-    if pool in (None, nioc.NO_POOL) or (group is not None and nioc.pool_of(group, switch) == pool):
+def _held(
+    target: Target, view: View, switch: Facts, pools: Mapping[str, Any], each: tuple[int, int]
+) -> Iterator[Problem]:
+    """What running VMs reserve stays theirs: with less, they would not power on again."""
+    have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()}
+    less = {n: q for n, q in pools.items() if q is not None and q < have.get(n, 0)}
+    if not less and each[1] >= each[0]:
+        return
+    found, moved = pool_use.use(view, switch), joining(target, view)
+    groups = pool_use.groups_of(view.estate, switch)
+    for name, quota in less.items():
+        held = found.of(g.ref for g in groups if moved.get(g.name, nioc.pool_of(g, switch)) == name)
+        if held > quota:
+            yield Problem(target, "switches.resource-pools",
+                          f"{switch.name}: running VMs reserve {held} Mbit/s of {name}, more than {quota}: they would "
+                          "not power on again",
+                          "keep as much, or let them reserve less with adapters in the same playbook")  # fmt: skip
+    above = [vm for vm, most in found.largest.items() if most > each[1]] if each[1] < each[0] else []
+    if above:
+        yield Problem(target, "switches.reservation",
+                      f"{switch.name}: {each[1]} Mbit/s for {nioc.VIRTUAL_MACHINE} is less than adapters of running "
+                      f"VMs reserve: {pool_use.told(above)}",
+                      f"reserve {max(found.largest.values())}, or less for them with adapters in the same playbook",
+                      )  # fmt: skip
+
+
+def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: Wanted) -> Iterator[str]:
+    """Say whose bandwidth goes with Network I/O Control, and whose part of a pool that shrinks is not known."""
+    said = said_of(target, view, name)
+    if wanted.nioc is False and (getattr(said, "bandwidth", None) or getattr(said, "resource_pools", None)):
+        yield f"{name}: bandwidth and pools count only with Network I/O Control, which is off"
+    if switch is None:
+        return
+    found = pool_use.use(view, switch)
+    if wanted.nioc is False and switch.get(nioc.ENABLED):
+        pools = sorted(n for n, p in nioc.pools(switch).items() if nioc.quota(p))
+        lost = [f"pools {', '.join(pools)}"] if pools else []
+        lost += [f"what VMs reserve ({pool_use.told(found.largest)})"] if found.largest else []
+        if lost:
+            yield f"{name}: without Network I/O Control nothing holds to {' and '.join(lost)}"
+    have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()}
+    pools_less = [n for n, q in (wanted.resource_pools or {}).items() if q is not None and q < have.get(n, 0)]
+    each = nioc.reserved(wanted.bandwidth) if wanted.bandwidth else None
+    if found.unread and (pools_less or (each is not None and each < nioc.reserved(nioc.bandwidths(switch)))):
+        yield unread_note(switch, found.unread)
+
+
+def unread_note(switch: Facts, names: Iterable[str]) -> str:
+    """Say whose reservations are not in a sum."""
+    return (f"{switch.name}: what running VMs reserve that cannot be read is not known and not counted: "
+            f"{pool_use.told(list(names))}")  # fmt: skip
+
+
+def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
+    """Yield what stands against a port group in a pool of its switch; it may be there already."""
+    group = next((g for g in pool_use.groups_of(view.estate, switch) if g.name == name), None)
+    if pool in (None, nioc.NO_POOL):
+        return
+    if group is not None and nioc.pool_of(group, switch) == pool:
+        if joining(target, view).get(name) == pool and not nioc.is_on(switch) and not is_off_by_hand(view, switch):
+            yield _pool_without(target, name, switch)
         return
     there = nioc.pools(switch)
     if pool not in there:
@@ -112,9 +192,38 @@ def group_problems(target: Target, estate: Estate, name: str, pool: str | None, 
                       f"it has {', '.join(sorted(there)) or 'none'}; add one with switches: {{{switch.name}: "
                       f"{{resource_pools: {{{pool}: N}}}}}}")  # fmt: skip
     if not nioc.is_on(switch):
+        yield _pool_without(target, name, switch)
+    elif group is not None and pool in there:
+        yield from _joined(target, view, group, switch, there[pool])
+
+
+def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
+    return Problem(target, "port_groups.resource-pool",
+                   f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older",
+                   f"write switches: {{{switch.name}: {{nioc: true}}}}")  # fmt: skip
+
+
+def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Mapping[str, Any]) -> Iterator[Problem]:
+    """A port group brings what its running VMs reserve."""
+    found, moved = pool_use.use(view, switch), joining(target, view)
+    there = pool_use.groups_of(view.estate, switch)
+    held = found.of(g.ref for g in there if moved.get(g.name, nioc.pool_of(g, switch)) == pool["name"])
+    if found.of([group.ref]) and held > nioc.quota(pool):
         yield Problem(target, "port_groups.resource-pool",
-                      f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older",
-                      f"write switches: {{{switch.name}: {{nioc: true}}}}")  # fmt: skip
+                      f"{group.name}: running VMs would reserve {held} Mbit/s of {pool['name']}, which has "
+                      f"{nioc.quota(pool)}: they would not power on again",
+                      f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {held}}}}}}}, or let them "
+                      "reserve less with adapters in the same playbook")  # fmt: skip
+
+
+def group_notes(target: Target, view: View, name: str, pool: str | None, switch: Facts | None) -> Iterator[str]:
+    """Say whose part of a pool is not known that a port group joins."""
+    group = next((g for g in pool_use.groups_of(view.estate, switch) if g.name == name), None) if switch else None
+    if switch is None or group is None or pool in (None, nioc.NO_POOL, nioc.pool_of(group, switch)):
+        return
+    found = pool_use.use(view, switch)
+    if found.unread:
+        yield unread_note(switch, found.unread)
 
 
 def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[Problem]:
@@ -137,10 +246,31 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
                               "leave shares, reservation and limit out, or name a distributed port group",
                               )  # fmt: skip
         elif not nioc.is_on(switch):
-            yield Problem(target, rule, f"{name}: Network I/O Control of {switch.name} is off, or not version 3",
-                          f"add switches: {{{switch.name}: {{nioc: true}}}} to a play for the datacenter")  # fmt: skip
+            yield _without(target, name, switch)
         elif nic.reservation:
             yield from _reservation_problems(target, view, nic, group, switch)
+
+
+def _without(target: Target, group: str, switch: Facts) -> Problem:
+    return Problem(target, "adapters.bandwidth",
+                   f"{group}: Network I/O Control of {switch.name} is off, or not version 3",
+                   f"add switches: {{{switch.name}: {{nioc: true}}}} to a play for the datacenter")  # fmt: skip
+
+
+def counts(view: View, nic: NetworkAdapter) -> bool:
+    """Tell whether bandwidth of an adapter counts: Network I/O Control of its switch is not off."""
+    group = view.estate.get(nic.port_group)
+    switch = switch_of(view.estate, group) if group else None
+    return switch is None or nioc.is_on(switch) or switch.get(nioc.ENABLED) is None
+
+
+def kept_problems(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[Problem]:
+    """Yield what stands against bandwidth that is stated and there: without Network I/O Control it is only written."""
+    for nic in nics:
+        group = view.estate.get(nic.port_group)
+        switch = switch_of(view.estate, group) if group else None
+        if switch is not None and not counts(view, nic) and not is_off_by_hand(view, switch):
+            yield _without(target, ethernet.named(view.estate, nic.port_group), switch)
 
 
 def _reservation_problems(
@@ -157,26 +287,23 @@ def _reservation_problems(
     pool = nioc.pools(switch).get(nioc.pool_of(group, switch))
     if pool is None:
         return
-    used = sum(
-        _reserved(view, vm, switch, str(pool["key"])) for vm in view.estate.vms if vm == target or _is_on(view, vm)
-    )
-    if used > nioc.quota(pool):
-        yield Problem(target, "adapters.reservation",
-                      f"{used} Mbit/s with what running VMs have of pool {pool['name']}, which reserves "
-                      f"{nioc.quota(pool)}",
-                      f"reserve less, or write switches: {{{switch.name}: {{resource_pools: "
-                      f"{{{pool['name']}: {used}}}}}}}")  # fmt: skip
+    short = pool_use.short_of(view, switch, str(pool["name"]), also=target)
+    if short is None:
+        return
+    used, found = short
+    at_least = "at least " if found.unread else ""
+    enough = "N" if found.unread else used
+    write = f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {enough}}}}}}}"
+    yield Problem(target, "adapters.reservation",
+                  f"{at_least}{used} Mbit/s with what running VMs have of pool {pool['name']}, which reserves "
+                  f"{nioc.quota(pool)}", f"reserve less, or {write}")  # fmt: skip
 
 
-def _is_on(view: View, vm: Target) -> bool:
-    return bool(view.facts(vm.ref).get("runtime.powerState") == "poweredOn")
-
-
-def _reserved(view: View, vm: Target, switch: Facts, key: str) -> int:
-    """Return what the adapters of a VM reserve of a pool; a VM that was not read counts for nothing."""
-    found = 0
-    for nic in getattr(view.state(vm.ref, "adapters"), "adapters", None) or ():
-        group = view.estate.get(nic.port_group)
-        same = group is not None and group.get("config.distributedVirtualSwitch") == switch.ref
-        found += (nic.reservation or 0) if same and group and group.get(nioc.POOL_KEY) == key else 0
-    return found
+def adapter_notes(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[str]:
+    """Say which running VMs may have a part of the same pools, and could not be read."""
+    for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
+        switch = switch_of(view.estate, group) if group else None
+        if group is not None and switch is not None and nioc.pools(switch).get(nioc.pool_of(group, switch)):
+            unread = pool_use.use(view, switch, also=target).unread
+            if unread:
+                yield unread_note(switch, unread)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric import adapter_limits, ethernet, nioc, nioc_fit, pvrdma_fit, virtual_functions
+from vsphere_ai.fabric import adapter_limits, ethernet, nioc, nioc_fit, pool_use, pvrdma_fit, virtual_functions
 from vsphere_ai.fabric.adapter import (
     NetworkAdapter,
     device_of,
@@ -60,6 +60,12 @@ class Adapters(Resource):
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
         """Ask the clusters how many adapters such VMs can have."""
         return adapter_limits.questions(cls.kind, wanted, estate)
+
+    @classmethod
+    def looks_at(cls, targets: Collection[Target], estate: Estate) -> set[str]:
+        """Look at the running VMs that may reserve of the pools of VMs that are named, or are on hosts that are."""
+        homes = {h.ref for t in targets if t.kind == "vm" and (h := estate.host_of(t.ref))}
+        return pool_use.neighbours(estate, homes | {t.ref for t in targets if t.kind == "host"})
 
     @classmethod
     def concerns(cls, state: Any) -> frozenset[str]:
@@ -129,8 +135,22 @@ class Adapters(Resource):
         spoken = [n for n in fresh if n.device is None or n.protocol != was[n.device].protocol]
         rdma = [(n.port_group, n.protocol) for n in spoken if n.type == "pvrdma"]
         yield from pvrdma_fit.adapter_problems(target, view, rdma)
-        bounded = [n for n in fresh if n.is_bounded and (n.device is None or n.bandwidth != was[n.device].bandwidth)]
+        bounded = self._bounded(was)
         yield from nioc_fit.adapter_problems(target, view, bounded)
+        kept = [n for n in self._said(target, view, now.adapters or ()) if n not in bounded]
+        yield from nioc_fit.kept_problems(target, view, kept)
+
+    def _bounded(self, was: Mapping[int | None, NetworkAdapter]) -> list[NetworkAdapter]:
+        """Return the adapters that get bandwidth, or other than they have."""
+        return [n for n in self.adapters or ()
+                if n.is_bounded and (n.device is None or n.bandwidth != was[n.device].bandwidth)]  # fmt: skip
+
+    def _said(self, target: Target, view: View, have: Sequence[NetworkAdapter]) -> list[NetworkAdapter]:
+        """Return the adapters there whose bandwidth the playbook states, changed or not, as they will be."""
+        said = view.stated.get((target.ref, self.kind))
+        entries = said._entries(target, view) if isinstance(said, Adapters) else []
+        keys = {have[at].device for i, at in matched(entries, have).items() if entries[i].is_bounded}
+        return [n for n in self.adapters or () if n.device in keys and n.is_bounded]
 
     def _list_problems(self, target: Target, view: View, fresh: Sequence[NetworkAdapter]) -> Iterator[Problem]:
         said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
@@ -170,6 +190,9 @@ class Adapters(Resource):
             )
         if any(n.type == "pvrdma" and n.is_bounded for n in there):
             yield "shares, reservation and limit of a PVRDMA adapter are for its TCP/IP; RDMA is not held to them"
+        now = self.observe(view.facts(target.ref))
+        was = {n.device: n for n in (now.adapters if now else None) or ()}
+        yield from nioc_fit.adapter_notes(target, view, self._bounded(was))
         if any(n.type == "sriov" and n.device is None for n in there):
             yield "with an SR-IOV adapter it stays on its host while it runs: no vMotion, no snapshot with memory"
 
@@ -219,7 +242,8 @@ class Adapters(Resource):
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """List what a playbook can say; PVRDMA adapters are stated by `pvrdma`."""
-        found = tuple(stated(n, view) for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
+        listed = (n for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
+        found = tuple(stated(n if nioc_fit.counts(view, n) else n.unbounded, view) for n in listed)
         return type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
 
     def as_before(self, target: Target, view: View) -> Self | None:
@@ -237,10 +261,14 @@ class Adapters(Resource):
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
 
     def left_out(self, target: Target, view: View) -> str:
-        """Older types, and networks that are neither a distributed nor a standard port group."""
+        """Older types, networks that are neither a distributed nor a standard port group, bandwidth that is not on."""
         pairs = zip(self.adapters or (), self.shown(view).adapters or (), strict=True)
         odd = ", ".join(str(shown) for n, shown in pairs if not is_statable(n))
-        return f"adapters left out: {odd}" if odd else ""
+        idle = [n for n in self.adapters or () if n.is_bounded and not nioc_fit.counts(view, n)]
+        names = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
+        said = [f"adapters left out: {odd}"] if odd else []
+        said += [f"bandwidth on {names} left out: Network I/O Control is off there"] if idle else []
+        return "; ".join(said)
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
@@ -250,6 +278,10 @@ class Adapters(Resource):
             if n.type == "sriov"
         ]
         return not wanted or not virtual_functions.without(view, view.facts(host.ref), wanted)
+
+    def no_power_on(self, vm: Target, view: View) -> str:
+        """Its network resource pools have what it and the other running VMs reserve."""
+        return pool_use.no_power_on(view, self.adapters or ())
 
 
 # -- what stands against one adapter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from vsphere_ai.duty import Duty
@@ -62,6 +62,11 @@ class Resource(State, ABC):
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
         """Yield questions that depend on what a playbook wants of which targets; `estate` is what was read so far."""
         return iter(())
+
+    @classmethod
+    def looks_at(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
+        """Return the VMs that nobody has to name, whose states decide here too; `estate` is read lightly."""
+        return ()
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -140,6 +145,10 @@ class Resource(State, ABC):
     def runs_on(self, host: Target, view: View) -> bool:
         """Tell whether a VM in this state can run on a host (VM kinds only)."""
         return True
+
+    def no_power_on(self, vm: Target, view: View) -> str:
+        """Say why a running VM in this state could not power on again, for what others have; empty when it could."""
+        return ""
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """Return the vGPU profiles this state gives a VM, one by one; it may not be settled yet (VM kinds only)."""

@@ -120,7 +120,7 @@ class PortGroups(Resource):
                         f"{name}: standby uplinks alone carry nothing",
                         "name active_uplinks too",
                     )
-                yield from nioc_fit.group_problems(target, view.estate, name, wanted.resource_pool, switch)
+                yield from nioc_fit.group_problems(target, view, name, wanted.resource_pool, switch)
                 version = (switch.get("config.productInfo") or {}).get("version")
                 if wanted.mac_learning and dvs.is_older(version, MAC_MANAGEMENT):
                     yield Problem(
@@ -143,6 +143,8 @@ class PortGroups(Resource):
                 )
             if wanted.mac_learning and wanted.security and wanted.security.forged_transmits is False:
                 yield f"{name}: MAC learning has no effect while forged transmits are refused"
+            switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
+            yield from nioc_fit.group_notes(target, view, name, wanted.resource_pool, switch)
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Add each port group to its switch, or send only the settings that differ."""

@@ -120,10 +120,13 @@ class Switches(Resource):
                 )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
-        """Shares without Network I/O Control mean nothing."""
+        """What counts for nothing without Network I/O Control, and what nobody knows of its pools."""
+        there = dvs.switches(view.estate, target.ref)
         for name, wanted in (self.switches or {}).items():
-            if wanted.shares and wanted.nioc is False:
+            said = nioc_fit.said_of(target, view, name) or wanted
+            if said.shares and wanted.nioc is False:
                 yield f"{name}: shares count only with Network I/O Control; add nioc: true"
+            yield from nioc_fit.switch_notes(target, view, name, there.get(name), wanted)
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Make each switch, or upgrade it, switch Network I/O Control, and set the rest in one go."""

@@ -1,0 +1,111 @@
+"""What running VMs reserve of network resource pools, as it is or as a plan leaves it, and whose part is not known."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from vsphere_ai.fabric import PORT_GROUP, SWITCHES, dvs, nioc, switch_of
+from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.state import Target
+
+KIND = "adapters"
+
+
+@dataclass(frozen=True)
+class Use:
+    """What VMs reserve on one switch in Mbit/s: together by port group, and each one's largest adapter by VM."""
+
+    by_group: Mapping[str, int]
+    largest: Mapping[str, int]
+    unread: tuple[str, ...]
+    """Running VMs on its hosts whose devices could not be read."""
+
+    def of(self, groups: Iterable[str]) -> int:
+        """Return what is reserved on port groups together."""
+        return sum(self.by_group.get(ref, 0) for ref in groups)
+
+
+def is_on(view: View, vm: Target) -> bool:
+    """Tell whether a VM runs: what a VM that is off reserves, nobody holds for it."""
+    return bool(view.facts(vm.ref).get("runtime.powerState") == "poweredOn")
+
+
+def neighbours(estate: Estate, hosts: Collection[str]) -> set[str]:
+    """Return the running VMs that share pools with any VM of some hosts, and that nobody has to name."""
+    found: set[str] = set()
+    for switch in estate.of_type(*SWITCHES):
+        members = dvs.members(switch).keys()
+        if members & set(hosts) and any(map(nioc.quota, nioc.pools(switch).values())):
+            found |= members
+    return {v.ref for h in found for v in estate.vms_on(h) if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+
+
+def groups_of(estate: Estate, switch: Facts) -> tuple[Facts, ...]:
+    """Return the port groups of a switch."""
+    return tuple(g for g in estate.of_type(PORT_GROUP) if g.get("config.distributedVirtualSwitch") == switch.ref)
+
+
+def groups_in(estate: Estate, switch: Facts, pool: str) -> tuple[str, ...]:
+    """Return the references of the port groups that are in a pool."""
+    return tuple(g.ref for g in groups_of(estate, switch) if nioc.pool_of(g, switch) == pool)
+
+
+def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
+    """Return what running VMs, and `also` one that may be off, reserve on a switch.
+
+    A VM whose adapters are planned later counts with the less that the playbook says of it; more it has to ask for.
+    """
+    mine, found, largest = {g.ref: g.name for g in groups_of(view.estate, switch)}, Counter[str](), Counter[str]()
+    unread, members = [], dvs.members(switch)
+    for vm in (v for v in view.estate.vms if v == also or is_on(view, v)):
+        nics = getattr(view.state(vm.ref, KIND), "adapters", None)
+        if nics is None and view.facts(vm.ref).get("runtime.host") in members:
+            unread.append(vm.name)
+        for ref in dict.fromkeys(n.port_group for n in nics or () if n.reservation and n.port_group in mine):
+            each = [n.reservation or 0 for n in nics or () if n.port_group == ref]
+            said = _said(view, vm, mine[ref], len(each))
+            each = each if said is None else min(each, said, key=sum)
+            found[ref] += sum(each)
+            if any(each):
+                largest[vm.name] = max(largest[vm.name], *each)
+    return Use(found, largest, tuple(unread))
+
+
+def _said(view: View, vm: Target, group: str, count: int) -> list[int] | None:
+    """Return what a playbook says that the adapters of a VM on a port group are to reserve; None if not of each."""
+    said = view.stated.get((vm.ref, KIND)) if not view.is_planned(vm.ref, KIND) else None
+    entries = [e.reservation for e in getattr(said, "adapters", None) or () if e.port_group == group]
+    whole = len(entries) == count or (not entries and bool(getattr(said, "exclusive", None)))
+    return entries if whole and None not in entries else None
+
+
+def short_of(view: View, switch: Facts, pool: str, *, also: Target | None = None) -> tuple[int, Use] | None:
+    """Return what is reserved of a pool that has not as much, and by whom; None when it suffices or has no quota."""
+    there = nioc.pools(switch).get(pool)
+    found = use(view, switch, also=also) if there is not None else None
+    if there is None or found is None:
+        return None
+    total = found.of(groups_in(view.estate, switch, pool))
+    return (total, found) if total > nioc.quota(there) else None
+
+
+def no_power_on(view: View, nics: Iterable[Any]) -> str:
+    """Say which pool has not what adapters and the other running VMs reserve of it; empty when all have."""
+    for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
+        switch = switch_of(view.estate, group) if group else None
+        if group is None or switch is None or not nioc.is_on(switch):
+            continue
+        pool = nioc.pool_of(group, switch)
+        if short := short_of(view, switch, pool):
+            return (f"pool {pool} of {switch.name} reserves {nioc.quota(nioc.pools(switch)[pool])} Mbit/s, and running "
+                    f"VMs have {short[0]}")  # fmt: skip
+    return ""
+
+
+def told(names: Collection[str]) -> str:
+    """Name VMs, many of them by their number."""
+    listed = sorted(names)
+    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
