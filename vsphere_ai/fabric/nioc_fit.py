@@ -68,6 +68,8 @@ def switch_problems(target: Target, view: View, name: str, switch: Facts | None,
                       f"{name} has Network I/O Control {version}, bandwidth and pools need version3",
                       "upgrade Network I/O Control of the switch in the vSphere Client; it cannot be undone",
                       )  # fmt: skip
+    if not bandwidth and not pools:
+        return  # what is there already is not in the way
     for kind, given in bandwidth.items():
         if isinstance(given.limit, int) and (given.reservation or 0) > given.limit:
             yield Problem(target, "switches.reservation",
