@@ -99,7 +99,10 @@ def _note(error: ValidationError, model: type[BaseModel], value: Any, place: Pla
     """Turn pydantic's errors into diagnostics: the branches of a union that failed at one spot become one."""
     by_spot: dict[DocumentPath, list[Any]] = {}
     for fault in error.errors(include_url=False):
-        by_spot.setdefault(_spot(fault, value), []).append(fault)
+        if fault["loc"][-1:] == ("[key]",) and fault["type"] in {*_CHOICES, "value_error"}:
+            _wrong_key(fault, _spot(fault, value), place)
+        else:
+            by_spot.setdefault(_spot(fault, value), []).append(fault)
     unknown = [str(spot[-1]) for spot, found in by_spot.items() if found[0]["type"] == "extra_forbidden"]
     for spot, found in by_spot.items():
         if found[0]["type"] == "missing" and get_close_matches(str(spot[-1]), unknown):
@@ -116,6 +119,15 @@ def _note(error: ValidationError, model: type[BaseModel], value: Any, place: Pla
             _one(shallow[0], spot, model, place)
         else:
             _wrong_type(shallow, spot, place)
+
+
+def _wrong_key(fault: Any, spot: DocumentPath, place: Place) -> None:
+    """Refuse a key that a mapping cannot have: none of its words, or no name of what it is about."""
+    if fault["type"] in _CHOICES:
+        message, help = f"unknown key '{spot[-1]}'", suggest(str(spot[-1]), _allowed(fault["ctx"]["expected"]))
+    else:
+        message, _, help = str(fault["ctx"]["error"]).partition("\n")
+    place.document.refuse_key(place.faults, place.at(spot), message, help)
 
 
 def _one(fault: Any, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:

@@ -4,11 +4,17 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vsphere_ai.documents import Faults, parse
 from vsphere_ai.state import observed
 from vsphere_ai.validation import Place, describe, settable, suggest, validate
+
+
+def _even(name):
+    if len(name) % 2:
+        raise ValueError(f"{name} is odd\nwrite another letter")
+    return name
 
 
 class Inner(BaseModel):
@@ -21,6 +27,8 @@ class Outer(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
     items: tuple[Inner, ...] | Literal["none"] = ()
     named: Mapping[str, Inner] = {}
+    worded: Mapping[Literal["backup", "vmotion"], Inner] = {}
+    even: Mapping[Annotated[str, AfterValidator(_even)], int] = {}
     ratio: float = 1.0
     reserve: Literal["full", "none"] | int = 0
     password: str = ""
@@ -53,6 +61,9 @@ FAULTS = {
     "reserve: ful": (1, 10, "expected 'full' or 'none' or a whole number, but this is 'ful'", ""),
     "reserve: 1.5": (1, 10, "expected 'full' or 'none' or a whole number, but this is the number 1.5", ""),
     "named: {a: {sise: 4}}": (1, 13, "unknown key 'sise'", "did you mean 'size'?"),
+    "worded: {foo: {size: 4}}": (1, 10, "unknown key 'foo'", "possible here: backup, vmotion"),
+    "worded: {vmotoin: {size: 4}}": (1, 10, "unknown key 'vmotoin'", "did you mean 'vmotion'?"),
+    "even: {ab: 1, abc: 2}": (1, 15, "abc is odd", "write another letter"),
     "named: {a: 5}": (
         1,
         12,
@@ -77,7 +88,7 @@ def test_a_fault_says_what_was_given_and_what_would_work(text):
 
 
 def test_keys_that_may_be_written_at_a_place():
-    assert settable(Outer) == ["items", "named", "ratio", "reserve", "password"]
+    assert settable(Outer) == ["items", "named", "worded", "even", "ratio", "reserve", "password"]
     assert settable(Outer, ("items", 0)) == settable(Outer, ("named", "a")) == ["size"]
 
 

@@ -8,7 +8,7 @@ from support.estates import ESX1, estate, host, view
 from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
-from vsphere_ai.fabric.nic_settings import PAUSE, Pause, pauses_in
+from vsphere_ai.fabric.nic_settings import PAUSE, Pause, Rings, pauses_in
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.resources.nics import HostNics, Nic
 from vsphere_ai.resources.roce import Roce
@@ -158,3 +158,7 @@ def test_nothing_but_a_nic_gets_into_a_command(name):
 def test_values_that_do_not_exist(fields):
     with pytest.raises(ValidationError):
         Nic(**fields)
+
+
+def test_what_is_left_out_of_rings_is_not_told():
+    assert [str(r) for r in (Rings(rx=4096), Rings(tx=512), Rings(rx=1, tx=2))] == ["rx 4096", "tx 512", "rx 1, tx 2"]

@@ -267,3 +267,7 @@ def test_the_switches_of_another_datacenter_are_not_seen():
         switch("VmwareDistributedVirtualSwitch:dvs-9", "dvs-far", parent="Datacenter:dc-2"),
     )
     assert "dvs-far" not in view(fabric(*other)).state(DC.ref, "switches").switches
+
+
+def test_shares_that_no_playbook_names_are_not_its_business():
+    assert judged(fabric(), dvs_rdma={"nioc": False}).notes == ()

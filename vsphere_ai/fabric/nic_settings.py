@@ -53,7 +53,7 @@ class Rings(_Settings):
     tx: Entries | None = Field(default=None, description="Entries of the transmit ring.")
 
     def __str__(self) -> str:
-        return f"rx {self.rx}, tx {self.tx}"
+        return ", ".join(f"{n} {v}" for n, v in (("rx", self.rx), ("tx", self.tx)) if v is not None)
 
 
 class Coalesce(_Settings):
