@@ -23,8 +23,8 @@ def select(pattern: str, kind: TargetKind, inventory: Inventory, estate: Estate,
 
 
 def narrow(pattern: str, inventory: Inventory, estate: Estate, *, mark: Mark) -> tuple[Target, ...]:
-    """Return the hosts and VMs a pattern means that may name both, as ``--limit`` does."""
-    return _Selector(inventory, estate, mark, ("host", "vm")).select(pattern)
+    """Return the targets of any kind that a pattern means which may name all of them, as ``--limit`` does."""
+    return _Selector(inventory, estate, mark, ("datacenter", "host", "vm")).select(pattern)
 
 
 class _Selector:
@@ -35,7 +35,8 @@ class _Selector:
         self.faults: list[Diagnostic] = []
         self.all = tuple(target for kind in kinds for target in estate.targets(kind))
         self.names = _index(self.all, lambda target: target.name)
-        self.word = " or ".join(WORDS[kind] for kind in kinds)
+        *others, last = (WORDS[kind] for kind in kinds)
+        self.word = f"{', '.join(others)} or {last}" if others else last
 
     def select(self, pattern: str) -> tuple[Target, ...]:
         chosen = self.evaluate(pattern, groups=True)

@@ -208,7 +208,7 @@ class Workbench:
         return {t: p for t, p in wanted.items() if t in chosen}
 
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
-        """Narrow targets to those `--limit` names (as hosts or as VMs)."""
+        """Narrow targets to those `--limit` names (as datacenters, hosts or VMs)."""
         if not self.options.limit:
             return tuple(targets)
         mark = Mark("--limit")

@@ -30,7 +30,7 @@ def test_a_saved_plan_that_is_not_there(cli, tmp_path):
 @pytest.mark.parametrize("command", [["plan", MISSION], ["apply", MISSION, "--yes"], ["show"], ["check", MISSION]])
 def test_a_limit_that_means_nothing(cli, ledger, command):
     assert cli(*command, "--limit", "trian-01") == 64
-    assert "--limit: 'trian-01' is no host or virtual machine and no group" in cli.err
+    assert "--limit: 'trian-01' is no datacenter, host or virtual machine and no group" in cli.err
     assert "did you mean 'train-01'" in cli.err
     assert ledger() == []
 
@@ -56,3 +56,34 @@ def test_vms_of_the_playbook_beyond_the_limit_are_not_called_strangers(cli):
     assert "not in the playbook" not in impact
     assert cli("plan", MISSION) == 0
     assert "outside --limit" not in cli.out
+
+
+SHARED = """
+- datacenters: DC0
+  switches: {dvs-rdma: {mtu: 1500}}
+- hosts: esx01.lab.local,esx02.lab.local
+  vmkernel: {dvpg-rdma: {mtu: 1500}}
+"""
+
+
+def test_what_is_left_out_is_said(cli):
+    """An MTU that was to go down on both ends goes down on one only: nobody should find that out afterwards."""
+    playbook = cli.file(SHARED)
+    assert cli("plan", playbook, "--limit", "esx01*") == 0, cli.out + cli.err
+    assert "Left out by --limit: DC0, esx02.lab.local\n" in cli.out
+    assert "dvs-rdma" not in cli.out.replace("dvpg-rdma", "")
+    cli("plan", playbook)
+    assert "DC0" in cli.out
+    assert "Left out" not in cli.out
+    assert cli("apply", playbook, "--limit", "esx01*", "--yes") == 0, cli.out + cli.err
+    assert "Left out by --limit: DC0, esx02.lab.local\n" in cli.out
+    assert cli("plan", playbook, "--limit", "esx01*") == 0
+    assert "Left out by --limit: DC0, esx02.lab.local\n" in cli.out
+    assert "Nothing to do" in cli.out
+
+
+def test_a_datacenter_is_named_as_hosts_and_vms_are(cli, ledger):
+    playbook = cli.file(SHARED.replace("1500", "9000").replace("dvs-rdma", "dvs-lan"))
+    assert cli("apply", playbook, "--limit", "DC0", "--yes") == 0, cli.out + cli.err
+    assert "Left out by --limit: esx01.lab.local, esx02.lab.local\n" in cli.out
+    assert {e["object"] for e in ledger()} == {"dvs-lan"}

@@ -178,8 +178,13 @@ def test_every_fault_of_a_pattern_is_named(inventory, estate):
 def test_a_limit_may_name_hosts_and_vms(inventory, estate):
     found = narrow("gpu_hosts,train-01", inventory, estate, mark=Mark("--limit"))
     assert [target.name for target in found] == ["esx01.lab.local", "esx02.lab.local", "train-01"]
-    with pytest.raises(InputError, match="--limit: 'nothing' is no host or virtual machine and no group"):
+    with pytest.raises(InputError, match="--limit: 'nothing' is no datacenter, host or virtual machine and no group"):
         narrow("nothing", inventory, estate, mark=Mark("--limit"))
+
+
+def test_a_limit_may_name_what_hosts_and_vms_share(inventory, estate):
+    found = narrow("DC1,esx01.lab.local", inventory, estate, mark=Mark("--limit"))
+    assert [(target.kind, target.name) for target in found] == [("datacenter", "DC1"), ("host", "esx01.lab.local")]
 
 
 def test_an_empty_estate_has_nothing_to_select(inventory):

@@ -22,7 +22,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _SHARED = (
     click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file."),
     click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory."),
-    click.option("--limit", default="", metavar="PATTERN", help="Only these hosts or VMs."),
+    click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs."),
     click.option("--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."),
     click.option("--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."),
 )

@@ -15,6 +15,8 @@ from vsphere_ai.steps import Reconfigure
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
+NAMED = 12
+"""How many targets a line names that is not about each of them."""
 
 
 def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection[Target] = ()) -> str:
@@ -22,6 +24,10 @@ def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection
     about = plan.about
     head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
     lines = [*_wrapped(head, width, 4), ""]
+    if left_out:
+        first = sorted(left_out)[:NAMED]
+        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
+        lines += [*_wrapped(f"Left out by --limit: {_names(first)}{more}", width, 4), ""]
     if not plan.changed() and not plan.problems and not plan.steps:
         for kind, title in TITLES.items():
             lines += _targets(title, [i for i in plan.items if i.target.kind == kind and i.stays], width)
