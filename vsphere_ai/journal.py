@@ -229,8 +229,6 @@ def create(about: Mapping[str, Any]) -> Journal:
         journal = Journal(path, _connect(path))
         journal._db.executescript(f"{SCHEMA}{seals.TABLE};")
         journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **processes.identity(), **about)
-        # what was approved moves into the file itself: a log that is cut short later loses steps, never the run
-        journal._db.execute("pragma wal_checkpoint(truncate)").fetchone()
     except (OSError, sqlite3.Error, Storage) as error:
         # half a journal of a run that never began would be taken for a damaged one
         for part in path.parent.glob(f"{path.name}*"):

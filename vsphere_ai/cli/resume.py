@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vsphere_ai.workbench import Workbench
 
 
+READ_BACK = "read back"
 HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
 """Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
@@ -212,7 +213,9 @@ def _more(plan: Plan, book: Journal) -> bool:
     undoing = doubts(book) if plan.steps else ()
     for line in undoing:
         click.echo(safe(line), err=True)
-    again = done_again(plan, [(s.target, s.summary) for s in book.steps() if s.state == "done"])
+    done = [(s.target, s.summary) for s in book.steps() if s.state == "done"]
+    verified = {target for target, summary in done if summary == READ_BACK}
+    again = done_again(plan, [step for step in done if step[0] in verified])
     for line in again:
         click.echo(f"done by this run, and undone since: {safe(line)}", err=True)
     return bool(found or undoing or again)
