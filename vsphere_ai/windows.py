@@ -13,6 +13,8 @@ from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 SSH_SERVICE = "TSM-SSH"
+READ_BACK = "read back"
+"""How a journal tells the step after which a target is known to be as planned."""
 DRIVER_TIMEOUT = 300  # seconds the driver may take after a boot until nvidia-smi answers
 
 
@@ -77,7 +79,7 @@ def host_window(
                 )
             )
     ordered += after
-    ordered.append(Wait(target=host, until="as-planned", summary="read back"))
+    ordered.append(Wait(target=host, until="as-planned", summary=READ_BACK))
     if shell and not now.ssh_running:
         ordered.append(Lifecycle(target=host, action="stop-ssh", summary=f"stop {SSH_SERVICE}, as it was found"))
     if window and not now.in_maintenance:
@@ -136,9 +138,9 @@ def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step
     first, last = ([s for s in steps if s.comes_last is late] for late in (False, True))
     if first:
         options = {"but_last": True} if last else {}
-        first.append(Wait(target=datacenter, until="as-planned", options=options, summary="read back"))
+        first.append(Wait(target=datacenter, until="as-planned", options=options, summary=READ_BACK))
     if last:
-        last.append(Wait(target=datacenter, until="as-planned", summary="read back"))
+        last.append(Wait(target=datacenter, until="as-planned", summary=READ_BACK))
     return first, last
 
 
@@ -147,7 +149,7 @@ def vm_window(vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool) -
     stop: list[Step] = []
     follow = list(_merged(steps))
     if follow:
-        follow.append(Wait(target=vm, until="as-planned", summary="read back"))
+        follow.append(Wait(target=vm, until="as-planned", summary=READ_BACK))
     if cycle:
         how = "hard power-off allowed" if power.force else "guest shutdown only"
         options = {"shutdown_timeout": power.shutdown_timeout, "force": power.force}

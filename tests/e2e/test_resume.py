@@ -259,3 +259,15 @@ def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger):
     assert re.search(r"done by this run, and undone since: esx0\d\.lab\.local: .*Net.PVRDMAVmknic", cli.err)
     assert len(ledger()) == before
     assert cli("resume", "--yes") == 0, cli.out + cli.err
+
+
+def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger):
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] health gate.* — done")
+    lab.post("/lab/reset")  # as if the reboot had done nothing
+    before = len(ledger())
+    assert cli("resume", "--yes") == 3, cli.out + cli.err
+    run = next(iter(journal.every())).id
+    assert f"esx01.lab.local would reboot a second time in run {run}" in cli.err
+    assert f"vsphere-ai rollback {run}" in cli.err
+    assert "--limit HOST" in cli.err
+    assert len(ledger()) == before

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from vsphere_ai.workbench import Workbench
 
 
-READ_BACK = "read back"
 HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
 """Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
@@ -206,6 +205,7 @@ def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
 def _more(plan: Plan, book: Journal) -> bool:
     from vsphere_ai.past import doubts
     from vsphere_ai.resume import beyond, done_again
+    from vsphere_ai.windows import READ_BACK
 
     found = beyond(plan, book.get("approved"))
     for line in found:
@@ -229,5 +229,6 @@ def _refuse_second_reboot(plan: Plan, book: Journal) -> None:
     if twice:
         raise Conflict(
             f"{', '.join(twice)} would reboot a second time in run {book.id}",
-            "look at why the first reboot was not enough, then use apply",
+            f"look at why the first one was not enough; then either vsphere-ai rollback {book.id}, or vsphere-ai apply "
+            "PLAYBOOK --limit HOST for each of them and vsphere-ai resume after it, which puts back what is owed",
         )
