@@ -34,6 +34,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "collect",
         "deeds",
         "checks",
+        "room",
         "apply",
         "asking",
         "workbench",

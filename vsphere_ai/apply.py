@@ -10,15 +10,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
 from vsphere_ai.deeds.withdrawal import Withdrawn
-from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, Storage, VsphereAiError, most_serious
+from vsphere_ai.errors import HostUnhealthy, NoRoom, OutcomeUnknown, Storage, VsphereAiError, most_serious
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
 from vsphere_ai.report.values import safe
+from vsphere_ai.room import Room
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Step, Wait
 from vsphere_ai.turns import Turns
@@ -91,6 +92,8 @@ class Runner:
         self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
         self._turns = Turns(plan)
+        self._room = Room(deeds.out_of_service, self._turns)
+        self._told: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
         self._owing = threading.Lock()
@@ -106,7 +109,7 @@ class Runner:
         started = time.monotonic()
         sorter = TopologicalSorter({p.id: p.after for p in self._plan.steps})
         sorter.prepare()
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool, self._room:
             running: dict[Future[Outcome], str] = {}
             held: list[str] = []  # hosts whose turn it is, but as many are out of service as may be
             while sorter.is_active():
@@ -116,21 +119,59 @@ class Runner:
                     blocker = self._blocker(name)
                     if blocker:
                         self._skip(name, blocker, sorter)
-                    elif self._turns.full(name, self._down()):
-                        held.append(name)
-                    else:
+                        continue
+                    try:
+                        begins = self._has_room(name, None if running else len(self._outcomes))
+                    except VsphereAiError as error:
+                        self._give_up(name, error, sorter)
+                        continue
+                    if begins:
                         self._turns.begins(name)
                         running[pool.submit(self._do, self._steps[name])] = name
-                if running:
+                    else:
+                        held.append(name)
+                if running or self._room.looking():
                     self._collect(running, sorter)
                 elif held == ready:  # nothing in flight will make room
-                    name = held.pop(0)
-                    self._skip(name, self._turns.full(name, self._down()), sorter)
+                    self._nothing_moves(held, sorter)
         opened = self._settle()
         outcomes = tuple(self._outcomes[p.id] for p in self._plan.steps)
         return Run(self._plan, outcomes, time.monotonic() - started, self.signalled, opened)
 
+    def _has_room(self, name: str, quiet: int | None) -> bool:
+        down = self._down()
+        if self._turns.full(name, down):
+            return False
+        if self._room.is_there(name, down, quiet=quiet):
+            return True
+        reason = self._room.why_not(name)
+        if reason and reason != self._told.get(name):
+            self._told[name] = reason
+            self._say(Event("waiting", text=f"{self._steps[name].step.target.name} has to wait: {reason}"))
+        return False
+
+    def _nothing_moves(self, held: list[str], sorter: TopologicalSorter[str]) -> None:
+        """Give one of the held up; where all wait for hosts that may come back by themselves, wait a little."""
+        for name in held:
+            full, error = self._turns.full(name, self._down()), self._room.refuses(name)
+            if full:
+                held.remove(name)
+                return self._skip(name, full, sorter)
+            if error is not None:
+                held.remove(name)
+                self._turns.closes(name, error.message)
+                return self._give_up(name, error, sorter)
+        time.sleep(0.2)
+        if time.monotonic() - self._last_sign > HEARTBEAT:
+            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._room.why_not, held)))))
+        return None
+
+    def _give_up(self, name: str, error: VsphereAiError, sorter: TopologicalSorter[str]) -> None:
+        self._end(Outcome(self._steps[name], "failed", error=error))
+        sorter.done(name)
+
     def _skip(self, name: str, reason: str, sorter: TopologicalSorter[str]) -> None:
+        self._room.forget(name)
         self._end(Outcome(self._steps[name], "skipped", reason=reason))
         sorter.done(name)
 
@@ -141,8 +182,9 @@ class Runner:
         return down | {o.planned.step.target for o in self._outcomes.values() if o.state == "unknown"}
 
     def _collect(self, running: dict[Future[Outcome], str], sorter: TopologicalSorter[str]) -> None:
-        ended, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
-        for future in ended:
+        awaited: list[Future[Any]] = [*running, *self._room.looking()]
+        wait(awaited, timeout=1.0, return_when=FIRST_COMPLETED)
+        for future in [f for f in running if f.done()]:
             name = running.pop(future)
             self._end(future.result())
             sorter.done(name)
@@ -208,7 +250,7 @@ class Runner:
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.planned.id] = outcome
-        ill = isinstance(outcome.error, HostUnhealthy)
+        ill = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
         self._turns.ended(outcome.planned, well=outcome.state == "done", started=outcome.state != "skipped", ill=ill)
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))

@@ -102,6 +102,12 @@ class HostUnhealthy(VsphereAiError):
     title = "host unhealthy"
 
 
+class NoRoom(HostUnhealthy):
+    """Other hosts of a cluster went out of service since it was planned, so no further one of it is started."""
+
+    title = "hosts out of service"
+
+
 class StepFailed(VsphereAiError):
     """vCenter or a host refused a step."""
 

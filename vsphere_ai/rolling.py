@@ -7,9 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 
-from vsphere_ai.facts import Estate
+from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.playbook import Rolling, TargetPlan
 from vsphere_ai.state import Problem, Target
+
+STATE_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode")
+MAINTENANCE = "in maintenance mode"
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,10 @@ class Roll:
     batches: tuple[tuple[Target, ...], ...]
     at_a_time: int
     max_fail: int = 0
+    max_unavailable: int = 1
+    """How many hosts of the cluster may be out of service at once, for whatever reason."""
+    members: tuple[Target, ...] = ()
+    """Every host of the cluster."""
 
     @property
     def hosts(self) -> tuple[Target, ...]:
@@ -55,20 +62,29 @@ def make_rolls(
     problems: list[Problem] = []
     for ref, members in sorted(clusters.items()):
         order = sorted(members, key=lambda h: (h not in begun, h))
-        slots, found = _slots(estate, desired, order)
+        cluster = tuple(h for h in estate.hosts if estate[h.ref].get("parent") == ref)
+        wanted = min(_share(rolling_of(desired, h).max_unavailable, len(cluster)) for h in order)
+        slots, found = _slots(estate, order, cluster, wanted)
         problems += found
         rollings = [rolling_of(desired, h) for h in order]
         batches = tuple(_batches(order, [r.serial for r in rollings]))
         facts = estate.get(ref)
         allowed = min(_share(r.max_fail, len(order), least=0) for r in rollings)
-        rolls.append(Roll(facts.name if facts else ref, batches, slots, allowed))
+        rolls.append(Roll(facts.name if facts else ref, batches, slots, allowed, wanted, cluster))
     return tuple(rolls), tuple(problems)
 
 
 def is_down(estate: Estate, host: Target) -> bool:
     """Tell whether a host is out of service already."""
-    facts = estate[host.ref]
-    return bool(facts.get("runtime.inMaintenanceMode")) or facts.get("runtime.connectionState") != "connected"
+    return why_down(estate[host.ref]) != ""
+
+
+def why_down(facts: Facts) -> str:
+    """Return why a host is out of service, as read: in maintenance mode or not connected; "" when it is in service."""
+    state = facts.get("runtime.connectionState")
+    if state != "connected":
+        return str(state or "unknown")
+    return MAINTENANCE if facts.get("runtime.inMaintenanceMode") else ""
 
 
 def _batches(order: Sequence[Target], serials: Sequence[tuple[int | str, ...]]) -> Iterator[tuple[Target, ...]]:
@@ -81,12 +97,9 @@ def _batches(order: Sequence[Target], serials: Sequence[tuple[int | str, ...]]) 
 
 
 def _slots(
-    estate: Estate, desired: Mapping[Target, TargetPlan], order: Sequence[Target]
+    estate: Estate, order: Sequence[Target], cluster: Sequence[Target], wanted: int
 ) -> tuple[int, tuple[Problem, ...]]:
-    cluster = estate[order[0].ref].get("parent")
-    hosts = [h for h in estate.hosts if estate[h.ref].get("parent") == cluster]
-    wanted = min(_share(rolling_of(desired, h).max_unavailable, len(hosts)) for h in order)
-    down = [h for h in hosts if h not in order and is_down(estate, h)]
+    down = [h for h in cluster if h not in order and is_down(estate, h)]
     slots = max(1, min(wanted - len(down), len(order)))
     if wanted > len(down):
         return slots, ()

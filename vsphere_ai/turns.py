@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
@@ -23,6 +23,8 @@ class Turns:
         self._failed: set[Target] = set()
         self._over: set[Target] = set()
         self._ill = ""
+        self._closed: dict[Roll, str] = {}
+        """Cluster -> why no further turn begins there."""
 
     def begins(self, step: str) -> None:
         """Note that a step was started."""
@@ -49,6 +51,8 @@ class Turns:
         if host in self._failed:  # one of its VMs could not be switched off: the others stay on
             return f"something failed on {host.name} already"
         roll = self._rolls.get(host)
+        if roll is not None and host not in self._began and roll in self._closed:
+            return self._closed[roll]
         failed = [h.name for h in roll.hosts if h in self._failed] if roll else []
         if roll is None or len(failed) <= roll.max_fail:
             return ""
@@ -67,6 +71,34 @@ class Turns:
         if len(busy) < roll.at_a_time:
             return ""
         return f"{', '.join(h.name for h in busy)} is out of service, and no more hosts may be at once"
+
+    def host(self, step: str) -> Target | None:
+        """Return the host that this step takes out of service, if it is one of those."""
+        return self._entries.get(step)
+
+    def cluster(self, host: Target | None) -> tuple[Target, ...]:
+        """Return the hosts to look at before a host's turn begins; none when it has begun."""
+        roll = self._rolls.get(host) if host is not None and host not in self._began else None
+        return roll.members if roll else ()
+
+    def crowded(self, host: Target, seen: Mapping[str, str], down: Set[Target]) -> str:
+        """Return why a host's turn may not begin as its cluster is now, "" when it may.
+
+        `seen` are the hosts out of service as read just now (reference -> why), `down` those of this run that are.
+        """
+        roll = self._rolls[host]
+        ours = {h for h in roll.hosts if h in self._began and (h not in self._over or h in down)}
+        others = [h for h in roll.members if h.ref in seen and h not in ours and h != host]
+        # one that is down already costs nothing more; whether it is ours to go on with is asked when it enters
+        if host.ref in seen or len(ours) + len(others) < roll.max_unavailable:
+            return ""
+        said = ", ".join(f"{h.name} is {seen[h.ref]}" for h in others)
+        busy = f", {', '.join(sorted(h.name for h in ours))} is out of service for this run" if ours else ""
+        return f"{said}{busy}, and max_unavailable of {roll.cluster} is {roll.max_unavailable}"
+
+    def closes(self, step: str, reason: str) -> None:
+        """Begin no further turn in the cluster of this step's host."""
+        self._closed[self._rolls[self._entries[step]]] = reason
 
 
 def _entries(plan: Plan) -> dict[str, Target]:

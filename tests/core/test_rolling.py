@@ -9,9 +9,10 @@ from pydantic import ValidationError
 from support.estates import CLUSTER, DRS, ESX1, ESX2, estate, guest, host, made, vgpu_device, vm, wants
 from support.judging import plan_one, rules, steps_of, words
 
+from vsphere_ai import room
 from vsphere_ai.apply import Runner
 from vsphere_ai.debts import Debt, opened_by, settled_by
-from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, StepFailed
+from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.facts import Facts
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.report.plan_json import plan_document
@@ -237,8 +238,9 @@ def test_who_has_begun_goes_first_and_may_be_in_maintenance():
 class Deeds:
     """Remembers which hosts are out of service; raises where a test says so."""
 
-    def __init__(self, failing=None):
+    def __init__(self, failing=None, others=None):
         self.failing, self.did, self.out, self.most = failing or {}, [], set(), 0
+        self.others = others or (lambda deeds: {})
 
     def before(self, step):
         return ""
@@ -260,6 +262,10 @@ class Deeds:
     def power_on(self, target, say):
         self.did.append((target.name, "put back"))
 
+    def out_of_service(self, hosts):
+        now = {h.ref: "in maintenance mode" for h in hosts if h.name in self.out}
+        return now | {machine(n).ref: why for n, why in self.others(self).items()}
+
     def host_of(self, vm):
         return "elsewhere"
 
@@ -268,9 +274,9 @@ class Deeds:
         return [name for name, word in self.did if word == "enter-maintenance"]
 
 
-def go(plan, failing=None):
-    deeds = Deeds(failing)
-    return Runner(plan, deeds, lambda event: None).run(), deeds
+def go(plan, failing=None, others=None, emit=lambda event: None):
+    deeds = Deeds(failing, others)
+    return Runner(plan, deeds, emit).run(), deeds
 
 
 NO = StepFailed("no")
@@ -306,6 +312,71 @@ def test_a_failed_host_that_stays_out_of_service_keeps_its_place():
     assert deeds.most <= 2
     run, deeds = go(farm(5, max_fail=2, max_unavailable=2), {(f"esx0{n}", "UpdateGraphicsConfig"): NO for n in (1, 2)})
     assert sorted(deeds.entered) == ["esx01", "esx02"]
+
+
+DOWN = "in maintenance mode"
+
+
+def gone_since(number, after, why=DOWN):
+    """One host is out of service once so many others have entered maintenance mode."""
+    return lambda deeds: {number: why} if len(deeds.entered) >= after else {}
+
+
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_hosts_that_went_out_of_service_since_the_plan_count(after):
+    run, deeds = go(farm(4), others=gone_since(4, after))
+    assert len(deeds.entered) == after, "a turn that has begun is brought to its end"
+    assert deeds.out == set()
+    assert run.exit_code == 6
+    (failed,) = [o for o in run.outcomes if o.state == "failed"]
+    assert failed.error.message == (
+        "no further host is started: esx04 is in maintenance mode, and max_unavailable of gpu-a is 1"
+    )
+    assert reason(run, "esx03") == failed.error.message or failed.planned.step.target.name == "esx03"
+
+
+def test_with_less_room_fewer_hosts_go_at_once_and_all_have_their_turn():
+    said = []
+    seen = estate(*(host(machine(n)) for n in range(1, 6)))
+    wanted = wants(DIRECT, rolling=Rolling(evacuate="power_off", max_unavailable=2))
+    plan = made(seen, {machine(n): wanted for n in range(1, 5)})
+    run, deeds = go(plan, others=lambda d: {5: DOWN}, emit=said.append)
+    assert run.exit_code == 0
+    assert sorted(deeds.entered) == [f"esx0{n}" for n in range(1, 5)]
+    assert deeds.most == 1, "esx05 takes the other place"
+    assert any("esx05 is in maintenance mode" in e.text for e in said if e.what == "waiting")
+
+
+def test_a_host_that_is_not_connected_for_a_moment_is_waited_for(monkeypatch):
+    looks = []
+
+    def others(deeds):
+        looks.append(1)
+        return {4: "notResponding"} if len(looks) < 3 else {}
+
+    monkeypatch.setattr(room, "AGAIN", 0.01)
+    run, deeds = go(farm(4), others=others)
+    assert run.exit_code == 0
+    assert len(deeds.entered) == 4
+    monkeypatch.setattr(room, "PATIENCE", 0.05)
+    run, deeds = go(farm(4), others=lambda d: {4: "notResponding"})
+    assert (run.exit_code, deeds.entered) == (6, [])
+
+
+def test_nothing_is_begun_when_nobody_can_tell_how_the_cluster_is():
+    def others(deeds):
+        raise Unreachable("no answer")
+
+    run, deeds = go(farm(2), others=others)
+    assert (run.exit_code, deeds.did) == (5, [])
+
+
+def test_another_cluster_goes_on_when_one_has_no_room():
+    seen = estate(*(host(machine(n)) for n in (1, 2)), *(host(machine(n), parent="ComputeResource:r-9") for n in (3,)))
+    wanted = wants(DIRECT, rolling=Rolling(evacuate="power_off"))
+    run, deeds = go(made(seen, {machine(n): wanted for n in (1, 3)}), others=lambda d: {2: DOWN})
+    assert run.exit_code == 6
+    assert deeds.entered == ["esx03"]
 
 
 def test_a_host_whose_answer_was_lost_may_be_out_of_service():

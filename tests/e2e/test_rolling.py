@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import time
 from itertools import pairwise
 
@@ -105,6 +106,70 @@ def test_nobody_is_started_when_the_budget_is_used_up(one_down, cli):
     assert "[rolling.budget]" in cli.out
     assert "esx16.lab.local" in cli.out
     assert one_down.check()["entries"] == 0
+
+
+@pytest.fixture
+def while_asked(monkeypatch):
+    """Let somebody act while the operator thinks about the plan that is shown."""
+    from vsphere_ai.cli import apply
+
+    shown = apply.approve
+
+    def arrange(act):
+        monkeypatch.setattr(apply, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
+
+    return arrange
+
+
+def out(client, name):
+    client.wait(client.host(name).EnterMaintenanceMode_Task(timeout=10))
+
+
+def test_a_host_that_goes_down_between_plan_and_turn_counts(sixteen, cli, new_client, while_asked):
+    client = new_client(sixteen)
+    while_asked(lambda: (out(client, "esx16"), sixteen.mark()))
+    play = cli.file(SIXTEEN.format("evacuate: power_off").replace("01:15", "01:02"))
+    assert cli("apply", play, "--yes") == 6
+    assert "no further host is started: esx16.lab.local is in maintenance mode, and max_unavailable" in cli.out
+    assert sixteen.check()["entries"] == 0, "nothing was touched"
+    assert all(v["ok"] for v in sixteen.check()["invariants"])
+
+    client.wait(client.host("esx16").ExitMaintenanceMode_Task(timeout=10))
+    sixteen.mark()
+    assert cli("resume") == 0, cli.out + cli.err
+    converged(sixteen, cli, play)
+
+
+def test_with_less_room_than_planned_fewer_go_at_once(sixteen, cli, new_client, while_asked):
+    client = new_client(sixteen)
+    while_asked(lambda: (out(client, "esx16"), sixteen.mark()))
+    play = cli.file(SIXTEEN.format("evacuate: power_off, max_unavailable: 2").replace("01:15", "01:04"))
+    assert cli("apply", play, "--yes") == 0, cli.out + cli.err
+    (seen,) = (v for v in sixteen.check(max_down=2)["invariants"] if v["name"] == "hosts-down")
+    assert seen["ok"], seen
+    assert seen["seen"] == "gpu-a: at most 2 at once"
+    converged(sixteen, cli, play, max_down=2)
+
+
+def test_a_host_that_goes_down_during_a_turn_stops_the_next_one_only(lab, cli, two, ledger, farm, soap):
+    lab.set_faults(f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, nth: 1, do: {{delay: 2s}}}}\n")
+    lab.mark()
+
+    def act():
+        soap.until(lambda: soap.host("esx01").runtime.inMaintenanceMode, 30)
+        out(soap, "esx03")
+
+    somebody = threading.Thread(target=act)
+    somebody.start()
+    code = cli("apply", two(), "--yes")
+    somebody.join()
+    assert code == 6, cli.out
+    assert "no further host is started: esx03.lab.local is in maintenance mode, and max_unavailable" in cli.out
+    assert reboots(ledger) == [ESX1]
+    assert not [e for e in ledger() if e["object"] in (ESX2, "train-03")]
+    now = farm()
+    assert not now["hosts"][ESX1]["maintenance"], "its turn had begun, so it was brought to its end"
+    assert all(now["vms"][n]["power"] == "poweredOn" for n in ("train-01", "train-02"))
 
 
 def test_batches_grow_and_are_shown(sixteen, cli):

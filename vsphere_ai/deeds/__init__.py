@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from vsphere_ai.deeds import instances
 from vsphere_ai.deeds.access import Access
@@ -12,6 +13,7 @@ from vsphere_ai.deeds.lifecycle import Lifecycles
 from vsphere_ai.deeds.means import Means, Say, polling
 from vsphere_ai.deeds.waits import Waits
 from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
+from vsphere_ai.rolling import STATE_PATHS, why_down
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
@@ -143,6 +145,11 @@ class Deeds:
                 self._waits.do(step, say)
             case Lifecycle():
                 self._lifecycles.do(step, say)
+
+    def out_of_service(self, hosts: Sequence[Target]) -> dict[str, str]:
+        """Read which of these hosts are out of service now: reference -> why; those that are gone are left out."""
+        found = self._means.vcenter.read_objects([h.ref for h in hosts], {"HostSystem": STATE_PATHS})
+        return {ref: why for ref, facts in found.items() if (why := why_down(facts))}
 
     def host_of(self, vm: Target) -> str | None:
         """Return the reference of the host a VM was on when this was planned."""
