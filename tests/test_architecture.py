@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
+    ("losses",),
     ("windows", "health", "rolling", "evacuation", "power_ons"),
     ("graph", "plan", "turns", "resume", "debts", "report", "going_back"),
     ("connect",),

@@ -101,15 +101,22 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
         objects[facts.ref] = facts
     objects |= _alarms(vcenter, hosts)
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request)
-    if shells is not None:
-        probed = [objects[ref] for ref in sorted(depth.probe) if ref in objects]
-        if probed and request.probes:
-            tell(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
-        note = partial(started_ssh.noted, vcenter.about.instance)
-        prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
-        for ref, answers in prober.probe_all(probed, request.probes, request.parallel).items():
-            objects[ref] = replace(objects[ref], probes=answers)
-    return Estate(vcenter.about, objects)
+    return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
+
+
+def ask_hosts(
+    vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]
+) -> Estate:
+    """Run the probes of a request on hosts (references) that were read, and return the estate with the answers."""
+    probed = [estate[ref] for ref in sorted(hosts) if ref in estate.objects]
+    if shells is None or not (probed and request.probes):
+        return estate
+    if request.progress:
+        request.progress(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
+    note = partial(started_ssh.noted, vcenter.about.instance)
+    prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
+    answers = prober.probe_all(probed, request.probes, request.parallel)
+    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=a) for r, a in answers.items()}})
 
 
 def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Facts]:

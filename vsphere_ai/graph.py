@@ -17,6 +17,7 @@ from typing import Any
 from vsphere_ai.evacuation import is_pinned, obstacles, why_not_moved
 from vsphere_ai.facts import Estate
 from vsphere_ai.health import Found, found
+from vsphere_ai.losses import Loss
 from vsphere_ai.playbook import Power, TargetPlan
 from vsphere_ai.power_ons import ANY_ORDER, PowerOns
 from vsphere_ai.rolling import Roll, make_rolls, rolling_of
@@ -61,6 +62,8 @@ class Impact:
     moves: tuple[Target, ...] = ()
     rolls: tuple[Roll, ...] = ()
     found: tuple[Found, ...] = ()
+    lost: tuple[Loss, ...] = ()
+    """What reboots take from GPUs and nobody gives back."""
 
 
 @dataclass

@@ -1,9 +1,9 @@
-"""Whether a host is as it was before its turn: connected, its GPUs, the VMs that were switched off for it, alarms."""
+"""Whether a host is as it was before its turn: connected, its GPUs and their MIG modes, the VMs that were switched off for it, alarms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vsphere_ai.facts import Estate, Facts
@@ -25,11 +25,13 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Found:
-    """What a host was like before its turn: how many NVIDIA GPUs, and which alarms were red."""
+    """What a host was like before its turn: how many NVIDIA GPUs, which alarms were red, and MIG modes."""
 
     host: Target
     gpus: int
     alarms: tuple[Alarm, ...] = ()
+    mig: Mapping[str, str] = field(default_factory=dict)
+    """PCI address -> MIG mode after a reboot, of GPUs whose mode no playbook states."""
 
 
 def found(estate: Estate, host: Target) -> Found:
@@ -42,7 +44,19 @@ def from_document(document: Mapping[str, Any]) -> Found:
     """Return what an earlier attempt found, from its approved plan."""
     host = document["host"]
     alarms = tuple(Alarm(a["id"], a["definition"], a["name"]) for a in document["alarms"])
-    return Found(Target(host["kind"], host["name"], host["ref"]), int(document["gpus"]), alarms)
+    return Found(
+        Target(host["kind"], host["name"], host["ref"]), int(document["gpus"]), alarms, document.get("mig", {})
+    )
+
+
+def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:
+    """Return which GPUs are not in the MIG mode they were in; `now` are the modes of the GPUs nvidia-smi lists."""
+    words = {True: "enabled", False: "disabled", None: "not there"}
+    return tuple(
+        f"MIG of GPU {pci} is {words[now[pci]]}, it was {mode}"
+        for pci, mode in sorted(before.mig.items())
+        if pci in now and words[now[pci]] != mode
+    )
 
 
 def red_alarms(facts: Facts, estate: Estate | None = None) -> tuple[Alarm, ...]:

@@ -15,6 +15,7 @@ from vsphere_ai.facts import About, Estate, View
 from vsphere_ai.gpu.capacity_notes import order_notes
 from vsphere_ai.gpu.capacity_view import problems_of
 from vsphere_ai.graph import Impact, PlannedStep, arrange
+from vsphere_ai.losses import kept_modes, loss_of
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.power_ons import power_ons
 from vsphere_ai.resources.base import Resource
@@ -103,6 +104,7 @@ def make_plan(
             changing[item.target].add(item.kind)
     power_on = power_ons(done.before, done.view, changing, _will_run(estate, desired))
     ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on=power_on)
+    impact = _with_losses(impact, done.before)
     findings = _findings(done, changing) if changing else ()
     refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
     problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
@@ -114,6 +116,14 @@ def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
     """Leave out what only follows: of a host that vCenter has no connection to, nothing else can be known."""
     gone = {p.target for p in problems if p.rule == NOT_CONNECTED}
     return tuple(sorted(p for p in problems if p.target not in gone or p.rule == NOT_CONNECTED))
+
+
+def _with_losses(impact: Impact, before: View) -> Impact:
+    """Add what the reboots take from GPUs, and what a host's GPUs are measured by after its reboot."""
+    again = set(impact.reboots)
+    found = tuple(replace(f, mig=kept_modes(f.host, before)) if f.host in again else f for f in impact.found)
+    lost = (loss_of(host, before) for host in impact.reboots)
+    return replace(impact, found=found, lost=tuple(each for each in lost if each is not None))
 
 
 def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[Finding, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from vsphere_ai.plan import Plan
 from vsphere_ai.report.plan_json import plan_document
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Reconfigure, Shell, Step, Wait
-from vsphere_ai.windows import SSH_SERVICE
+from vsphere_ai.windows import DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,11 @@ class Owed:
     """Debts that the world confirms; the others were never made, or somebody settled them."""
 
 
-def lay_over(estate: Estate, debts: Iterable[Debt]) -> Owed:
+def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ()) -> Owed:
     """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
 
-    Only what the world confirms counts: a step may have been begun and never sent.
+    Only what the world confirms counts: a step may have been begun and never sent. `looks` are references of hosts
+    whose GPUs have to answer as before their reboot; a crash may have come between.
     """
     objects = dict(estate.objects)
     extra: dict[Target, list[Step]] = {}
@@ -42,6 +43,8 @@ def lay_over(estate: Estate, debts: Iterable[Debt]) -> Owed:
         if debt.kind == "maintenance":
             step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
             extra.setdefault(debt.target, []).extend((step, _gate(debt.target)))
+            if debt.target.ref in looks:
+                extra[debt.target].append(replace(gpus_answer(debt.target, DRIVER_TIMEOUT), after_reboot=True))
         elif debt.kind == "off":
             step = Step(target=debt.target, summary="power on again", needs_power_off=True)
             extra.setdefault(debt.target, []).append(step)
@@ -65,6 +68,8 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     found = [(i, c) for i in document["items"] for c in i["changes"] if _change(i, c) not in known]
     cycled = {t["ref"] for t in (*approved["impact"]["power_cycles"], *approved["impact"]["reboots"])}
     more = [f"{i['target']['name']}: {i['kind']} {c['field']}" for i, c in found]
+    gone = {(each["host"]["ref"], what) for each in approved["impact"].get("lost", ()) for what in each["what"]}
+    more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
     hit = (*plan.impact.power_cycles, *plan.impact.reboots)
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 

@@ -57,8 +57,12 @@ def host_window(
     window = needs_maintenance(steps)
     reboot = any(s.needs_reboot for s in steps)
     before = [s for s in steps if not s.after_reboot and type(s) is not Step]
-    after = [s for s in steps if s.after_reboot]
-    shell = any(isinstance(s, Shell) for s in steps) or probes or (reboot and (now.has_gpus or rolling.reboot == "ssh"))
+    after = [s for s in steps if s.after_reboot and not (reboot and _asks_gpus(s))]  # a reboot brings one of its own
+    shell = (
+        any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
+        or probes
+        or (reboot and (now.has_gpus or rolling.reboot == "ssh"))
+    )
     ordered: list[Step] = []
     if window and not now.in_maintenance:
         ordered.append(_enter(host, rolling, begun=begun))
@@ -70,14 +74,7 @@ def host_window(
         if shell or now.ssh_running:
             ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE} again after boot"))
         if now.has_gpus:
-            ordered.append(
-                Wait(
-                    target=host,
-                    until="gpus-answer",
-                    options={"timeout": min(DRIVER_TIMEOUT, rolling.timeout)},
-                    summary="wait until nvidia-smi answers for every GPU",
-                )
-            )
+            ordered.append(gpus_answer(host, min(DRIVER_TIMEOUT, rolling.timeout)))
     ordered += after
     ordered.append(Wait(target=host, until="as-planned", summary=READ_BACK))
     if shell and not now.ssh_running:
@@ -92,6 +89,16 @@ def host_window(
             )
         )
     return ordered
+
+
+def gpus_answer(host: Target, timeout: int) -> Step:
+    """Return the step that sees a host's GPUs answer, in the MIG modes they were in."""
+    summary = "wait until nvidia-smi answers for every GPU"
+    return Wait(target=host, until="gpus-answer", options={"timeout": timeout}, summary=summary)
+
+
+def _asks_gpus(step: Step) -> bool:
+    return isinstance(step, Wait) and step.until == "gpus-answer"
 
 
 def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[Mapping[str, Any]]) -> Step:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs
 from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
+from vsphere_ai.gpu import live
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
 from vsphere_ai.plan import Item, Plan, again, check, make_plan, observe_all, remaining
 from vsphere_ai.playbook import Play, Playbook, TargetPlan
@@ -232,14 +233,26 @@ class Workbench:
 
     def plan(self, playbook: Playbook) -> tuple[Plan, Estate]:
         """Read, and plan."""
-        estate = self.read_for(playbook)
-        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path), estate
+        return self._plan(playbook, self.read_for(playbook), {})
 
-    def plan_again(self, playbook: Playbook, debts: Iterable[Debt]) -> tuple[Plan, Estate, Owed]:
-        """Read, and plan what an unfinished run has left, including what it owes."""
-        owed = lay_over(self.read_for(playbook), debts)
-        wanted = self.desired(playbook, owed.estate)
-        return make_plan(wanted, owed.estate, kinds(), playbook.path, extra=owed.extra), owed.estate, owed
+    def plan_again(
+        self, playbook: Playbook, debts: Iterable[Debt], looks: Collection[str] = ()
+    ) -> tuple[Plan, Estate, Owed]:
+        """Read, and plan what an unfinished run has left, including what it owes. `looks`: see `resume.lay_over`."""
+        owed = lay_over(self.read_for(playbook), debts, looks)
+        return *self._plan(playbook, owed.estate, owed.extra), owed
+
+    def _plan(self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]) -> tuple[Plan, Estate]:
+        """Plan; where that reboots hosts whose MIG nobody has read, read it, because a reboot takes instances away."""
+        from vsphere_ai.collect import ask_hosts
+
+        made = make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, extra=extra)
+        unread = [loss.host.ref for loss in made.impact.lost if loss.unread and not estate[loss.host.ref].probes]
+        if self._shells is None or not unread:
+            return made, estate
+        request = replace(self._request(lambda _: self._depth(estate, {})), probes=live.STATE)
+        estate = ask_hosts(self.vcenter, self._shells, request, estate, unread)
+        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, extra=extra), estate
 
     def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
         """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""

@@ -11,6 +11,7 @@ from vsphere_ai.deeds.waits import describe_left
 from vsphere_ai.errors import Conflict, Denied, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.facts import Output
 from vsphere_ai.gpu.live import GPUS
+from vsphere_ai.health import Found
 from vsphere_ai.plan import Item
 from vsphere_ai.state import FieldChange
 from vsphere_ai.steps import Wait
@@ -127,6 +128,18 @@ def test_gpus_answer_when_nvidia_smi_lists_every_one(clock):
 )
 def test_gpus_are_asked_again_until_they_answer(clock, shell):
     assert len(gpus(clock, shell)) == 1
+
+
+@pytest.mark.parametrize("mode", ["enabled", "disabled"])
+def test_gpus_have_to_answer_in_the_mig_mode_they_were_in(clock, mode):
+    step = Wait(target=ESX1, summary="", until="gpus-answer", options={"timeout": 300})
+    found = {ESX1.ref: Found(ESX1, 2, mig={PCI[0]: mode, "0000:ff:00.0": "disabled"})}
+    if mode == "enabled":
+        assert do(step, Server({}), Shells(LISTED), gpus=2, found=found) == []
+        return
+    with pytest.raises(HostUnhealthy, match=f"MIG of GPU {PCI[0]} is enabled, it was disabled"):
+        do(step, Server({}), Shells(LISTED), gpus=2, found=found)
+    assert sum(clock.pauses) < 10, "a mode does not change by itself"
 
 
 def test_a_gpu_that_does_not_come_back_makes_the_host_unhealthy(clock):

@@ -199,10 +199,10 @@ def test_the_gate_is_owed_from_entering_maintenance_on():
 # -- what an earlier attempt has begun
 
 
-def again(seen, debts, targets, **rolling):
+def again(seen, debts, targets, looks=(), **rolling):
     from vsphere_ai.plan import make_plan
 
-    owed = lay_over(seen, debts)
+    owed = lay_over(seen, debts, looks)
     wanted = wants(DIRECT, rolling=Rolling(**{"evacuate": "power_off", **rolling}))
     return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", extra=owed.extra)
 
@@ -217,6 +217,18 @@ def test_a_gate_that_is_owed_comes_before_any_further_host():
     assert {p.id for p in plan.steps if words([p.step]) == ["power-on"]} <= set(gate.after)
     entry = next(p for p in plan.steps if p.step.target == ESX2)
     assert entry.behind == (gate.id,)
+
+
+@pytest.mark.parametrize("rebooted", [True, False])
+def test_gpus_that_nobody_has_seen_since_the_reboot_are_looked_at(rebooted):
+    now = {"active": "sharedDirect"} if rebooted else {}
+    seen = estate(host(ESX1, runtime__inMaintenanceMode=True, **now))
+    plan = again(seen, [Debt("maintenance", ESX1)], (ESX1,), looks={ESX1.ref})
+    done = words(steps_of(plan, ESX1))
+    assert done.count("gpus-answer") == 1
+    assert ("reboot" in done) is not rebooted
+    assert done.index("gpus-answer") < done.index("as-planned") < done.index("exit-maintenance")
+    assert "gpus-answer" not in words(steps_of(again(seen, [Debt("maintenance", ESX1)], (ESX1,)), ESX1)) or not rebooted
 
 
 def test_who_has_begun_goes_first_and_may_be_in_maintenance():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import subprocess
@@ -116,6 +117,7 @@ def while_asked(monkeypatch):
     shown = apply.approve
 
     def arrange(act):
+        importlib.import_module("vsphere_ai.cli.resume")  # it keeps the function it imports
         monkeypatch.setattr(apply, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
 
     return arrange

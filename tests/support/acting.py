@@ -82,8 +82,8 @@ class Shells:
         return now
 
 
-def deeds(server, shell=None, left=lambda *_: (), gpus=2):
-    return Deeds(Means(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}))
+def deeds(server, shell=None, left=lambda *_: (), gpus=2, **more):
+    return Deeds(Means(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}, **more))
 
 
 def do(step, server, shell=None, **more):

@@ -138,7 +138,9 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Any) -> tuple[Plan, Estate
     _stay_out(means, book)
     _await_reboots(Deeds(means), book)
     _start_ssh_again(Deeds(means), book)
-    plan, estate, owed = bench.plan_again(loaded, book.debts())
+    seen = book.get("approved", {}).get("impact", {}).get("found", ())
+    looks = {f["host"]["ref"] for f in seen if f.get("mig")}
+    plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
     for debt in (d for d in book.debts() if d not in owed.true and d.kind != "lock"):
         book.settle(debt)  # it was never made, or somebody has settled it
     return plan, estate

@@ -10,13 +10,14 @@ from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable, VsphereAi
 from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
-from vsphere_ai.health import HOST_PATHS, VM_PATHS, Alarm, Found, ailments, missing_vms, new_alarms
+from vsphere_ai.health import HOST_PATHS, VM_PATHS, Alarm, Found, ailments, changed_modes, missing_vms, new_alarms
 from vsphere_ai.plan import Item
 from vsphere_ai.report.values import shown
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Wait
 
 BOOT_JITTER = timedelta(seconds=60)  # bootTime is computed from the uptime and moves by seconds between reads
+MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 
 
@@ -65,7 +66,7 @@ class Waits:
         )
 
     def _gpus_answer(self, step: Wait, say: Say) -> None:
-        last = "no answer"
+        last, disagreed = "no answer", 0
         for waited in polling(float(step.options["timeout"]), fastest=0.5):
             try:
                 # a GPU that is passed through belongs to a VM: the host's driver does not see it
@@ -76,10 +77,16 @@ class Waits:
                     return
                 with self._means.shell(step.target) as shell:
                     answer = shell.run(QUERY_GPUS, COMMAND_TIMEOUT)
-                seen = len(parse_gpus(answer.status, answer.stdout))
-                if seen == expected:
-                    return
-                last = f"nvidia-smi lists {seen} of {expected} GPUs"
+                listed = parse_gpus(answer.status, answer.stdout)
+                last = f"nvidia-smi lists {len(listed)} of {expected} GPUs"
+                if len(listed) == expected:
+                    before = self._means.found.get(step.target.ref)
+                    wrong = changed_modes({g.pci: g.mig_current for g in listed}, before) if before else ()
+                    if not wrong:
+                        return
+                    last, disagreed = "; ".join(wrong), disagreed + 1
+                    if disagreed >= MOST_DISAGREED:  # a mode does not change by itself
+                        break
             except (Unreachable, HostUnhealthy) as error:
                 last = error.message
             say(f"{last}, {waited:.0f} s")

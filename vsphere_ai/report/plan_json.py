@@ -45,6 +45,9 @@ def digest(plan: Plan) -> str:
     """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it."""
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "problems", "steps")}
+    lost = [each for each in document["impact"]["lost"] if each["what"]]
+    if lost:
+        kept["lost"] = lost
     return _sha256(kept)
 
 

@@ -75,11 +75,27 @@ def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[st
             else "move to other hosts (vMotion by DRS)"
         )
         texts.append(f"{_count(len(impact.moves), 'VM')} {how}: {_names(impact.moves)}")
+    texts += _losses(impact)
     texts += _turns(impact)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
     yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
     yield ""
+
+
+def _losses(impact: Impact) -> Iterator[str]:
+    """Say what goes with the reboots and is not made again, and where nobody knows."""
+    same: dict[tuple[str, ...], list[Target]] = {}
+    unread: dict[str, list[Target]] = {}
+    for loss in impact.lost:
+        if loss.unread:
+            unread.setdefault(loss.unread, []).append(loss.host)
+        else:
+            same.setdefault(loss.what, []).append(loss.host)
+    for what, hosts in same.items():
+        yield f"lost at the reboot, and nobody makes it again, {_names(hosts)}: {'; '.join(what)}"
+    for why, hosts in unread.items():
+        yield f"GPU instances, if any, are lost at the reboot, {_names(hosts)}: MIG was not read, {safe(why)}"
 
 
 def _turns(impact: Impact) -> Iterator[str]:

@@ -257,7 +257,7 @@ class Mig(Resource):
         now = (observed.gpus or {}).get(pci) if observed else None
         # a pending change that is taken back needs no reboot: the GPU still is as wanted
         reboot = board.mig_needs_reboot_on_esxi and (now is None or not (now.mode or "").startswith(mode))
-        if now is not None and now.mode != mode and _after_boot(now.mode) == mode:
+        if now is not None and now.mode != mode and after_boot(now.mode) == mode:
             yield Step(
                 target=target,
                 kinds=(self.kind,),
@@ -385,7 +385,7 @@ def _shown_mode(current: bool, pending: bool | None) -> str:
     return words[current] if pending in (None, current) else f"{words[current]} ({words[bool(pending)]} after a reboot)"
 
 
-def _after_boot(mode: str | None) -> str | None:
+def after_boot(mode: str | None) -> str | None:
     """Return the mode a GPU has once the host has booted: what was pending is then current."""
     found = re.search(r"\((\w+) after a reboot\)", mode or "")
     return found[1] if found else mode
