@@ -1,4 +1,4 @@
-"""Whether a host is as it was before its turn: connected, its GPUs and their MIG modes, the VMs that were switched off for it, alarms."""
+"""Whether a host is as it was before its turn: connected, GPUs, MIG modes, VMs that were switched off, alarms."""
 
 from __future__ import annotations
 
