@@ -32,6 +32,6 @@ def _lines(document: Mapping[str, Any]) -> list[str]:
         for c in i["changes"]
     ]
     found += [f"{p['target']['name']}: {p['message']}" for p in document["problems"]]
-    lost = document["impact"].get("lost", ())
+    lost = document.get("impact", {}).get("lost", ())
     found += [f"{each['host']['name']}: lost at the reboot: {what}" for each in lost for what in each["what"]]
     return found + [f"{s['target']['name']}: {s['summary']}" for s in document["steps"]]
