@@ -25,6 +25,8 @@ UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVM
 PASSING = (*UNTOUCHED, "HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
 """Faults that pass by themselves."""
 
+MADE_ALREADY = ("DuplicateName", "AlreadyExists")
+
 
 class Deeds:
     """Carries out steps one at a time, from several threads."""
@@ -89,6 +91,11 @@ class Deeds:
                 if left + 1 < MOST_LOST and self._took_effect(step):
                     return
                 raise
+            except VimFault as refused:
+                # what is there already was made meanwhile: by an earlier call whose answer was lost?
+                if left + 1 < MOST_LOST and refused.fault in MADE_ALREADY and self._took_effect(step):
+                    return
+                raise
             else:
                 return
 
@@ -120,8 +127,14 @@ class Deeds:
             case Shell() if instances.is_about(step):
                 return instances.took_effect(step, self._means.again(step.target)) is True
             case Reconfigure() | Shell() | Invoke():
-                return not any(item.kind in step.kinds for item in self._means.left(step.target, not step.comes_last))
+                left = self._means.left(step.target, not step.comes_last)
+                return not any(item.kind in step.kinds for item in left) or self._is_no_more_left(step)
         return False
+
+    def _is_no_more_left(self, step: Step) -> bool:
+        """Tell whether a call or command is done though its kind is not: another of its steps is still to come."""
+        left = None if isinstance(step, Reconfigure) else self._means.again(step.target)
+        return left is not None and not any(_is_same(step, other) for other in left)
 
     def _is_next(self, step: Step) -> bool:
         """Tell whether a command about MIG instances would be the next one again, because nothing of it happened."""
@@ -162,6 +175,16 @@ class Deeds:
     def power_on(self, vm: Target, say: Say) -> None:
         """Power a VM on, on the host it was on."""
         self._lifecycles.power_on(vm, say)
+
+
+def _is_same(step: Step, other: Step) -> bool:
+    """Tell whether two steps of one target do the same: planned again where nothing happened, it has the same words."""
+    match step, other:
+        case Invoke(), Invoke():
+            return (step.method, step.path, step.summary) == (other.method, other.path, other.summary)
+        case Shell(), Shell():
+            return step.argv == other.argv
+    return False
 
 
 def _repeatable(step: Step) -> bool:
