@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,6 +43,7 @@ __all__ = [
     "desired",
     "from_document",
     "load_playbook",
+    "pinned",
     "to_document",
     "vcenters",
 ]
@@ -98,6 +99,25 @@ def desired(
     return {target: found[target].plan() for target in sorted(found)}
 
 
+def pinned(
+    playbook: Playbook, inventory: Inventory, estate: Estate, only: Collection[Target], *, vcenter: str
+) -> Playbook:
+    """Return a playbook whose plays for a vCenter are for what they mean in an estate now, as far as it is in `only`.
+
+    Whoever goes on with it later meets the same objects, renamed or not; see `Play.targets`.
+    """
+    faults = Faults()
+    plays = []
+    for play in playbook.plays:
+        if _vcenter(play, playbook, inventory, faults) == vcenter:
+            meant = _targets(play, playbook, inventory, estate, faults)
+            plays.append(replace(play, targets=tuple(t for t in meant if t in only)))
+        else:
+            plays.append(play)
+    faults.raise_any()
+    return replace(playbook, plays=tuple(plays))
+
+
 def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Faults) -> str:
     known = inventory.vcenters
     if play.vcenter in known or (not play.vcenter and len(known) == 1):
@@ -116,6 +136,9 @@ def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Fault
 def _targets(
     play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
 ) -> tuple[Target, ...]:
+    if play.targets is not None:
+        refs = {t.ref for t in play.targets}
+        return tuple(t for t in estate.targets(play.target) if t.ref in refs)
     try:
         return select(play.pattern, play.target, inventory, estate, mark=play.pattern_mark)
     except InputError as error:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import TargetKind
+from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.validation import describe
 
 Kinds = Mapping[str, type[Resource]]
@@ -119,6 +119,9 @@ class Play:
     """Hosts that may fail while all VMs of the play still find a GPU elsewhere; 0 asks for none."""
     mark: Mark = field(default_factory=lambda: Mark(""))
     pattern_mark: Mark = field(default_factory=lambda: Mark(""))
+    targets: tuple[Target, ...] | None = None
+    """What the pattern meant when a run was approved: these and no others, by reference; those that are gone are left
+    out. None: the pattern is looked up."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ def _play_document(play: Play) -> dict[str, Any]:
         "power": play.power.model_dump(mode="json", exclude_unset=True),
         "mark": _mark_document(play.mark),
         "pattern_mark": _mark_document(play.pattern_mark),
+        **({} if play.targets is None else {"targets": [[t.kind, t.name, t.ref] for t in play.targets]}),
     }
 
 
@@ -198,6 +202,7 @@ def _play(document: Mapping[str, Any], kinds: Kinds) -> Play:
         Stated(kinds[each["kind"]].model_validate_json(json.dumps(each["state"])), Mark(*each["mark"]))
         for each in document["states"]
     )
+    meant = document.get("targets")
     return Play(
         name=document["name"],
         target=document["target"],
@@ -209,4 +214,5 @@ def _play(document: Mapping[str, Any], kinds: Kinds) -> Play:
         spare_hosts=int(document["spare_hosts"]),
         mark=Mark(*document["mark"]),
         pattern_mark=Mark(*document["pattern_mark"]),
+        targets=None if meant is None else tuple(Target(kind, name, ref) for kind, name, ref in meant),
     )

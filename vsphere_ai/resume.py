@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from vsphere_ai.debts import Debt
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.plan import Plan
+from vsphere_ai.plays import Playbook
 from vsphere_ai.report.plan_json import plan_document
-from vsphere_ai.state import Target
+from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.steps import Invoke, Reconfigure, Shell, Step, Wait
 from vsphere_ai.windows import DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
@@ -34,11 +35,12 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
     objects = dict(estate.objects)
     extra: dict[Target, list[Step]] = {}
     confirmed = []
-    for debt in debts:
-        facts = objects.get(debt.target.ref)
-        if facts is None or not _is_true(debt, facts):
+    for owed in debts:
+        facts = objects.get(owed.target.ref)
+        if facts is None or not _is_true(owed, facts):
             continue
-        confirmed.append(debt)
+        confirmed.append(owed)
+        debt = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
         objects[debt.target.ref] = replace(facts, properties={**facts.properties, **_as_found(debt, facts)})
         if debt.kind == "maintenance":
             step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
@@ -59,6 +61,14 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
                 Shell(target=debt.target, argv=("true",), summary="use SSH once more")
             )
     return Owed(Estate(estate.about, objects), extra, tuple(confirmed))
+
+
+def gone(playbook: Playbook, debts: Iterable[Debt], estate: Estate) -> tuple[Target, ...]:
+    """Return what a run was approved for, or owes something to, that is no longer in the inventory."""
+    meant = {t.ref: t for play in playbook.plays for t in play.targets or ()}
+    meant |= {d.target.ref: d.target for d in debts if d.kind != "lock"}
+    there = {t.ref for kind in get_args(TargetKind) for t in estate.targets(kind)}
+    return tuple(sorted(t for ref, t in meant.items() if ref not in there))
 
 
 def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:

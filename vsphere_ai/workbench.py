@@ -265,7 +265,13 @@ class Workbench:
 
     def _play_before(self, target: Target, plan: TargetPlan, changing: Sequence[str], view: View) -> Play:
         stated = stated_before(target, changing, view, kinds())
-        return Play(target.name, target.kind, target.ref, stated, plan.rolling, plan.power, self.settings.name)
+        how = (plan.rolling, plan.power, self.settings.name)
+        return Play(target.name, target.kind, target.ref, stated, *how, targets=(target,))
+
+    def pinned(self, playbook: Playbook, estate: Estate) -> Playbook:
+        """Return a playbook that is for the targets it means now, narrowed by `--limit`, whatever they are called."""
+        only = self.desired(playbook, estate)
+        return playbooks.pinned(playbook, self.inventory, estate, only, vcenter=self.settings.name)
 
     def check(self, playbook: Playbook) -> tuple[Finding, ...]:
         """Check what a playbook is about against the compatibility rules."""

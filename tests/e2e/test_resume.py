@@ -12,7 +12,7 @@ from collections import Counter
 
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
-from support.processes import apply
+from support.processes import apply, killed_at
 
 from vsphere_ai import journal
 
@@ -26,22 +26,6 @@ ONCE = ("ReconfigVM_Task", "UpgradeVM_Task", "ShutdownGuest", "PowerOnVM_Task", 
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
-
-
-def killed_at(lab, line, *, playbook=MISSION, inventory=INVENTORY):
-    """Apply in a process of its own and kill it when it prints this; return what it printed."""
-    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(inventory), str(playbook), "--yes"]
-    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    seen = []
-    for text in process.stdout:
-        seen.append(text)
-        if re.search(line, text):
-            process.send_signal(signal.SIGKILL)
-            break
-    process.stdout.read()
-    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
-    return "".join(seen)
 
 
 def judge(farm, ledger, before):
@@ -81,7 +65,7 @@ POINTS = [
 @pytest.mark.parametrize("point", POINTS)
 def test_a_killed_run_is_resumed(lab, cli, farm, ledger, point):
     before = farm()
-    killed_at(lab, point)
+    killed_at(lab, point, MISSION)
     assert cli("runs") == 0
     assert "unfinished" in cli.out
     assert cli("plan", MISSION) in (0, 1)
@@ -241,7 +225,7 @@ def test_a_moved_inventory_is_named(lab, cli, farm, ledger, tmp_path):
     own, moved = tmp_path / "own.yml", tmp_path / "moved.yml"
     own.write_text(INVENTORY.read_text(encoding="utf-8"), encoding="utf-8")
     before = farm()
-    killed_at(lab, "enter maintenance mode — done", inventory=own)
+    killed_at(lab, "enter maintenance mode — done", MISSION, inventory=own)
     own.rename(moved)
     assert cli("resume", "--yes") == 64
     assert cli("resume", "--yes", "-i", moved) == 0, cli.out + cli.err
@@ -252,7 +236,7 @@ def test_a_moved_inventory_is_named(lab, cli, farm, ledger, tmp_path):
 
 
 def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger):
-    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] read back — done", playbook=PLAYBOOKS / "pvrdma-only.yml")
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] read back — done", PLAYBOOKS / "pvrdma-only.yml")
     lab.post("/lab/reset")  # somebody has put everything back
     before = len(ledger())
     assert cli("resume") == 64, cli.out + cli.err

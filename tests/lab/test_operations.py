@@ -57,6 +57,37 @@ def test_a_vm_that_is_off_can_leave_the_inventory(soap):
         soap.vm("train-04")
 
 
+def test_a_vm_that_is_off_can_be_deleted(lab, soap):
+    vm = soap.vm("train-01")
+    with pytest.raises(vim.fault.InvalidPowerState):
+        soap.wait(vm.Destroy_Task())
+    soap.wait(vm.PowerOffVM_Task())
+    assert found_by(lab, "power") == ["train-01 (vm-26) was on and is off"]
+    soap.wait(vm.Destroy_Task())
+    assert soap.calls() == [("train-01", "PowerOffVM_Task"), ("train-01", "Destroy_Task")]
+    with pytest.raises(StopIteration):
+        soap.vm("train-01")
+    assert found_by(lab, "power") == [], "what is gone is not off"
+
+
+def test_a_vm_can_be_renamed_while_it_runs(lab, soap):
+    vm = soap.vm("train-01")
+    before = vm.config.changeVersion
+    with pytest.raises(vim.fault.DuplicateName):
+        soap.wait(vm.Rename_Task("train-02"))
+    soap.wait(vm.Rename_Task("a/b"))
+    assert (vm.name, vm.config.name, vm.summary.config.name) == ("a%2fb",) * 3
+    assert vm.config.changeVersion != before
+    soap.wait(vm.PowerOffVM_Task())
+    assert found_by(lab, "power") == ["train-01 (vm-26) was on and is off"], "it is the same VM"
+    soap.wait(vm.PowerOnVM_Task())
+    assert found_by(lab, "power") == []
+
+
+def found_by(lab, invariant):
+    return next(i["findings"] for i in lab.check(since=0)["invariants"] if i["name"] == invariant)
+
+
 @pytest.mark.parametrize(
     ("denied", "refused", "allowed"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -85,3 +86,19 @@ class Process:
 def apply(lab, playbook, *more, **environment):
     """Start `apply` in a process of its own, as JSON lines."""
     return Process(lab, "apply", "-i", INVENTORY, playbook, "--yes", "--format", "json", *more, **environment)
+
+
+def killed_at(lab, line, playbook, *more, inventory=INVENTORY):
+    """Apply in a process of its own and kill it when it prints this; return what it printed."""
+    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(inventory), str(playbook), "--yes", *more]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    seen = []
+    for text in process.stdout:
+        seen.append(text)
+        if re.search(line, text):
+            process.send_signal(signal.SIGKILL)
+            break
+    process.stdout.read()
+    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
+    return "".join(seen)

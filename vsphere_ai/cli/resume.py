@@ -13,7 +13,7 @@ import click
 
 from vsphere_ai.cli.apply import approve
 from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
-from vsphere_ai.cli.running import Way, carry_out
+from vsphere_ai.cli.running import LEFT_OUT, Way, carry_out
 from vsphere_ai.errors import Conflict
 from vsphere_ai.report.values import safe
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
     from vsphere_ai.plan import Plan
+    from vsphere_ai.playbook import Playbook
     from vsphere_ai.state import Target
     from vsphere_ai.workbench import Workbench
 
@@ -62,17 +63,18 @@ def command(run: str, inventory: Path | None, form: str, lock: str | None, yes: 
 
     book = journal.open_run(run) if run else past.latest()
     loaded = _playbook(book, "desired")
-    shared = _shared(book, inventory)
+    shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, book, lock):
-        plan, estate = _plan_on(bench, book, loaded)
+        plan, estate, missing = _plan_on(bench, book, loaded)
         hush()
         _refuse_second_reboot(plan, book)
         asked = _more(plan, book)
         if not approve(plan, plan_json.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
                 book.set(ended=True, exit_code=0, signal=0, skipped=0, open=[])
-            return 0
-        return carry_out(bench, loaded, plan, estate, Way(form, book.get("what", ""), shared, book))
+            return _code_of(missing)
+        way = Way(form, book.get("what", ""), shared, book, missing=missing)
+        return carry_out(bench, loaded, plan, estate, way)
 
 
 @click.command("rollback")
@@ -94,9 +96,9 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
 
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
-    shared = _shared(book, inventory)
+    shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
-        plan, estate = _plan_on(bench, book, loaded)
+        plan, estate, missing = _plan_on(bench, book, loaded)
         plan = with_stays(plan, book.get("approved", {}).get("items", ()), estate, kinds())
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
             for text in item.stays:
@@ -105,22 +107,23 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         if not approve(plan, plan_json.digest(plan), form, yes=yes):
             if not plan.steps:
                 book.set(rolled_back="")  # everything is as it was before the run
-            return 0
-        way = Way(form, f"rollback {book.id}", shared, locks=locks, settles=book)
+            return _code_of(missing)
+        way = Way(form, f"rollback {book.id}", shared, locks=locks, settles=book, missing=missing)
         return carry_out(bench, loaded, plan, estate, way)
 
 
-def _playbook(book: Journal, key: str) -> Any:
+def _playbook(book: Journal, key: str) -> Playbook:
     from vsphere_ai.playbook import from_document
     from vsphere_ai.resources import kinds
 
     return from_document(book.get(key), kinds())
 
 
-def _shared(book: Journal, inventory: Path | None) -> dict[str, Any]:
+def _shared(book: Journal, loaded: Playbook, inventory: Path | None) -> dict[str, Any]:
     scope, file = book.get("scope", {}), inventory or Path(book.get("inventory"))
-    return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True,
-            "limit": scope.get("limit", ""), "parallel": 8}  # fmt: skip
+    # what was recorded target by target is narrowed already, and the limit may name what is gone
+    limit = "" if any(play.targets is not None for play in loaded.plays) else scope.get("limit", "")
+    return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True, "limit": limit, "parallel": 8}
 
 
 def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Any:
@@ -129,12 +132,18 @@ def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None)
     return held(bench, run, lock or book.get("lock"))
 
 
-def _plan_on(bench: Workbench, book: Journal, loaded: Any) -> tuple[Plan, Estate]:
-    """Plan from where a run stands: what it began comes to rest first, and what it owes becomes part of the plan."""
+def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
+    """Plan from where a run stands: what it began comes to rest first, and what it owes becomes part of the plan.
+
+    What is gone from the inventory is left out, and returned.
+    """
     from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
+    from vsphere_ai.resume import gone
 
     means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
+    owing = book.debts()
+    _forget_gone(means, book)
     _stay_out(means, book)
     _await_reboots(Deeds(means), book)
     _start_ssh_again(Deeds(means), book)
@@ -143,7 +152,23 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Any) -> tuple[Plan, Estate
     plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
     for debt in (d for d in book.debts() if d not in owed.true and d.kind != "lock"):
         book.settle(debt)  # it was never made, or somebody has settled it
-    return plan, estate
+    missing = gone(loaded, owing, estate)
+    for target in missing:
+        click.echo(f"{safe(target.name)} is gone from the inventory since; left out", err=True)
+    return plan, estate, missing
+
+
+def _forget_gone(means: Means, book: Journal) -> None:
+    """Nothing can be put back on what is not there any more."""
+    owing = [d for d in book.debts() if d.kind != "lock"]
+    refs = sorted({d.target.ref for d in owing})
+    there = means.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
+    for debt in (d for d in owing if d.target.ref not in there):
+        book.settle(debt)
+
+
+def _code_of(missing: tuple[Target, ...]) -> int:
+    return LEFT_OUT if missing else 0
 
 
 def _stay_out(means: Means, book: Journal) -> None:

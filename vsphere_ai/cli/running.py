@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from vsphere_ai.locks import Hold
     from vsphere_ai.plan import Plan
     from vsphere_ai.playbook import Playbook
+    from vsphere_ai.state import Target
     from vsphere_ai.workbench import Workbench
 
+LEFT_OUT = 1
+"""Exit code when all went well, but something of what was approved is gone."""
 STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
 
 
@@ -29,7 +32,8 @@ STOPPING = "finishing what is in flight, starting nothing new; again to leave at
 class Way:
     """How a plan is carried out: output format, what the operator named, shared options, earlier journal, locks.
 
-    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back.
+    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back. What is
+    `missing` was approved and is gone: the rest is done, and the end says so.
     """
 
     form: str
@@ -38,6 +42,7 @@ class Way:
     journal: Journal | None = None
     locks: Hold | None = None
     settles: Journal | None = None
+    missing: tuple[Target, ...] = ()
 
 
 def announce(bench: Workbench) -> None:
@@ -79,7 +84,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
         bench.vcenter.serve(book.id, tell=watch.tell, submitted=book.submitted)
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
-            code = watch.exit_code(run)
+            code = watch.exit_code(run) or (LEFT_OUT if way.missing else 0)
             if not signals.claim(code):
                 signals.stay()
     skipped = run.count("skipped")
@@ -193,7 +198,7 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             "inventory": str(bench.inventory.path.absolute()),
             "scope": {"vcenter": bench.settings.name, "limit": way.shared["limit"]},
             "instance": plan.about.instance,
-            "desired": to_document(loaded),
+            "desired": to_document(bench.pinned(loaded, estate)),
             "approved": kept,
             "rolls_back": way.settles.id if way.settles else "",
             "before": to_document(bench.before(loaded, plan, estate)),
@@ -209,8 +214,12 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
 def _finish(run: Run, code: int, way: Way, book: Journal) -> int:
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
+    from vsphere_ai.report.values import safe
 
     click.echo(summary_line(run, code) if way.form == "json" else f"\n{run_text(run)}")
+    if way.missing and way.form == "text":
+        names = ", ".join(t.name for t in way.missing)
+        click.echo(safe(f"Left out, because it is gone from the inventory: {names}"), err=True)
     if (run.exit_code or run.open or run.signal) and way.form == "text":
         click.echo(f"Continue from what is there: vsphere-ai resume {book.id}", err=True)
     return code

@@ -133,7 +133,7 @@ def build(scenario: Scenario, password: str) -> Farm:
             farm.mark(mo)
         farm.settle()
         for mo in farm.store.of(vim.VirtualMachine):
-            farm.history.note("power", f"{mo['name']} ({mo.moid})", mo["runtime"].powerState == "poweredOn")
+            farm.note_power(mo, on=mo["runtime"].powerState == "poweredOn")
     farm.ledger.clear()
     farm.history.clusters = {farm.host(mo).name: _cluster(farm, mo) for mo in farm.store.of(vim.HostSystem)}
     farm.history.restart()

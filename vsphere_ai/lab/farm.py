@@ -64,6 +64,14 @@ class Farm:
         for gpu, vgpu in torn:
             note("torn", f"{host.name} {gpu.pci}: GPU instance {vgpu.gi} of {vgpu.vm}", True)
 
+    def note_power(self, vm: ManagedObject, *, on: bool) -> None:
+        """Tell whether a VM is on; it keeps the name it had when this was told first."""
+        self.history.note("power", vm.extra.setdefault("told as", f"{vm['name']} ({vm.moid})"), on)
+
+    def note_removed(self, vm: ManagedObject) -> None:
+        """Tell that a VM has left the inventory."""
+        self.history.note("removed", str(vm.extra["told as"]), True)
+
     def mark(self, mo: ManagedObject) -> None:
         """Remember that a host changed; called with the host's lock held, so nothing else may be locked here."""
         self._dirty.add(mo.moid)

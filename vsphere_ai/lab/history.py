@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-Fact = Literal["up", "maintenance", "ssh", "power", "session", "torn"]
+Fact = Literal["up", "maintenance", "ssh", "power", "removed", "session", "torn"]
 Key = tuple[Fact, str]
 
 
@@ -25,8 +25,9 @@ class Change:
 class History:
     """Facts at the start and every change since; a position is a number of changes.
 
-    `up`, `maintenance` and `ssh` (service TSM-SSH) are told of hosts, `power` of VMs, `session` of logins; `torn` of
-    GPU instances that went away under a VM. `clusters` says in which cluster a host is, empty for none.
+    `up`, `maintenance` and `ssh` (service TSM-SSH) are told of hosts, `power` of VMs, `removed` of those that left the
+    inventory, `session` of logins; `torn` of GPU instances that went away under a VM. `clusters` says in which cluster
+    a host is, empty for none.
     """
 
     def __init__(self) -> None:

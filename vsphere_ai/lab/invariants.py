@@ -135,8 +135,9 @@ def _services(run: Run) -> Verdict:
 
 
 def _power(run: Run) -> Verdict:
-    before, now = run.at_start("power"), run.at_end("power")
-    return _verdict(f"{vm} was on and is off" for vm, on in sorted(before.items()) if on and not now[vm])
+    before, now, removed = run.at_start("power"), run.at_end("power"), run.at_end("removed")
+    owing = (vm for vm, on in sorted(before.items()) if on and not now[vm] and vm not in removed)
+    return _verdict(f"{vm} was on and is off" for vm in owing)
 
 
 def _instances(run: Run) -> Verdict:

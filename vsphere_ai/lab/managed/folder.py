@@ -25,10 +25,10 @@ _ESCAPES = {"/": "%2f", "\\": "%5c", "%": "%25"}
 def create_folder(call: Call, name: str) -> Any:
     """Create a folder of the same kind in this one; a name that is there already is DuplicateName."""
     demand(call, "Folder.Create")
-    parent, name = call.mo, _checked(name)
+    parent, name = call.mo, checked_name(name)
     if vim.Folder not in parent["childType"]:
         raise not_supported("the folder takes no folders")
-    _refuse_twin(call.farm, parent, name)
+    refuse_twin(call.farm, parent, name)
     made = call.farm.store.new(
         vim.Folder,
         prefix=parent.moid.rstrip("-0123456789"),
@@ -67,13 +67,13 @@ def rename(call: Call, newName: str) -> Any:
     """Give a folder another name."""
     demand(call, "Folder.Rename")
     farm, mo = call.farm, call.mo
-    name = _checked(newName)
+    name = checked_name(newName)
     _refuse_system_folder(farm, mo)
 
     def work(_task: Task) -> None:
         farm.store.get(mo.ref)
         if name != mo["name"]:
-            _refuse_twin(farm, farm.store.get(mo["parent"]), name)
+            refuse_twin(farm, farm.store.get(mo["parent"]), name)
             old = str(mo["name"])
             farm.store.set(mo, name=name)
             farm.record(mo, "Rename_Task", before=old)
@@ -81,14 +81,16 @@ def rename(call: Call, newName: str) -> Any:
     return farm.tasks.start(mo, "rename", work)
 
 
-def _checked(name: str) -> str:
+def checked_name(name: str) -> str:
+    """Return a name as the inventory keeps it; InvalidName when it is none."""
     escaped = _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], name)
     if not escaped.strip() or len(escaped) > LONGEST:
         raise invalid_name(name)
     return escaped
 
 
-def _refuse_twin(farm: Farm, parent: ManagedObject, name: str) -> None:
+def refuse_twin(farm: Farm, parent: ManagedObject, name: str) -> None:
+    """Raise DuplicateName when something in a folder has this name."""
     for child in farm.store.children(parent):
         if child["name"] == name:
             raise duplicate_name(name, child.ref)

@@ -142,7 +142,7 @@ def _went_down(farm: Farm, mo: ManagedObject) -> None:
     mo.props.update(dict.fromkeys(("config", "hardware", "capability")))
     mo.extra["lost"] = powered_on(farm, mo)
     for vm in mo.extra["lost"]:
-        farm.history.note("power", f"{vm['name']} ({vm.moid})", False)
+        farm.note_power(vm, on=False)
     for ref in mo["vm"]:
         vm = farm.store.get(ref)
         vm["runtime"].connectionState = "disconnected"

@@ -159,7 +159,7 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str) -> None:
 
 def _power_changed(farm: Farm, vm: ManagedObject) -> None:
     guest_changed(farm, vm)
-    farm.history.note("power", f"{vm['name']} ({vm.moid})", vm["runtime"].powerState == "poweredOn")
+    farm.note_power(vm, on=vm["runtime"].powerState == "poweredOn")
     farm.store.touch(vm, "runtime", "summary")
     farm.settle()
 

@@ -1,21 +1,40 @@
-"""UnregisterVM: a powered-off VM leaves the inventory; its files, which the lab has none of, would stay."""
+"""UnregisterVM, Destroy_Task, Rename_Task: a VM leaves the inventory, with its files or without, or is called anew."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pyVmomi import vim
 
+from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.refusals import invalid_power_state
+from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
+from vsphere_ai.lab.sessions import now
+from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.tasks import Task
 
 _LISTS = ("childEntity", "vm")
 
 
 @handles(vim.VirtualMachine, "UnregisterVM")
 def unregister(call: Call) -> None:
-    """Remove a VM from the inventory."""
+    """Remove a powered-off VM from the inventory; its files, which the lab has none of, would stay."""
     demand(call, "VirtualMachine.Inventory.Unregister")
+    _remove(call.farm, call.mo, "UnregisterVM")
+
+
+@handles(vim.VirtualMachine, "Destroy_Task")
+def destroy(call: Call) -> Any:
+    """Delete a powered-off VM."""
+    demand(call, "VirtualMachine.Inventory.Delete")
     farm, mo = call.farm, call.mo
+    return farm.tasks.start(mo, "destroy", lambda _task: _remove(farm, mo, "Destroy_Task"))
+
+
+def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
     if mo["runtime"].powerState != "poweredOff":
         raise invalid_power_state(mo["runtime"].powerState, "poweredOff")
     for owner in list(farm.store.objects.values()):
@@ -23,5 +42,25 @@ def unregister(call: Call) -> None:
             refs = owner.props.get(name)
             if isinstance(refs, list) and mo.ref in refs:
                 farm.store.set(owner, **{name: [r for r in refs if r != mo.ref]})
-    farm.record(mo, "UnregisterVM")
+    farm.note_removed(mo)
+    farm.record(mo, method)
     farm.store.delete(mo)
+
+
+@handles(vim.VirtualMachine, "Rename_Task")
+def rename(call: Call, newName: str) -> Any:
+    """Give a VM another name; nothing else of it changes, and it need not be off."""
+    demand(call, "VirtualMachine.Config.Rename")
+    farm, mo = call.farm, call.mo
+    name = checked_name(newName)
+
+    def work(_task: Task) -> None:
+        config = farm.store.get(mo.ref)["config"]
+        if name != config.name:
+            refuse_twin(farm, farm.store.get(mo["parent"]), name)
+            old = str(config.name)
+            config.name, config.changeVersion, config.modified = name, stamp(), now()
+            refresh(farm, mo)
+            farm.record(mo, "Rename_Task", before=old)
+
+    return farm.tasks.start(mo, "rename", work)

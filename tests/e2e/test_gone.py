@@ -1,0 +1,110 @@
+"""What a run was approved for is gone, or has another name, by the time it is finished or rolled back: the rest is."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from support.places import PLAYBOOKS
+from support.processes import killed_at
+
+pytestmark = pytest.mark.lab
+MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
+DOWN = r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done"
+
+
+@pytest.fixture(autouse=True)
+def _own_state(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
+
+
+@pytest.fixture
+def cut_off(lab, cli, soap):
+    """A run that was killed with esx01 in maintenance mode; return its name."""
+    killed_at(lab, DOWN, MISSION)
+    (run,) = runs(cli)
+    assert run["owes"]
+    return run["run"]
+
+
+def runs(cli):
+    assert cli("runs", "--format", "json") == 0
+    return json.loads(cli.out)["runs"]
+
+
+def unregister(soap, name):
+    vm = soap.vm(name)
+    if vm.runtime.powerState != "poweredOff":
+        soap.wait(vm.PowerOffVM_Task())
+    vm.UnregisterVM()
+
+
+def put_back(lab):
+    """The lab's own judge finds nothing that was left behind."""
+    found = {i["name"]: i["findings"] for i in lab.check(since=0)["invariants"] if not i["ok"]}
+    found.pop("sessions", None)  # a killed tool closes none
+    return found
+
+
+@pytest.mark.parametrize("gone", ["train-04", "train-02"])
+def test_a_run_is_finished_without_a_vm_that_was_removed_since(lab, cli, soap, farm, cut_off, gone):
+    """One of another host that nothing was done to yet, and one that the run has switched off."""
+    unregister(soap, gone)
+    assert cli("resume", "--yes") == 1, cli.out + cli.err
+    assert f"{gone} is gone from the inventory since; left out" in cli.err
+    assert put_back(lab) == {}
+    now = farm()["vms"]
+    rest = {"train-01", "train-02", "train-03", "train-04"} - {gone}
+    assert all(now[name]["vgpu"] == ["grid_a100-3-20c"] for name in rest)
+    assert all(now[name]["power"] == "poweredOn" for name in rest - {"train-04"})
+    (run,) = runs(cli)
+    assert (run["state"], run["owes"]) == ("finished", [])
+    assert cli("resume") == 64, "it is not offered for ever"
+
+
+def test_a_run_is_rolled_back_without_a_vm_that_was_removed_since(lab, cli, soap, farm, cut_off):
+    before = farm()
+    unregister(soap, "train-04")
+    assert cli("rollback", cut_off, "--yes") == 1, cli.out + cli.err
+    assert "train-04 is gone from the inventory since; left out" in cli.err
+    assert put_back(lab) == {}
+    assert farm()["vms"]["train-01"]["vgpu"] == before["vms"]["train-01"]["vgpu"]
+    assert all(not run["owes"] for run in runs(cli))
+
+
+def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, soap, farm, monkeypatch):
+    from vsphere_ai.deeds import Deeds
+
+    do = Deeds.do
+
+    def remove_first(self, step, *more):
+        if step.target.name == "train-04" and "train-04" in farm()["vms"]:
+            unregister(soap, "train-04")
+        return do(self, step, *more)
+
+    monkeypatch.setattr(Deeds, "do", remove_first)
+    assert cli("apply", MISSION, "--yes") == 1, cli.out + cli.err
+    assert cli("resume", "--yes") == 1, cli.out + cli.err
+    assert put_back(lab) == {}
+    assert [(r["state"], r["owes"]) for r in runs(cli)] == [("finished", [])]
+
+
+@pytest.mark.parametrize("command", ["resume", "rollback"])
+def test_a_vm_that_was_renamed_since_is_still_the_one_that_was_approved(lab, cli, soap, farm, cut_off, command):
+    for name in ("train-01", "train-04"):  # one is switched off by the run, one not yet touched
+        soap.wait(soap.vm(name).Rename_Task(f"{name}-renamed"))
+    assert cli(command, cut_off, "--yes") == 0, cli.out + cli.err
+    assert put_back(lab) == {}
+    now = farm()["vms"]
+    wanted = ["grid_a100-3-20c"] if command == "resume" else []
+    assert now["train-01-renamed"]["vgpu"] == now["train-04-renamed"]["vgpu"] == wanted
+    assert now["train-01-renamed"]["power"] == "poweredOn"
+
+
+def test_a_limit_that_names_what_is_gone_does_not_stop_a_resume(lab, cli, soap):
+    killed_at(lab, DOWN, MISSION, "--limit", "gpu_hosts,train-04")
+    unregister(soap, "train-04")
+    assert cli("resume", "--yes") == 1, cli.out + cli.err
+    assert put_back(lab) == {}
+    assert runs(cli)[0]["state"] == "finished"
