@@ -15,6 +15,8 @@ from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.steps import Invoke, Reconfigure, Shell, Step, Wait
 from vsphere_ai.windows import DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
+_DEVICES = "config.hardware.device"
+
 
 @dataclass(frozen=True)
 class Owed:
@@ -130,4 +132,12 @@ def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:
     if debt.kind in ("gate", "restart"):
         return {}
     # it was running, and its guest could be shut down: that is how it went off
-    return {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
+    running = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
+    devices = facts.get(_DEVICES)
+    return running if devices is None else {**running, _DEVICES: tuple(map(_plugged_in, devices))}
+
+
+def _plugged_in(device: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Show a device of a VM that is off as it is once the VM runs: nothing is connected before."""
+    info = device.get("connectable")
+    return {**device, "connectable": {**info, "connected": info.get("startConnected")}} if info else device

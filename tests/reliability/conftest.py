@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 from reliability import harness
+from support import every_kind
+from support.places import INVENTORY
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +38,43 @@ def learned(r0_lab, tool, tmp_path_factory):
         mission = harness.Mission(r0_lab, tool)
         mission.learn(folder / "points.txt")
     return mission
+
+
+@pytest.fixture(scope="session")
+def network_lab(tmp_path_factory):
+    from importlib import resources
+
+    from vsphere_ai.lab import process
+
+    directory = tmp_path_factory.mktemp("network")
+    text = (resources.files("vsphere_ai.lab") / "scenarios" / "default.yml").read_text(encoding="utf-8")
+    fast = re.sub(r"(?m)^timing: .*$", harness.FAST, text, count=1)
+    (directory / "farm.yml").write_text(fast, encoding="utf-8")
+    yield process.start(directory, directory / "farm.yml", exit_with=os.getpid())
+    process.stop(directory)
+
+
+@pytest.fixture(scope="session")
+def network_learned(network_lab, tool, tmp_path_factory):
+    """What a playbook of every kind does on the farm that has a network for each."""
+    folder = tmp_path_factory.mktemp("network-learned")
+    playbook = folder / "play.yml"
+    playbook.write_text(every_kind.TOGETHER_AND_NEW, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VSPHERE_AI_LAB_DIR", str(network_lab.directory))
+        patch.setenv("VSPHERE_AI_STATE_DIR", str(folder))
+        network_lab.post("/lab/reset")
+        mission = harness.Mission(network_lab, tool, playbook, INVENTORY)
+        mission.learn(folder / "points.txt")
+    return mission
+
+
+@pytest.fixture
+def network_mission(network_learned, network_lab, monkeypatch):
+    """Every kind together on the fresh farm of networks."""
+    network_lab.post("/lab/reset")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(network_lab.directory))
+    return network_learned
 
 
 @pytest.fixture

@@ -20,6 +20,8 @@ R0 = HERE / "r0"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
 TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0}
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
+FAST = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
+TOLD = ("id", "operation", "portgroup", "type", "vgpu")
 SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
 PUT_BACK = ("maintenance", "services", "power")
 KNOWN_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 129, 130, 143, 137, -signal.SIGKILL}
@@ -120,9 +122,13 @@ def effects(lab):
 def _key(entry):
     detail = dict(entry["detail"])
     if "devices" in detail and isinstance(detail["devices"], list):
-        detail["devices"] = [{k: d[k] for k in sorted(d) if k in ("operation", "type", "vgpu", "portgroup")}
-                             for d in detail["devices"]]  # fmt: skip
+        detail["devices"] = [{k: _told(d[k]) for k in TOLD if k in d} for d in detail["devices"]]
     return entry["object"], entry["call"], json.dumps(detail, sort_keys=True)
+
+
+def _told(value):
+    """The number of a port group that was made in the run depends on what was made at the same time."""
+    return re.sub(r"^dvportgroup-\d+$", "dvportgroup", value) if isinstance(value, str) else value
 
 
 def picture(lab):
@@ -163,7 +169,8 @@ class Mission:
         ended = self._again()
         self.seconds = ended.seconds
         self.wanted, self.done = picture(self.lab), effects(self.lab)
-        assert max(self.done.values()) == 1, "a run that nothing happened to does something twice"
+        twice = {k: n for k, n in self.done.items() if n > 1}
+        assert not twice, f"a run that nothing happened to does something twice: {twice}"
 
     def _again(self):
         """The same without recording, for how long it takes."""

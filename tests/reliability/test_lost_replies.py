@@ -14,6 +14,11 @@ METHODS = ("ShutdownGuest", "EnterMaintenanceMode_Task", "UpdateGraphicsConfig",
            "ExitMaintenanceMode_Task", "UpgradeVM_Task", "ReconfigVM_Task", "PowerOnVM_Task", "RebootHost_Task",
            "ssh: nvidia-smi mig .*-cgi", "StopService", "RefreshGraphicsManager")  # fmt: skip
 ONLY_ONCE = ("RebootHost_Task", "ssh: nvidia-smi mig .*-cgi")  # on one host of the farm
+NETWORK = {"CreateDVS_Task": 2, "AddDVPortgroup_Task": 2, "ReconfigureDVPortgroup_Task": 1, "AddVirtualNic": 3,
+           "EnableNetworkResourceManagement": 2, "UpdateVirtualNic": 3, "ReconfigureDvs_Task": 1, "UpdateOptions": 3,
+           "EnableRuleset": 3, "UpdatePassthruConfig": 3, "UpdateModuleOptionString": 2, "UpgradeVM_Task": 2,
+           "ReconfigVM_Task": 2}  # fmt: skip
+"""Methods of the playbook of every kind, and how often each is called."""
 READS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "WaitForUpdatesEx", "CreateContainerView",
          "QueryOptions", "fetchSoftwarePackages", "RetrieveServiceContent")  # fmt: skip
 
@@ -44,6 +49,19 @@ def test_killed_after_a_lost_reply(mission, number):
     print(f"{method} no. {nth}, killed {delay:.3f} s later")
     ended = lose_and_kill(mission, method, nth, delay)
     mission.converged() if ended.code else mission.judge(ended.text)
+
+
+@pytest.mark.parametrize("number", cases(2, 60))
+def test_a_lost_reply_about_networks_and_devices(network_mission, number):
+    """Killed thereafter, or not: then the run itself finds out what happened."""
+    random = chance("lost-network", number)
+    method = list(NETWORK)[number % len(NETWORK)]
+    nth = random.randint(1, NETWORK[method])
+    delay = random.choice((60.0, 60.0, random.uniform(0.0, 1.5)))
+    print(f"{method} no. {nth}, killed {delay:.3f} s later")
+    ended = lose_and_kill(network_mission, method, nth, delay)
+    assert ended.code == 0 or delay < 60, ended.text
+    network_mission.converged() if ended.code else network_mission.judge(ended.text)
 
 
 @pytest.mark.parametrize(

@@ -82,3 +82,12 @@ TOGETHER = """
   gpudirect: true
   tuning: {cpus: 8, cores_per_socket: 4, latency_sensitivity: high}
 """
+TOGETHER_AND_NEW = (
+    TOGETHER.replace(
+        "nioc: true}}\n", "nioc: true}, dvs-n1: {nioc: true, shares: {vmotion: high}}, dvs-n2: {nioc: true}}\n", 1
+    )
+    .replace("vlan: 7}}\n", "vlan: 7}, dvpg-n1: {switch: dvs-n1, vlan: 8}}\n", 1)
+    .replace("active_uplinks: [Uplink 1]", "vlan: 9", 1)
+    .replace("{mtu: 9000, pvrdma: true}}\n", "{mtu: 4500, pvrdma: true}, dvpg-new: {address: dhcp}}\n", 1)
+)
+"""The same with several new switches and port groups, and a new VMkernel adapter per host."""

@@ -1,0 +1,45 @@
+"""What an unfinished run owes, laid over a world that has changed since: VMs that are off, renamed, or gone."""
+
+from __future__ import annotations
+
+from support.estates import ESX1, vm
+
+from vsphere_ai.debts import Debt
+from vsphere_ai.facts import About, Estate, Facts
+from vsphere_ai.plays import Play, Playbook
+from vsphere_ai.resume import gone, lay_over
+from vsphere_ai.state import Target
+
+VM, DEVICES = vm(1), "config.hardware.device"
+PLUG = {"startConnected": True, "connected": False}
+
+
+def estate(**names):
+    facts = {VM.ref: Facts(VM.ref, {"name": names.get("vm", VM.name), "runtime.powerState": "poweredOff",
+                                    DEVICES: ({"key": 4000, "connectable": PLUG}, {"key": 100})})}  # fmt: skip
+    return Estate(About("", "", "", "", ""), facts)
+
+
+def test_the_adapters_of_a_vm_that_was_switched_off_are_as_when_it_ran():
+    laid = lay_over(estate(), [Debt("off", VM)]).estate[VM.ref]
+    assert laid.get("runtime.powerState") == "poweredOn"
+    assert laid.get(DEVICES) == (
+        {"key": 4000, "connectable": {"startConnected": True, "connected": True}},
+        {"key": 100},
+    )
+    untouched = lay_over(estate(), []).estate[VM.ref]
+    assert untouched.get(DEVICES)[0]["connectable"] == PLUG
+
+
+def test_what_is_owed_to_a_vm_is_planned_for_it_under_its_new_name():
+    owed = lay_over(estate(vm="renamed"), [Debt("off", VM)])
+    assert [(t.name, t.ref) for t in owed.extra] == [("renamed", VM.ref)]
+    assert {s.target.name for steps in owed.extra.values() for s in steps} == {"renamed"}
+    assert owed.true == (Debt("off", VM),), "as it is written down"
+
+
+def test_what_was_approved_or_is_owed_and_is_not_there_is_gone():
+    lost = Target("vm", "train-09", "VirtualMachine:vm-9")
+    plays = (Play("", "vm", "all", (), targets=(VM, lost)), Play("", "vm", "all", ()))
+    owing = [Debt("off", VM), Debt("maintenance", ESX1), Debt("lock", Target("datacenter", "vc", "x"))]
+    assert gone(Playbook("", "", plays), owing, estate(vm="renamed")) == (ESX1, lost)
