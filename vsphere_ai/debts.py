@@ -22,6 +22,8 @@ SETTLES: dict[str, Kind] = {
     "start-ssh": "ssh-on",
     "power-on": "off",
 }
+REBOOT = "reboot ("
+"""What the summary of every step begins with that reboots a host."""
 WAITED: dict[str, tuple[Kind, ...]] = {"host-back": ("reboot", "restart"), "healthy": ("gate",)}
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai import __version__, processes, seals
-from vsphere_ai.debts import Debt
+from vsphere_ai.debts import REBOOT, Debt
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.redact import clean
@@ -138,6 +138,15 @@ class Journal:
         """Note that the command to reboot a host is about to leave. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             db.execute("update debt set sent = ? where kind = 'reboot' and ref = ?", (now(), host.ref))
+
+    def rebooted(self, host: Target) -> None:
+        """Note that a host did reboot: the step that told it to is done, though nobody was there to write that down."""
+        with self._writing() as db:
+            db.execute(
+                "update step set state = 'done', ended = ?, error = null"
+                " where target = ? and summary like ? and state in ('begun', 'unknown', 'failed')",
+                (now(), host.name, f"{REBOOT}%"),
+            )
 
     def submitted(self, step: str, task: str) -> None:
         """Note the task vCenter made of a step that is under way."""

@@ -74,7 +74,7 @@ class Hold:
 
     def serve(self, book: journal.Journal) -> None:
         """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
-        self.book = book
+        before, self.book = self.book, book
         book.set(lock=self.mode)
         if self.note is not None:
             self.note.run = book.id
@@ -82,6 +82,8 @@ class Hold:
         if self.lock is not None:
             book.owe(self._debt(self.lock))
             self.lock.remark(book.id)
+            if before is not None and before is not book:  # the run it was taken for goes on as another
+                before.settle(self._debt(self.lock))
 
     def released(self) -> None:
         """Settle the debt."""

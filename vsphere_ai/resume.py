@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from vsphere_ai.debts import Debt
+from vsphere_ai.debts import REBOOT, Debt
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.plan import Plan
 from vsphere_ai.plays import Playbook
@@ -88,7 +88,7 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
 
 def rebooted_twice(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return hosts that the run has rebooted already and the plan would reboot again. `steps`: (target, summary)."""
-    done = {name for name, summary in steps if summary.startswith("reboot (")}
+    done = {name for name, summary in steps if summary.startswith(REBOOT)}
     return tuple(t.name for t in plan.impact.reboots if t.name in done)
 
 

@@ -105,7 +105,7 @@ def _slots(
         return slots, ()
     names = ", ".join(h.name for h in down)
     message = f"{len(down)} host(s) of the cluster are down already ({names}), max_unavailable is {wanted}"
-    help_ = "bring them back, or raise rolling: {max_unavailable: N}"
+    help_ = "bring them back (with resume, where a run of ours left them so), or raise rolling: {max_unavailable: N}"
     return slots, (Problem(order[0], "rolling.budget", message, help_),)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from vsphere_ai.debts import REBOOT
 from vsphere_ai.facts import Estate
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.playbook import Power, Rolling
@@ -130,7 +131,7 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
         action="reboot",
         options={"via": rolling.reboot},
         needs_reboot=True,
-        summary=f"reboot ({'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
+        summary=f"{REBOOT}{'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
     )
     yield Wait(
         target=host,

@@ -17,13 +17,16 @@ BOOT = "2026-01-01T00:00:00+00:00"
 
 
 class Deeds:
-    """Remembers what it was to do."""
+    """Remembers what it was to do. `rebooted`: every host it waits for has been down."""
 
-    def __init__(self):
-        self.booted, self.waits = [], []
+    def __init__(self, *, rebooted=False):
+        self.booted, self.waits, self.rebooted = [], [], rebooted
 
-    def remember_boot(self, host, booted):
-        self.booted.append((host, booted))
+    def remember_boot(self, host, booted, sent):
+        self.booted.append((host, booted, sent))
+
+    def has_rebooted(self, host):
+        return self.rebooted and host in [h for h, _, _ in self.waits]
 
     def do(self, step, say):
         self.waits.append((step.target, step.until, dict(step.options)))
@@ -52,11 +55,12 @@ def test_a_command_that_never_left_is_not_waited_for():
 @pytest.mark.parametrize(("sent_before", "watched"), [(0, 120), (100, 20), (3600, 15), (-50, 120)])
 def test_the_time_since_it_left_counts(sent_before, watched):
     book, deeds = a_run(sent_before=sent_before), Deeds()
+    (left,) = (o.sent for o in book.owed() if o.sent)
     resume._await_reboots(deeds, book)
     ((host, until, options),) = deeds.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
-    assert deeds.booted == [(HOST, BOOT)]
+    assert deeds.booted == [(HOST, BOOT, left)]
     assert [d.kind for d in book.debts()] == ["ssh-on"]
 
 
@@ -65,6 +69,26 @@ def test_what_was_settled_is_not_waited_for():
     book.settle(Debt("reboot", HOST))
     resume._await_reboots(deeds, book)
     assert deeds.waits == []
+
+
+@pytest.mark.parametrize("ended", ["begun", "unknown", "failed"])
+@pytest.mark.parametrize("rebooted", [True, False])
+def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
+    book = a_run(sent_before=1)
+    if ended != "begun":
+        book.end("s1", ended, "it broke off")
+    resume._await_reboots(Deeds(rebooted=rebooted), book)
+    (step,) = book.steps()
+    assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
+    assert bool(step.error) == (ended != "begun" and not rebooted)
+
+
+def test_a_step_of_another_kind_or_host_stays_as_it_ended():
+    book = a_run(sent_before=1)
+    book.begin("s2", HOST, "enter maintenance mode", ())
+    book.begin("s3", OTHER, "reboot (over SSH)", ())
+    resume._await_reboots(Deeds(rebooted=True), book)
+    assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
 
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():

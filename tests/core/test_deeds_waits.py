@@ -108,6 +108,33 @@ def test_a_host_is_not_back_without_one(clock, readings):
     assert max(clock.pauses) <= 10
 
 
+def returned(sent, booted, clock, *, never=120):
+    """Wait for a reboot whose command left then, by a connected host with this boot time; return for how long."""
+    acting = deeds(
+        Server({"runtime.connectionState": "connected", "runtime.bootTime": f"2026-01-01T00:00:{booted}+00:00"})
+    )
+    acting.remember_boot(ESX1, BOOT, f"2026-01-01T00:00:{sent}+00:00")
+    options = {"timeout": 600, "unless_never_down": never}
+    acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
+    return acting.has_rebooted(ESX1), sum(clock.pauses)
+
+
+def test_a_boot_after_the_command_left_is_one_because_of_it(clock):
+    assert returned("04", "10", clock) == (True, 0)
+
+
+def test_a_boot_time_that_only_moves_a_little_is_none(clock):
+    assert returned("04", "03", clock) == (False, pytest.approx(120, abs=10))
+
+
+def test_where_the_clocks_disagree_only_the_hosts_own_counts(clock):
+    acting = deeds(Server({"runtime.connectionState": "connected", "runtime.bootTime": JITTER}))
+    acting.remember_boot(ESX1, BOOT, "2025-12-31T23:00:00+00:00")  # before the boot that was there already
+    options = {"timeout": 600, "unless_never_down": 15}
+    acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
+    assert (acting.has_rebooted(ESX1), sum(clock.pauses)) == (False, pytest.approx(15, abs=10))
+
+
 def gpus(clock, shell, count=2):
     return do(
         Wait(target=ESX1, summary="", until="gpus-answer", options={"timeout": 30}), Server({}), shell, gpus=count

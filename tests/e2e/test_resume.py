@@ -177,7 +177,7 @@ def test_a_run_is_superseded_by_later_ones_that_ended_well(lab, cli, farm):
 
 
 def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
-    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", playbook=PLAYBOOKS / "time-sliced.yml")
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", PLAYBOOKS / "time-sliced.yml")
     (first,) = [line.split()[0] for line in runs(cli)]
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert state_of(cli, first) == "rolled back"
@@ -246,7 +246,7 @@ def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger):
 
 
 def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger):
-    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] health gate.* — done")
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] health gate.* — done", MISSION)
     lab.post("/lab/reset")  # as if the reboot had done nothing
     before = len(ledger())
     assert cli("resume", "--yes") == 3, cli.out + cli.err

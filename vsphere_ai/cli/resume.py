@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -50,13 +51,16 @@ def _inventory_option(function: _F) -> _F:
 @format_option("text", "json")
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
-def command(run: str, inventory: Path | None, form: str, lock: str | None, yes: bool) -> int:
+@click.option(
+    "--reboot-again", "twice", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left."
+)
+def command(run: str, inventory: Path | None, form: str, yes: bool, **more: Any) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the world again, plans what is left of what was approved, and puts back what the run owes: hosts in
     maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, when
     something that was done has to be done again, and when the run was rolled back or another one worked on the same
-    vCenter since.
+    vCenter since. Reboots no host a second time, unless --reboot-again allows it.
     """
     from vsphere_ai import journal, past
     from vsphere_ai.report import plan_json
@@ -64,16 +68,18 @@ def command(run: str, inventory: Path | None, form: str, lock: str | None, yes: 
     book = journal.open_run(run) if run else past.latest()
     loaded = _playbook(book, "desired")
     shared = _shared(book, loaded, inventory)
-    with open_bench(shared, loaded) as bench, _held(bench, book, book, lock):
+    with open_bench(shared, loaded) as bench, _held(bench, book, book, more["lock"]) as locks:
         plan, estate, missing = _plan_on(bench, book, loaded)
         hush()
-        _refuse_second_reboot(plan, book)
-        asked = _more(plan, book)
+        anew = _reboots_again(plan, book, allowed=more["twice"])
+        asked = _more(plan, book) or anew
         if not approve(plan, plan_json.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
                 book.set(ended=True, exit_code=0, signal=0, skipped=0, open=[])
             return _code_of(missing)
         way = Way(form, book.get("what", ""), shared, book, missing=missing)
+        if anew:
+            way = replace(way, journal=None, locks=locks, settles=book)
         return carry_out(bench, loaded, plan, estate, way)
 
 
@@ -108,7 +114,8 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
             if not plan.steps:
                 book.set(rolled_back="")  # everything is as it was before the run
             return _code_of(missing)
-        way = Way(form, f"rollback {book.id}", shared, locks=locks, settles=book, missing=missing)
+        what = f"rollback {book.id}"
+        way = Way(form, what, shared, locks=locks, settles=book, missing=missing, back=True)
         return carry_out(bench, loaded, plan, estate, way)
 
 
@@ -187,11 +194,13 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
     for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
         debt = owed.debt
         if owed.sent:
-            deeds.remember_boot(debt.target, debt.detail)
+            deeds.remember_boot(debt.target, debt.detail, owed.sent)
             options = {"timeout": _patience(book, debt.target), "unless_never_down": _doubt(owed.sent)}
             wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
             click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
             deeds.do(wait, _sign_of_life(debt.target.name))
+            if deeds.has_rebooted(debt.target):
+                book.rebooted(debt.target)
         book.settle(debt)
 
 
@@ -248,14 +257,18 @@ def _more(plan: Plan, book: Journal) -> bool:
     return bool(found or undoing or again)
 
 
-def _refuse_second_reboot(plan: Plan, book: Journal) -> None:
+def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
+    """Tell whether the plan reboots hosts that the run has rebooted already; `Conflict` when that is not allowed."""
     from vsphere_ai.resume import rebooted_twice
 
     done = [(s.target, s.summary) for s in book.steps() if s.state == "done"]
-    twice = rebooted_twice(plan, done)
-    if twice:
+    names = ", ".join(map(safe, rebooted_twice(plan, done)))
+    if names and not allowed:
         raise Conflict(
-            f"{', '.join(twice)} would reboot a second time in run {book.id}",
-            f"look at why the first one was not enough; then either vsphere-ai rollback {book.id}, or vsphere-ai apply "
-            "PLAYBOOK --limit HOST for each of them and vsphere-ai resume after it, which puts back what is owed",
+            f"{names} would reboot a second time in run {book.id}",
+            "look at why the first reboot was not enough; then allow a second one with: "
+            f"vsphere-ai resume {book.id} --reboot-again (or go back to before the run: vsphere-ai rollback {book.id})",
         )
+    if names:
+        click.echo(f"{names}: rebooted by run {book.id} already; a new run goes on from there", err=True)
+    return bool(names)

@@ -32,8 +32,9 @@ STOPPING = "finishing what is in flight, starting nothing new; again to leave at
 class Way:
     """How a plan is carried out: output format, what the operator named, shared options, earlier journal, locks.
 
-    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back. What is
-    `missing` was approved and is gone: the rest is done, and the end says so.
+    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back. `back`: that
+    one goes back to before the other, instead of on with it. What is `missing` was approved and is gone: the rest is
+    done, and the end says so.
     """
 
     form: str
@@ -43,6 +44,7 @@ class Way:
     locks: Hold | None = None
     settles: Journal | None = None
     missing: tuple[Target, ...] = ()
+    back: bool = False
 
 
 def announce(bench: Workbench) -> None:
@@ -192,6 +194,8 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
+    if way.settles is not None and not way.back:
+        kept["impact"] = _as_first_found(kept["impact"], way.settles)
     book = journal.create(
         {
             "what": way.what,
@@ -200,7 +204,7 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             "instance": plan.about.instance,
             "desired": to_document(bench.pinned(loaded, estate)),
             "approved": kept,
-            "rolls_back": way.settles.id if way.settles else "",
+            "rolls_back": way.settles.id if way.settles and way.back else "",
             "before": to_document(bench.before(loaded, plan, estate)),
         }
     )
@@ -209,6 +213,13 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             book.owe(debt)
             way.settles.settle(debt)
     return book
+
+
+def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, Any]:
+    """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
+    known = earlier.get("approved", {}).get("impact", {}).get("found", ())
+    found = {f["host"]["ref"]: f for f in known}
+    return {**impact, "found": [found.get(f["host"]["ref"], f) for f in impact["found"]]}
 
 
 def _finish(run: Run, code: int, way: Way, book: Journal) -> int:

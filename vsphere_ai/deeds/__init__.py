@@ -57,9 +57,13 @@ class Deeds:
             self._waits.remember_boot(step.target, booted)
         return booted
 
-    def remember_boot(self, host: Target, booted: str) -> None:
-        """Take over the boot time before a reboot from the journal of an earlier attempt."""
-        self._waits.remember_boot(host, booted)
+    def remember_boot(self, host: Target, booted: str, sent: str) -> None:
+        """Take over the boot time before a reboot, and when its command left, from an earlier attempt's journal."""
+        self._waits.remember_boot(host, booted, sent)
+
+    def has_rebooted(self, host: Target) -> bool:
+        """Tell whether a host that was waited for has been seen with a newer boot time."""
+        return self._waits.has_rebooted(host)
 
     def do(self, step: Step, say: Say, name: str = "") -> None:
         """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
 from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable, VsphereAiError
@@ -26,11 +26,20 @@ class Waits:
 
     def __init__(self, means: Means) -> None:
         self._means = means
-        self._booted: dict[str, datetime] = {}
+        self._booted: dict[str, tuple[datetime, datetime]] = {}
+        self._rebooted: set[str] = set()
 
-    def remember_boot(self, host: Target, booted: str) -> None:
-        """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt."""
-        self._booted[host.ref] = datetime.fromisoformat(booted)
+    def remember_boot(self, host: Target, booted: str, sent: str = "") -> None:
+        """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt.
+
+        `sent` is when that attempt's command left; without it, it has yet to leave.
+        """
+        leaves = datetime.fromisoformat(sent) if sent else datetime.now(UTC)
+        self._booted[host.ref] = datetime.fromisoformat(booted), leaves
+
+    def has_rebooted(self, host: Target) -> bool:
+        """Tell whether a host that was waited for has been seen with a newer boot time."""
+        return host.ref in self._rebooted
 
     def do(self, step: Wait, say: Say) -> None:
         """Wait until it is seen; `HostUnhealthy` or `NotVerified` when that takes too long."""
@@ -45,7 +54,9 @@ class Waits:
                 self._healthy(step, say)
 
     def _host_back(self, step: Wait, say: Say) -> None:
-        before, seen_down = self._booted[step.target.ref], False
+        (before, sent), seen_down = self._booted[step.target.ref], False
+        # what booted after the command left did so because of it; not where the clocks plainly disagree
+        newer = before + BOOT_JITTER if sent < before else min(sent, before + BOOT_JITTER)
         limit = float(step.options["timeout"])
         for waited in polling(limit, fastest=0.1):
             facts = self._means.read(step.target, "runtime.connectionState", "runtime.bootTime")
@@ -53,7 +64,8 @@ class Waits:
             seen_down = seen_down or state != "connected"
             if state == "connected" and boot:
                 booted = datetime.fromisoformat(boot)
-                if booted > before + BOOT_JITTER or (seen_down and booted > before):
+                if booted > newer or (seen_down and booted > before):
+                    self._rebooted.add(step.target.ref)
                     return
             never = step.options.get("unless_never_down")
             if never is not None and waited >= never and not seen_down:

@@ -1,0 +1,184 @@
+"""A run reboots a host once, whatever cut it off; a second reboot is asked for by name, and leads to the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from support.places import INVENTORY
+
+from vsphere_ai import journal
+
+pytestmark = pytest.mark.lab
+ESX1, ESX2 = "esx01.lab.local", "esx02.lab.local"
+REBOOTS = ("esxcli system shutdown reboot", "RebootHost_Task")
+MIG = """
+- hosts: gpu_hosts
+  mig: {mode: enabled}
+  rolling: {max_unavailable: 1, evacuate: power_off, timeout: 6s, settle: 2s}
+"""
+GRAPHICS = """
+- hosts: esx01.lab.local
+  graphics: {{default_type: {0}}}
+  rolling: {{evacuate: power_off, reboot: api}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 2)
+
+
+def reboots(ledger):
+    return [e["object"] for e in ledger() if e["call"] in REBOOTS]
+
+
+def owing(cli):
+    assert cli("runs", "--format", "json") == 0
+    return {r["run"]: (r["state"], r["owes"]) for r in json.loads(cli.out)["runs"]}
+
+
+def killed_in_the_reboot(lab, playbook, *, after=0.3):
+    """Apply, and kill it that long after esx01's reboot was begun; return what it printed."""
+    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    seen = []
+    for line in process.stdout:
+        seen.append(line)
+        if re.search(rf"{ESX1} +\[\d+/\d+\] reboot \(through vCenter\)$", line):
+            time.sleep(after)
+            process.send_signal(signal.SIGKILL)
+            break
+    process.stdout.read()
+    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
+
+
+def rebooted(soap, since):
+    host = soap.host("esx01")
+    soap.until(lambda: host.runtime.bootTime > since and host.runtime.connectionState == "connected")
+
+
+def set_back(soap):
+    """Give esx01 its old graphics types again, as somebody else may: with a reboot, so that one is due again."""
+    host = soap.host("esx01")
+    booted = host.runtime.bootTime
+    manager = host.configManager.graphicsManager
+    config = manager.graphicsConfig
+    config.hostDefaultGraphicsType = "shared"
+    for device in config.deviceType:
+        device.graphicsType = "shared"
+    manager.UpdateGraphicsConfig(config)
+    soap.wait(host.RebootHost_Task(False))
+    rebooted(soap, booted)
+
+
+def test_a_reboot_that_did_not_do_it_leads_to_an_end(lab, cli, ledger, farm):
+    """T-48: nvidia-smi said it would, and after the reboot MIG is off: each message leads on, to no debts."""
+    before = farm()
+    play = cli.file(MIG)
+    lab.set_faults("- {on: 'ssh: nvidia-smi -i', nth: 1, do: malformed}\n")
+    assert cli("apply", play, "--yes") == 1
+    assert f"{ESX1} was changed, but reading back shows: mig" in cli.out
+    lab.clear_faults()
+    ((first, (_, owes)),) = owing(cli).items()
+    assert owes
+    assert reboots(ledger) == [ESX1]
+
+    assert cli("resume", "--yes") == 3, "a second reboot is not covered by a yes to the first"
+    assert f"{ESX1} would reboot a second time in run {first}" in cli.err
+    way_on = f"vsphere-ai resume {first} --reboot-again"
+    assert way_on in cli.err
+    assert f"vsphere-ai rollback {first}" in cli.err
+    assert cli("apply", play, "--yes") == 1  # it would take a second host out of service
+    assert "rolling.budget" in cli.out
+    assert f"Finish it: vsphere-ai resume {first}" in cli.err
+    assert reboots(ledger) == [ESX1]
+
+    assert cli("resume", first, "--reboot-again") == 64, "it is shown and asked for"
+    assert "there is no terminal to ask on" in cli.err
+    assert reboots(ledger) == [ESX1]
+    assert cli(*way_on.split()[1:], "--yes") == 0, cli.out + cli.err
+    found = owing(cli)
+    assert found.pop(first) == ("superseded", [])
+    assert [*found.values()] == [("finished", [])]
+    assert reboots(ledger) == [ESX1, ESX1, ESX2]
+    judged = {v["name"] for v in lab.check(since=0)["invariants"] if not v["ok"]}
+    assert judged <= {"reboots"}, "somebody allowed the second one"
+    now = farm()
+    for name in (ESX1, ESX2):
+        assert not now["hosts"][name]["maintenance"]
+        assert now["hosts"][name]["ssh"]["running"] == before["hosts"][name]["ssh"]["running"]
+    assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
+    assert cli("plan", play, "--detailed-exitcode") == 0
+
+
+def test_going_on_as_a_new_run_the_way_back_still_leads_to_before_the_first(lab, cli, farm, ledger):
+    lab.set_faults("- {on: 'ssh: nvidia-smi -i', nth: 1, do: malformed}\n")
+    assert cli("apply", cli.file(MIG), "--yes", "--lock", "vcenter") == 1
+    lab.clear_faults()
+    (first,) = owing(cli)
+    assert cli("resume", "--reboot-again", "--yes", "--format", "json") == 0, cli.err
+    (second,) = set(owing(cli)) - {first}
+    assert journal.open_run(second).get("rolls_back") == ""
+    assert journal.open_run(second).get("rolled_back") is None
+    assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
+    assert not any(g["mig"]["current"] for n in (ESX1, ESX2) for g in farm()["hosts"][n]["gpus"])
+    assert all(not owes for _, owes in owing(cli).values())
+
+
+def test_a_lost_gpu_is_missed_also_by_the_run_that_goes_on(lab, cli, farm, soap):
+    lab.set_faults("- {on: 'ssh: nvidia-smi -i', nth: 1, do: malformed}\n")
+    assert cli("apply", cli.file(MIG), "--yes") == 1
+    gone = "when: before, do: {gpu-missing: '0000:86:00.0'}"
+    lab.set_faults(f"- {{on: RebootHost_Task, {gone}}}\n- {{on: 'ssh: esxcli system shutdown reboot', {gone}}}\n")
+    booted = soap.host("esx01").runtime.bootTime
+    soap.wait(soap.host("esx01").RebootHost_Task(False))
+    rebooted(soap, booted)
+    assert cli("resume", "--reboot-again", "--yes") == 6, cli.out + cli.err
+    assert f"{ESX1}: nvidia-smi lists 1 of 2 GPUs" in cli.out  # measured by what was there before the first of the two
+    assert farm()["hosts"][ESX1]["maintenance"]
+    assert cli("resume") == 6
+    assert f"{ESX1} shows 1 of 2 GPUs" in cli.out
+
+
+def test_a_run_that_died_while_its_host_rebooted_does_not_reboot_it_again(lab, cli, soap, ledger):
+    """The reboot was under way and its step not yet written down as done; somebody set the change back since."""
+    lab.set_faults("- {on: RebootHost_Task, nth: 1, when: after, do: {delay: 60s}}\n")
+    booted = soap.host("esx01").runtime.bootTime
+    killed_in_the_reboot(lab, cli.file(GRAPHICS.format("shared_direct")))
+    lab.clear_faults()
+    (first,) = owing(cli)
+    (cut,) = (s for s in journal.open_run(first).steps() if s.summary.startswith("reboot ("))
+    assert cut.state == "begun"
+    rebooted(soap, booted)
+    set_back(soap)
+    others = reboots(ledger)
+    assert others == [ESX1, ESX1], "ours, and theirs"
+
+    for _ in range(2):  # the first one settles what was waited for, and the second one still knows
+        assert cli("resume", "--yes") == 3, cli.out + cli.err
+        assert f"{ESX1} would reboot a second time in run {first}" in cli.err
+        assert reboots(ledger) == others
+    (cut,) = (s for s in journal.open_run(first).steps() if s.summary.startswith("reboot ("))
+    assert cut.state == "done"
+    assert cli("resume", "--reboot-again", "--yes") == 0, cli.out + cli.err
+    assert reboots(ledger) == [*others, ESX1]
+    assert all(not owes for _, owes in owing(cli).values())
+
+
+def test_a_reboot_soon_after_another_one_is_seen_by_its_boot_time(lab, cli, soap, ledger):
+    assert cli("apply", cli.file(GRAPHICS.format("shared_direct")), "--yes") == 0, cli.out + cli.err
+    booted = soap.host("esx01").runtime.bootTime
+    killed_in_the_reboot(lab, cli.file(GRAPHICS.format("shared")))
+    rebooted(soap, booted)
+    began = time.monotonic()
+    assert cli("resume") == 0, cli.out + cli.err
+    assert time.monotonic() - began < 15, "it waited to see a host go down that was up again"
+    assert reboots(ledger) == [ESX1, ESX1]
