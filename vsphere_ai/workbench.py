@@ -13,10 +13,11 @@ from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
+from vsphere_ai.depth import depth_for, with_gpus
 from vsphere_ai.documents import require
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs
-from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
+from vsphere_ai.facts import Estate, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
 from vsphere_ai.gpu import live
 from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
@@ -154,7 +155,7 @@ class Workbench:
         def ask(estate: Estate) -> tuple[Query, ...]:
             return asking.questions({t: p.states for t, p in self.desired(playbook, estate).items()}, estate)
 
-        return self.read(lambda estate: self._depth(estate, self.desired(playbook, estate)), ask)
+        return self.read(lambda estate: depth_for(estate, self.desired(playbook, estate)), ask)
 
     def read_everything(self, only: Sequence[Target] | None = None) -> Estate:
         """Read all hosts and VMs deeply, or only some of them."""
@@ -163,7 +164,7 @@ class Workbench:
         def choose(estate: Estate) -> Depth:
             chosen = only if only is not None else self.limited(estate, (*estate.hosts, *estate.vms))
             hosts = frozenset(t.ref for t in chosen if t.kind == "host")
-            return Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & _with_gpus(estate))
+            return Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
 
         return self.read(choose)
 
@@ -250,7 +251,7 @@ class Workbench:
         unread = [loss.host.ref for loss in made.impact.lost if loss.unread and not estate[loss.host.ref].probes]
         if self._shells is None or not unread:
             return made, estate
-        request = replace(self._request(lambda _: self._depth(estate, {})), probes=live.STATE)
+        request = replace(self._request(lambda _: depth_for(estate, {})), probes=live.STATE)
         estate = ask_hosts(self.vcenter, self._shells, request, estate, unread)
         return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, extra=extra), estate
 
@@ -343,35 +344,6 @@ class Workbench:
             progress=self.options.progress,
         )
 
-    def _depth(self, estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
-        """The targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on.
-
-        Probed are the targets, and hosts whose probed state decides what a target VM finds there (MIG, for a vGPU).
-        """
-        from vsphere_ai.collect import Depth
-
-        hosts = {t.ref for t in wanted if t.kind == "host"}
-        vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
-        around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
-        # what is shared must not cut off a host that has its management network on it
-        within = {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
-        around |= within
-        # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
-        beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
-        beside |= within  # whose RDMA goes over what is shared
-        # where VMs of a host that enters maintenance mode may move
-        moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
-        around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
-        beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
-        vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
-        vms |= asking.looked_at(wanted, estate)
-        probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
-        looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
-        probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
-        if any(p.spare_hosts for p in wanted.values()):
-            probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
-        return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
-
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
     """Return where a vCenter is; without a password, for looking at its certificate only."""
@@ -379,23 +351,6 @@ def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
 
     ca_file = Path(settings.tls.ca_file) if settings.tls.ca_file else None
     return Endpoint(settings.address, settings.port, settings.username, password, ca_file, settings.tls.fingerprint)
-
-
-def _looks_at_probes(plan: TargetPlan) -> bool:
-    return any(kinds()[earlier].probes for state in plan.states for earlier in kinds()[state.kind].after)
-
-
-def _with_gpus(estate: Estate) -> frozenset[str]:
-    """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
-    return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
-
-
-def _powered_on(facts: Facts) -> bool:
-    return bool(facts.get("runtime.powerState") == "poweredOn")
-
-
-def _connected(facts: Facts) -> bool:
-    return bool(facts.get("runtime.connectionState") == "connected")
 
 
 def _choose(inventory: Inventory, playbook: Playbook | None, name: str) -> VCenterSettings:

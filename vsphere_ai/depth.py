@@ -1,0 +1,63 @@
+"""How deeply to read what a playbook is about, and what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from vsphere_ai import asking
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.playbook import TargetPlan
+from vsphere_ai.resources import kinds
+from vsphere_ai.state import Target
+
+if TYPE_CHECKING:
+    from vsphere_ai.collect import Depth
+
+
+def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
+    """Return whom to read deeply, and whom to ask over SSH.
+
+    Deeply: the targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on. Over
+    SSH: the targets, and hosts whose probed state decides what a target VM finds there (MIG, for a vGPU).
+    """
+    from vsphere_ai.collect import Depth
+
+    hosts = {t.ref for t in wanted if t.kind == "host"}
+    vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
+    around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    # what is shared must not cut off a host that has its management network on it
+    within = {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
+    around |= within
+    # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
+    beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
+    beside |= within  # whose RDMA goes over what is shared
+    # where VMs of a host that enters maintenance mode may move
+    moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
+    around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
+    beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
+    vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
+    vms |= asking.looked_at(wanted, estate)
+    probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
+    looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
+    probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
+    if any(p.spare_hosts for p in wanted.values()):
+        probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
+    return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
+
+
+def _looks_at_probes(plan: TargetPlan) -> bool:
+    return any(kinds()[earlier].probes for state in plan.states for earlier in kinds()[state.kind].after)
+
+
+def with_gpus(estate: Estate) -> frozenset[str]:
+    """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
+    return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
+
+
+def _powered_on(facts: Facts) -> bool:
+    return bool(facts.get("runtime.powerState") == "poweredOn")
+
+
+def _connected(facts: Facts) -> bool:
+    return bool(facts.get("runtime.connectionState") == "connected")
