@@ -58,7 +58,9 @@ def host_window(
     window = needs_maintenance(steps)
     reboot = any(s.needs_reboot for s in steps)
     before = [s for s in steps if not s.after_reboot and type(s) is not Step]
-    after = [s for s in steps if s.after_reboot and not (reboot and _asks_gpus(s))]  # a reboot brings one of its own
+    answer = gpus_answer(host, min(DRIVER_TIMEOUT, rolling.timeout))
+    # a run that goes on asks for one without knowing the play; a reboot brings one of its own
+    after = [answer if _asks_gpus(s) else s for s in steps if s.after_reboot and not (reboot and _asks_gpus(s))]
     shell = (
         any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
         or probes
@@ -75,7 +77,7 @@ def host_window(
         if shell or now.ssh_running:
             ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE} again after boot"))
         if now.has_gpus:
-            ordered.append(gpus_answer(host, min(DRIVER_TIMEOUT, rolling.timeout)))
+            ordered.append(answer)
     ordered += after
     ordered.append(Wait(target=host, until="as-planned", summary=READ_BACK))
     if shell and not now.ssh_running:
