@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from vsphere_ai import __version__, processes, seals
 from vsphere_ai.debts import REBOOT, Debt
@@ -230,20 +230,32 @@ def runs_dir() -> Path:
 def create(about: Mapping[str, Any]) -> Journal:
     """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes."""
     path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
+    draft = path.with_name(f"{path.name}-draft")
     try:
-        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
-    except OSError as error:
-        raise Storage(f"{path}: {error}", "nothing was changed") from error
-    try:
-        journal = Journal(path, _connect(path))
+        if path.exists():
+            raise FileExistsError("there is one already")
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+        # What the run is goes into the file itself, before there is a log: what cuts the log off leaves it whole.
+        journal = Journal(draft, _connect(draft, "delete"))
         journal._db.executescript(f"{SCHEMA}{seals.TABLE};")
         journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **processes.identity(), **about)
+        journal.close()
+        # A journal that has its name is whole: half of one would be taken for a damaged one.
+        draft.rename(path)
+        _flush(path.parent)
+        return Journal(path, _connect(path))
     except (OSError, sqlite3.Error, Storage) as error:
-        # half a journal of a run that never began would be taken for a damaged one
         for part in path.parent.glob(f"{path.name}*"):
             part.unlink(missing_ok=True)
         raise Storage(f"{path}: {error.__cause__ or error}", "nothing was changed") from error
-    return journal
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def open_run(name: str) -> Journal:
@@ -347,9 +359,9 @@ def _foreign(journal: Journal, written: Any, instead: str) -> Foreign:
     return error
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path, mode: Literal["wal", "delete"] = "wal") -> sqlite3.Connection:
     connection = sqlite3.connect(path, check_same_thread=False, timeout=5)
-    connection.execute("pragma journal_mode = wal")
+    connection.execute(f"pragma journal_mode = {mode}")
     connection.execute("pragma synchronous = full")
     return connection
 

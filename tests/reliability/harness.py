@@ -23,6 +23,7 @@ LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0,
 FAST = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
 TOLD = ("id", "operation", "portgroup", "type", "vgpu")
 SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
+POWER = ("ShutdownGuest", "PowerOnVM_Task")
 PUT_BACK = ("maintenance", "services", "power")
 KNOWN_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 129, 130, 143, 137, -signal.SIGKILL}
 
@@ -158,7 +159,7 @@ class Mission:
     def __init__(self, lab, tool, playbook=R0 / "play.yml", inventory=R0 / "inventory.yml"):
         self.lab, self.tool, self.playbook, self.inventory = lab, tool, playbook, inventory
         self.wanted = self.done = None
-        self.seconds = 0.0
+        self.seconds, self.calls = 0.0, 0
         self.points = []
 
     def learn(self, record):
@@ -168,6 +169,7 @@ class Mission:
         self.points = record.read_text(encoding="utf-8").splitlines()
         ended = self._again()
         self.seconds = ended.seconds
+        self.calls = sum(self.lab.get("/lab/traffic")["calls"].values())
         self.wanted, self.done = picture(self.lab), effects(self.lab)
         twice = {k: n for k, n in self.done.items() if n > 1}
         assert not twice, f"a run that nothing happened to does something twice: {twice}"
@@ -200,22 +202,26 @@ class Mission:
             return self.tool.start("resume", spec=spec)
         return self.start(spec)
 
-    def converged(self, *, sessions=False, tries=1, spec=None):
-        """Go on until the end, and judge. `sessions`: whether every session must be closed (a killed tool cannot)."""
+    def converged(self, *, sessions=False, tries=1, spec=None, stopped=0):
+        """Go on until the end, and judge; see `judge` for `stopped`.
+
+        `sessions`: whether every session must be closed (a killed tool cannot).
+        """
         said = []
         for _ in range(tries):
             ended = self.go_on(spec)
             said.append(f"exit {ended.code}\n{ended.text}")
             if ended.code == 0:
                 break
-        self.judge("\n".join(said), sessions=sessions, code=ended.code)
+        self.judge("\n".join(said), sessions=sessions, code=ended.code, stopped=stopped + len(said) - 1)
         return ended
 
-    def judge(self, said="", *, sessions=False, code=0, put_back=True, repeated=()):
+    def judge(self, said="", *, sessions=False, code=0, put_back=True, stopped=0):
         """Everything is as wanted, happened once, was put back and is written down; `said` is shown when it is not.
 
         `put_back` False: what was changed for the time of the run only may stay, because nobody remembers it.
-        `repeated` are calls that may have been made again.
+        `stopped` is how many attempts before the last one ended by themselves: each leaves no VM off, so that the next
+        one may have to switch it off and on once more. A killed one cannot do that.
         """
         assert code == 0, f"not brought to its end: {code}\n{said}"
         found = {v["name"]: v["findings"] for v in self.lab.check(since=0)["invariants"] if not v["ok"]}
@@ -223,7 +229,8 @@ class Mission:
             found.pop(name, None)
         assert not found, f"{found}\n{said}"
         done = effects(self.lab)
-        much = {key: count for key, count in (done - self.done).items() if key[1] not in repeated}
+        again = {key: stopped if key[1] in POWER else 0 for key in done}
+        much = {key: count for key, count in (done - self.done).items() if count > again[key]}
         assert not much, f"too much: {much}\n{said}"
         assert not (little := self.done - done) or not put_back, f"too little: {little}\n{said}"
         wrong = _differences(self.wanted, picture(self.lab))

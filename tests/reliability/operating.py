@@ -77,7 +77,7 @@ class Operator:
         self.killed = self.half = False
         self.steps = []
 
-    def do(self, what, **given):
+    def do(self, what, /, **given):
         self.steps.append((what, given))
         try:
             getattr(self, what)(**given)

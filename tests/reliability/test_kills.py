@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
+import sqlite3
 import time
+from datetime import UTC, datetime
 
 import pytest
-from reliability.harness import Spec
+from reliability.harness import Spec, journals
 from support.seeds import FULL, cases, chance
 
 pytestmark = pytest.mark.timeout(120)
@@ -19,6 +22,27 @@ def test_killed_at_any_time(mission, number):
     ended = mission.start().kill_after(after)
     assert ended.code in (-signal.SIGKILL, 0), ended.text
     mission.converged() if ended.code else mission.judge(ended.text)
+
+
+def test_a_killed_run_goes_on_within_three_seconds(mission):
+    """From the command to its first step; the quickest of three, because other tests run beside it."""
+    soonest = min(seconds_to_go_on(mission, part) for part in (0.3, 0.5, 0.7))
+    print(f"first step after {soonest:.2f} s")
+    assert soonest <= 3.0
+
+
+def seconds_to_go_on(mission, part):
+    """Kill a run that far, let it go on to its end, and return how long that took to its first step."""
+    mission.lab.post("/lab/reset")
+    for path in journals():
+        path.unlink()
+    assert mission.start().kill_after(part * mission.seconds).code == -signal.SIGKILL
+    (path,) = journals()
+    began = datetime.now(UTC)
+    mission.converged()
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        ((first,),) = db.execute("select min(began) from step where attempt = 2")
+    return (datetime.fromisoformat(first) - began).total_seconds()
 
 
 @pytest.mark.parametrize("number", cases(4, 50))
