@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, Protocol
 
+from vsphere_ai.collect import calls_at_once
 from vsphere_ai.deeds.changes import config_spec
 from vsphere_ai.deeds.means import polling
 from vsphere_ai.errors import VsphereAiError
@@ -84,7 +85,7 @@ def _answers(vcenter: Checker, checker: str, questions: Sequence[_Question], par
         except VsphereAiError as error:
             return error
 
-    with ThreadPoolExecutor(max_workers=max(1, min(parallel, len(questions)))) as pool:
+    with ThreadPoolExecutor(max_workers=calls_at_once(parallel, len(questions))) as pool:
         tasks = list(pool.map(submit, questions))
     ended = _ended(vcenter, [t for t in tasks if isinstance(t, str)])
     for question, task in zip(questions, tasks, strict=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -180,29 +180,34 @@ def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Fact
     if not hosts or not (keys or request.queries or SOFTWARE in wanted):
         return []
 
-    def ask(host: Facts) -> Facts:
-        found: dict[str, Any] = {}
-        unreadable: dict[str, str] = {}
+    def questions(host: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
         for key in keys:
-            _ask(key, partial(_option, vcenter, host, key), found, unreadable)
+            yield key, partial(_option, vcenter, host, key)
         if SOFTWARE in wanted:
-            _ask(SOFTWARE, partial(_software, vcenter, host), found, unreadable)
+            yield SOFTWARE, partial(_software, vcenter, host)
         for query in request.queries:
-            _ask(f"{QUERY}{query.name}", partial(_query, vcenter, host, query), found, unreadable)
-        return _merged(host, Facts(host.ref, found, unreadable))
+            yield f"{QUERY}{query.name}", partial(_query, vcenter, host, query)
 
-    with ThreadPoolExecutor(max_workers=max(1, min(request.parallel, len(hosts)))) as pool:
-        return list(pool.map(ask, hosts))
+    asked = [(host, *question) for host in hosts for question in questions(host)]
+    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(asked))) as pool:
+        answers = pool.map(lambda each: _answered(*each), asked)
+        found = {host.ref: host for host in hosts}
+        for answer in answers:
+            found[answer.ref] = _merged(found[answer.ref], answer)
+    return list(found.values())
 
 
-def _ask(path: str, question: Callable[[], Any], found: dict[str, Any], unreadable: dict[str, str]) -> None:
+def calls_at_once(hosts: int, calls: int) -> int:
+    """Return how many calls that only look may be under way at once, for so many hosts at a time."""
+    return max(1, min(4 * hosts, calls))
+
+
+def _answered(of: Facts, path: str, question: Callable[[], Any]) -> Facts:
     try:
         value = question()
     except (Denied, StepFailed, Unparsed) as error:
-        unreadable[path] = error.message
-        return
-    if value is not None:
-        found[path] = value
+        return Facts(of.ref, {}, {path: error.message})
+    return Facts(of.ref, {} if value is None else {path: value})
 
 
 def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
@@ -232,12 +237,10 @@ def _answers(vcenter: VCenter, estate: Estate, request: Request) -> dict[str, Fa
     asked = {ref: _merged(estate[ref], facts) for ref, facts in read.items()}
 
     def answer(query: Query) -> Facts:
-        found: dict[str, Any] = {}
-        unreadable: dict[str, str] = {}
-        _ask(f"{QUERY}{query.name}", partial(_query, vcenter, asked[query.on], query), found, unreadable)
-        return Facts(query.on, found, unreadable)
+        holder = asked[query.on]
+        return _answered(holder, f"{QUERY}{query.name}", partial(_query, vcenter, holder, query))
 
-    with ThreadPoolExecutor(max_workers=max(1, min(request.parallel, len(queries)))) as pool:
+    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(queries))) as pool:
         for facts in pool.map(answer, [q for q in queries if q.on in asked]):
             asked[facts.ref] = _merged(asked[facts.ref], facts)
     return asked

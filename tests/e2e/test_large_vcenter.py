@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 import pytest
 from support import large_farm
@@ -20,6 +21,10 @@ FEW, MANY = (1000, 10_000) if FULL else (200, 1000)
 PAGE = 500
 """Objects in one answer at most."""
 MEMORY_MIB = 200
+ROUNDS = 15
+"""How often in a row an answer may be waited for: 30 seconds with 2 seconds of latency."""
+LATENCY, NOISE = 2.0 if FULL else 0.5, 4.0
+"""Seconds; other tests run beside this one."""
 LIGHT = {"name", "parent", "config.template", "runtime.connectionState", "runtime.host", "runtime.powerState"}
 OF_ALL = {"ContinueRetrievePropertiesEx"}
 LOOKS = "RetrievePropertiesEx"
@@ -39,7 +44,10 @@ sys.exit(code)
 
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory):
-    """For each size of farm: the plan of the same playbook, the lab's record of what was asked, and MiB of memory."""
+    """For each size of farm: the plan of the same playbook, the lab's record of what was asked, and MiB of memory.
+
+    Of the smaller one also: how many seconds longer it takes when every answer of vCenter comes `LATENCY` later.
+    """
     from vsphere_ai.lab import process
 
     found = {}
@@ -50,6 +58,8 @@ def planned(tmp_path_factory):
         lab = process.start(directory, directory / "farm.yml", exit_with=os.getpid(), timeout=200)
         try:
             found[vms] = measured(lab, directory / "play.yml")
+            if vms == FEW:
+                found["longer"] = longer(lab, directory / "play.yml")
         finally:
             process.stop(directory)
     return found
@@ -65,14 +75,32 @@ def measured(lab, playbook):
     return json.loads(done.stdout), lab.get("/lab/traffic"), kib / 1024
 
 
+def longer(lab, playbook):
+    began = time.monotonic()
+    measured(lab, playbook)
+    quick = time.monotonic() - began
+    calls = lab.get("/lab/traffic")["calls"]
+    lab.set_faults([{"on": method, "probability": 1.0, "do": {"delay": f"{LATENCY}s"}} for method in calls])
+    began = time.monotonic()
+    measured(lab, playbook)
+    return time.monotonic() - began - quick
+
+
+def test_a_slow_line_is_waited_for_a_few_times_only(planned):
+    """Two seconds of latency make half a minute, not two seconds for each of 138 requests."""
+    print(f"{planned['longer']:.1f} s longer with {LATENCY} s of latency")
+    assert planned["longer"] <= ROUNDS * LATENCY + NOISE
+
+
 def test_every_vm_of_the_playbook_is_planned(planned):
-    for plan, _, _ in planned.values():
+    for plan, _, _ in (planned[vms] for vms in (FEW, MANY)):
         assert plan["problems"] == []
         assert len({s["target"]["name"] for s in plan["steps"] if s["target"]["kind"] == "vm"}) == TRAINING
 
 
 def test_only_the_vms_of_the_playbook_are_read_closely(planned):
-    for vms, (_, traffic, _) in planned.items():
+    for vms in (FEW, MANY):
+        traffic = planned[vms][1]
         read = traffic["read"]["VirtualMachine"]
         assert {path for path, times in read.items() if times >= vms} == LIGHT
         assert read["config.hardware.device"] == TRAINING
@@ -95,5 +123,5 @@ def test_each_further_vm_is_a_few_hundred_bytes(planned):
 
 
 def test_the_plan_takes_little_memory(planned):
-    print({vms: f"{mib:.0f} MiB" for vms, (_, _, mib) in planned.items()})
+    print({vms: f"{planned[vms][2]:.0f} MiB" for vms in (FEW, MANY)})
     assert planned[MANY][2] <= MEMORY_MIB

@@ -46,6 +46,7 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             sslContext=context,
             httpConnectionTimeout=limits.connect,
             connectionPoolTimeout=5,
+            poolSize=32,  # so that calls side by side do not each open a connection of their own
         )
         self._answer = limits.answer
         self.run = ""
