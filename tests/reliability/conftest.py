@@ -77,6 +77,36 @@ def network_mission(network_learned, network_lab, monkeypatch):
     return network_learned
 
 
+@pytest.fixture(scope="session")
+def r1_lab(tmp_path_factory):
+    from vsphere_ai.lab import process
+
+    directory = tmp_path_factory.mktemp("r1")
+    yield process.start(directory, harness.R1 / "farm.yml", exit_with=os.getpid())
+    process.stop(directory)
+
+
+@pytest.fixture(scope="session")
+def large_learned(r1_lab, tool, tmp_path_factory):
+    """What a plan for 16 hosts of 8 GPUs and 64 VMs does."""
+    folder = tmp_path_factory.mktemp("r1-learned")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("VSPHERE_AI_LAB_DIR", str(r1_lab.directory))
+        patch.setenv("VSPHERE_AI_STATE_DIR", str(folder))
+        r1_lab.post("/lab/reset")
+        mission = harness.Mission(r1_lab, tool, harness.R1 / "play.yml", harness.R1 / "inventory.yml", max_down=4)
+        mission.learn(folder / "points.txt")
+    return mission
+
+
+@pytest.fixture
+def large_mission(large_learned, r1_lab, monkeypatch):
+    """The larger plan on the fresh larger farm."""
+    r1_lab.post("/lab/reset")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(r1_lab.directory))
+    return large_learned
+
+
 @pytest.fixture
 def mission(learned, r0_lab, monkeypatch):
     """The reference plan on the fresh reference farm."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-R0 = HERE / "r0"
+R0, R1 = HERE / "r0", HERE / "r1"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
 TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0}
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
@@ -156,8 +156,9 @@ def _differences(wanted, found, where=""):
 class Mission:
     """One playbook on one farm, and what a run of it that nothing happened to leaves and does."""
 
-    def __init__(self, lab, tool, playbook=R0 / "play.yml", inventory=R0 / "inventory.yml"):
+    def __init__(self, lab, tool, playbook=R0 / "play.yml", inventory=R0 / "inventory.yml", *, max_down=1):
         self.lab, self.tool, self.playbook, self.inventory = lab, tool, playbook, inventory
+        self.max_down = max_down
         self.wanted = self.done = None
         self.seconds, self.calls = 0.0, 0
         self.points = []
@@ -224,7 +225,11 @@ class Mission:
         one may have to switch it off and on once more. A killed one cannot do that.
         """
         assert code == 0, f"not brought to its end: {code}\n{said}"
-        found = {v["name"]: v["findings"] for v in self.lab.check(since=0)["invariants"] if not v["ok"]}
+        found = {
+            v["name"]: v["findings"]
+            for v in self.lab.check(since=0, max_down=self.max_down)["invariants"]
+            if not v["ok"]
+        }
         for name in (*(() if sessions else ("sessions",)), *(() if put_back else PUT_BACK)):
             found.pop(name, None)
         assert not found, f"{found}\n{said}"
