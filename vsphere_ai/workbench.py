@@ -15,7 +15,7 @@ from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
 from vsphere_ai.depth import depth_for, with_gpus
 from vsphere_ai.documents import require
-from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.errors import InputError, Mark, StepFailed, UsageError
 from vsphere_ai.fabric import devices, dvs
 from vsphere_ai.facts import Estate, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
@@ -318,7 +318,7 @@ class Workbench:
     def _read_again(
         self, playbook: Playbook, estate: Estate, target: Target
     ) -> tuple[Mapping[Target, TargetPlan], Estate]:
-        from vsphere_ai.collect import Depth, collect
+        from vsphere_ai.collect import Depth, collect_one
 
         wanted = self.desired(playbook, estate)
         probing = target.kind == "host" and any(kinds()[s.kind].probes for s in wanted[target].states)
@@ -326,7 +326,9 @@ class Workbench:
         depth = Depth(one if target.kind == "host" else frozenset(), one if target.kind == "vm" else frozenset(),
                       one if probing else frozenset())  # fmt: skip
         request = replace(self._request(lambda _: depth), start_ssh=False, progress=None)
-        fresh = collect(self.vcenter, self._shells, request)
+        fresh = collect_one(self.vcenter, self._shells, request, depth)
+        if target.ref not in fresh.objects:
+            raise StepFailed(f"{target.name} was removed meanwhile", "plan again")
         others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}
         facts = {**estate.objects, **others, target.ref: fresh[target.ref]}
         return wanted, Estate(estate.about, facts)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.places import PLAYBOOKS
-from support.processes import killed_at
+from support.places import INVENTORY, PLAYBOOKS
+from support.processes import Process, killed_at
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -108,3 +108,16 @@ def test_a_limit_that_names_what_is_gone_does_not_stop_a_resume(lab, cli, soap):
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert put_back(lab) == {}
     assert runs(cli)[0]["state"] == "finished"
+
+
+def test_a_vm_that_is_removed_between_its_change_and_the_look_at_it_fails_alone(lab, cli, soap, farm):
+    lab.set_faults("- {on: ReconfigVM_Task, target: train-04, nth: 1, when: after, do: {delay: 3s}}\n")
+    run = Process(lab, "apply", "-i", INVENTORY, MISSION, "--yes")
+    assert run.until(lambda _: lab.get("/lab/faults")["fired"], 60), run.said
+    soap.vm("train-04").UnregisterVM()
+    assert run.wait(120) == 1, run.said
+    assert any(line.endswith("read back — FAILED: train-04 was removed meanwhile") for line in run.out), run.said
+    assert "Traceback" not in run.said
+    assert put_back(lab) == {}
+    now = farm()["vms"]
+    assert all(now[name]["vgpu"] == ["grid_a100-3-20c"] for name in ("train-01", "train-02", "train-03"))

@@ -46,7 +46,8 @@ sys.exit(code)
 def planned(tmp_path_factory):
     """For each size of farm: the plan of the same playbook, the lab's record of what was asked, and MiB of memory.
 
-    Of the smaller one also: how many seconds longer it takes when every answer of vCenter comes `LATENCY` later.
+    Of the smaller one also: how many VMs an `apply` to two of them reads, and how many seconds longer the plan takes
+    when every answer of vCenter comes `LATENCY` later.
     """
     from vsphere_ai.lab import process
 
@@ -59,6 +60,7 @@ def planned(tmp_path_factory):
         try:
             found[vms] = measured(lab, directory / "play.yml")
             if vms == FEW:
+                found["read"] = read_by_apply(lab)
                 found["longer"] = longer(lab, directory / "play.yml")
         finally:
             process.stop(directory)
@@ -73,6 +75,23 @@ def measured(lab, playbook):
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     kib = int(re.findall(r"(?m)^\d+$", done.stderr)[-1])
     return json.loads(done.stdout), lab.get("/lab/traffic"), kib / 1024
+
+
+def read_by_apply(lab):
+    """Let it change two VMs; return how many VMs' power states were read for that."""
+    before = lab.get("/lab/traffic")["read"]["VirtualMachine"]["runtime.powerState"]
+    playbook, state = lab.directory / "two.yml", lab.directory / "state"
+    playbook.write_text("- vms: train-[01:02]\n  hardware: {version: 19}\n", encoding="utf-8")
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
+    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert "read back — done" in done.stdout
+    return lab.get("/lab/traffic")["read"]["VirtualMachine"]["runtime.powerState"] - before
+
+
+def test_reading_back_reads_what_was_changed_and_no_other_vm(planned):
+    assert FEW <= planned["read"] < FEW + TRAINING
 
 
 def longer(lab, playbook):
