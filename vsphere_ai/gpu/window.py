@@ -1,4 +1,4 @@
-"""How much memory GPUs show in the 64-bit MMIO window of a VM: a whole board's, whatever share of it the VM has.
+"""The 64-bit MMIO window of a VM, and how much memory GPUs show in it: a whole board's, also where a VM has a share.
 
 Source: VMware "How to enable large-BAR GPUs"; a vGPU shows the large BAR of its whole board.
 """
@@ -10,6 +10,8 @@ from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.vgpu import VgpuNameError, board_of, parse
 
+# keys of a VM, counted at its next power-on only
+MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 NVIDIA = 0x10DE
 SMALL_BAR = ("maxwell", "turing")
 """Boards of these generations fit below 4 GB, no window is needed."""

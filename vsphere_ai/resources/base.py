@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.state import Change, Problem, State, Target, TargetKind
-from vsphere_ai.steps import Probe, Query, Step
+from vsphere_ai.steps import Probe, Query, Reconfigure, Step
 
 Spot = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
@@ -205,6 +207,73 @@ def gpu_memory_of(vm: Target, view: View, settled: Resource | None = None) -> in
     """
     others = (s for s in view.wanted(vm.ref) if isinstance(s, Resource) and (not settled or s.kind != settled.kind))
     return sum(s.gpu_memory_gb(vm, view) for s in (*others, *([settled] if settled else [])))
+
+
+def advanced_settings(facts: Facts) -> dict[str, str]:
+    """Return a VM's advanced settings as texts."""
+    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
+
+
+def window_seen(facts: Facts) -> dict[str, Any]:
+    """Return a VM's 64-bit MMIO window as the fields of a state: `mmio_64bit`, `mmio_size_gb`."""
+    extra = advanced_settings(facts)
+    size = extra.get(MMIO_SIZE_KEY, "")
+    on = extra.get(MMIO_KEY, "").lower() == "true"
+    return {"mmio_64bit": on, "mmio_size_gb": int(size) if size.isdigit() else None}
+
+
+def window_keys(change: Change) -> dict[str, str]:
+    """Return the advanced settings with which a change sets the 64-bit MMIO window."""
+    fields = {f.name for f in change.fields}
+    keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
+    return keys | ({MMIO_SIZE_KEY: str(change.after.mmio_size_gb)} if "mmio_size_gb" in fields else {})
+
+
+def gpu_settings_seen(facts: Facts) -> dict[str, Any]:
+    """Return what goes with the GPUs of a VM, as the fields of a state: memory, firmware, MMIO window."""
+    locked = bool(facts.get("config.memoryReservationLockedToMax"))
+    return {"memory_locked": locked, "firmware": facts.get("config.firmware"), **window_seen(facts)}
+
+
+def large_bar_settings(vm: Target, view: View, settled: Resource) -> dict[str, Any]:
+    """Return what GPUs with a large BAR need, as the fields of a state: firmware, and a window for all GPUs of the VM.
+
+    A window that is larger already stays: others may have asked for it.
+    """
+    before = getattr(view.state(vm.ref, settled.kind), "mmio_size_gb", None) or 0
+    size = names.mmio_size_gb(max(1, gpu_memory_of(vm, view, settled)))  # a profile nobody can read counts nothing
+    return {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+
+
+def gpu_reconfigure(
+    change: Change,
+    summary: str,
+    devices: Iterable[Mapping[str, Any]],
+    *,
+    spec: Mapping[str, Any] | None = None,
+    extra: Iterable[tuple[str, str]] = (),
+) -> Reconfigure:
+    """Return the one reconfigure that gives or takes GPUs, with those settings of GPUs that change.
+
+    `devices` are device changes; `spec` and `extra` what the kind sets besides.
+    """
+    fields = {f.name for f in change.fields}
+    memory = {"memoryReservationLockedToMax": True} if "memory_locked" in fields else {}
+    firmware = {"firmware": change.after.firmware} if "firmware" in fields else {}
+    return Reconfigure(
+        target=change.target,
+        kinds=(change.kind,),
+        needs_power_off=True,
+        device_changes=tuple(devices),
+        spec={**(spec or {}), **memory, **firmware},
+        extra_config=(*window_keys(change).items(), *extra),
+        summary=summary,
+    )
+
+
+def device_change(operation: Literal["add", "edit", "remove"], device: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the change of one virtual device, as a reconfigure takes it."""
+    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
 
 
 Kind = TypeVar("Kind", bound=Resource)

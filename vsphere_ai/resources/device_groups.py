@@ -14,17 +14,22 @@ from pydantic import Field
 from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
-from vsphere_ai.resources.base import Resource, gpu_memory_of, lacking, partly_reserved
+from vsphere_ai.resources.base import (
+    Resource,
+    device_change,
+    gpu_reconfigure,
+    gpu_settings_seen,
+    lacking,
+    large_bar_settings,
+    partly_reserved,
+)
 from vsphere_ai.state import Change, Problem, State, Target, observed
-from vsphere_ai.steps import Query, Reconfigure, Step
+from vsphere_ai.steps import Query, Step
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
 MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
 OFFER = "vendor-device-groups"
-# VMware "How to enable large-BAR GPUs": the same keys as for other GPUs, counted at the next power-on
-MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
 HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
 SIMPLE = ("nvidiaVgpu", "pciPassthru")
@@ -106,15 +111,10 @@ class DeviceGroups(Resource):
         if facts.get("config.hardware.device") is None:
             return None
         have = _present(facts)
-        extra = {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
-        size = extra.get(MMIO_SIZE_KEY, "")
         return cls.model_construct(
             groups=tuple(sorted(g.name for g in have)),
             members=tuple(sorted(_called(d) for g in have for d in g.devices)),
-            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
-            firmware=facts.get("config.firmware"),
-            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
-            mmio_size_gb=int(size) if size.isdigit() else None,
+            **gpu_settings_seen(facts),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -125,9 +125,7 @@ class DeviceGroups(Resource):
         members = tuple(sorted(map(_called, settled._devices(target, view))))
         implied: dict[str, Any] = {"members": members, "memory_locked": True if wanted else None}
         if settled.gpu_memory_gb(target, view):
-            before = now.mmio_size_gb if now and now.mmio_size_gb else 0
-            size = names.mmio_size_gb(gpu_memory_of(target, view, settled))
-            implied |= {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+            implied |= large_bar_settings(target, view, settled)
         return settled.model_copy(update=implied)
 
     def _devices(self, vm: Target, view: View) -> tuple[Mapping[str, Any], ...]:
@@ -244,28 +242,15 @@ class DeviceGroups(Resource):
             {"_typeName": GROUP, "groupInstanceKey": -1 - n, "deviceGroupName": name} for n, name in enumerate(new)
         ]
         added = [_member(c["device"], -1 - n) for n, name in enumerate(new) for c in offer.get(name, ())]
-        fields = {f.name for f in change.fields}
-        spec: dict[str, Any] = {}
-        if removed or new:
-            spec["deviceGroups"] = {"_typeName": GROUPS, "deviceGroup": tuple(listed)}
-        if "memory_locked" in fields:
-            spec["memoryReservationLockedToMax"] = True
-        if "firmware" in fields:
-            spec["firmware"] = self.firmware
-        keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
-        keys |= {MMIO_SIZE_KEY: str(self.mmio_size_gb)} if "mmio_size_gb" in fields else {}
         words = [f"remove {g.name}" for g in removed] + [f"add {name}" for name in new]
-        yield Reconfigure(
-            target=change.target,
-            kinds=(self.kind,),
-            needs_power_off=True,
-            device_changes=(
-                *(_change("remove", d) for g in removed for d in g.devices),
-                *(_change("add", d) for d in added),
+        yield gpu_reconfigure(
+            change,
+            "device groups: " + (", ".join(words) or "settings a group needs"),
+            (
+                *(device_change("remove", d) for g in removed for d in g.devices),
+                *(device_change("add", d) for d in added),
             ),
-            spec=spec,
-            extra_config=tuple(keys.items()),
-            summary="device groups: " + (", ".join(words) or "settings a group needs"),
+            spec={"deviceGroups": {"_typeName": GROUPS, "deviceGroup": tuple(listed)}} if removed or new else None,
         )
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
@@ -393,7 +378,3 @@ def _member(template: Mapping[str, Any], key: int) -> dict[str, Any]:
     sequence = (template.get("deviceGroupInfo") or {}).get("sequenceId", 0)
     membership = {"_typeName": MEMBERSHIP, "groupInstanceKey": key, "sequenceId": sequence}
     return {"_typeName": template["_typeName"], "backing": template.get("backing"), "deviceGroupInfo": membership}
-
-
-def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}

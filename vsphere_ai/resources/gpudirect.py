@@ -10,13 +10,12 @@ from pydantic import Field
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import vgpu
-from vsphere_ai.resources.base import Resource, gpu_memory_of, vgpus_of
+from vsphere_ai.resources.base import Resource, advanced_settings, gpu_memory_of, vgpus_of, window_keys, window_seen
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
-# NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; the two MMIO keys are those of large-BAR GPUs
+# NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; with them go the MMIO keys of large-BAR GPUs
 P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
-MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 PVRDMA = "pvrdma"
 WHY_NOT_PVRDMA = (
     "a PVRDMA adapter is made by the hypervisor, which moves its data through the host's RDMA device: the guest has no "
@@ -58,14 +57,9 @@ class GpuDirect(Resource):
         """Read the four keys; None for `enabled` when only one of its two is set."""
         if facts.get("config.hardware.device") is None:
             return None
-        keys = {o["key"]: str(o["value"]).lower() for o in facts.get("config.extraConfig", ())}
-        on = [keys.get(k) == "true" for k in P2P_KEYS]
-        size = keys.get(MMIO_SIZE_KEY, "")
-        return cls.model_construct(
-            enabled=on[0] if on[0] == on[1] else None,
-            mmio_64bit=keys.get(MMIO_KEY) == "true",
-            mmio_size_gb=int(size) if size.isdigit() else None,
-        )
+        extra = advanced_settings(facts)
+        on = [extra.get(k, "").lower() == "true" for k in P2P_KEYS]
+        return cls.model_construct(enabled=on[0] if on[0] == on[1] else None, **window_seen(facts))
 
     def settle(self, target: Target, view: View) -> Self:
         """The window is that of the VM's GPUs, whichever way it has them."""
@@ -116,15 +110,10 @@ class GpuDirect(Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set or remove the keys; the MMIO keys stay, GPUs need them anyway."""
-        fields = {f.name for f in change.fields}
-        keys: dict[str, str] = {}
-        if "enabled" in fields:
-            keys |= dict.fromkeys(P2P_KEYS, "TRUE" if self.enabled else "")
-        if "mmio_64bit" in fields:
-            keys[MMIO_KEY] = "TRUE"
-        if "mmio_size_gb" in fields:
-            keys[MMIO_SIZE_KEY] = str(self.mmio_size_gb)
-        have = {o["key"]: str(o["value"]) for o in view.facts(change.target.ref).get("config.extraConfig", ())}
+        switched = any(f.name == "enabled" for f in change.fields)
+        keys = dict.fromkeys(P2P_KEYS, "TRUE" if self.enabled else "") if switched else {}
+        keys |= window_keys(change)
+        have = advanced_settings(view.facts(change.target.ref))
         yield Reconfigure(
             target=change.target,
             kinds=(self.kind,),

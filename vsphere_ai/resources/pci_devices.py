@@ -11,16 +11,21 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from vsphere_ai.compat.devices import is_whole
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
 from vsphere_ai.late import Late, inside
-from vsphere_ai.resources.base import Resource, gpu_memory_of, lacking, partly_reserved
+from vsphere_ai.resources.base import (
+    Resource,
+    device_change,
+    gpu_reconfigure,
+    gpu_settings_seen,
+    lacking,
+    large_bar_settings,
+    partly_reserved,
+)
 from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Reconfigure, Step
+from vsphere_ai.steps import Step
 
 DEVICE = "VirtualPCIPassthrough"
-# VMware "How to enable large-BAR GPUs": the same keys as for vGPUs, counted at the next power-on
-MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
 MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
 
@@ -109,16 +114,12 @@ class PciDevices(Resource):
         facts = estate[ref]
         if facts.get("config.hardware.device") is None:
             return None
-        extra, size = _extra(facts), _extra(facts).get(MMIO_SIZE_KEY, "")
         found = tuple(d for p in _passed(facts) if (d := _read(p)) is not None)
         on = estate.host_of(ref)
         return cls.model_construct(
             devices=found,
             host=on.name if on and any(d.host_device for d in found) else None,
-            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
-            firmware=facts.get("config.firmware"),
-            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
-            mmio_size_gb=int(size) if size.isdigit() else None,
+            **gpu_settings_seen(facts),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -132,9 +133,7 @@ class PciDevices(Resource):
             implied["host"] = on.name
         settled = self.model_copy(update={"devices": wanted})
         if settled.gpu_memory_gb(target, view):
-            size = names.mmio_size_gb(gpu_memory_of(target, view, settled))
-            before = now.mmio_size_gb if now and now.mmio_size_gb else 0
-            implied |= {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+            implied |= large_bar_settings(target, view, settled)
         return self.model_copy(update=implied)
 
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
@@ -203,26 +202,12 @@ class PciDevices(Resource):
         """One reconfigure: what stays keeps its key."""
         facts = view.facts(change.target.ref)
         removed, added = _difference(self.devices or (), _passed(facts))
-        fields = {f.name for f in change.fields}
-        spec: dict[str, Any] = {}
-        if "memory_locked" in fields:
-            spec["memoryReservationLockedToMax"] = True
-        if "firmware" in fields:
-            spec["firmware"] = self.firmware
-        keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
-        keys |= {MMIO_SIZE_KEY: str(self.mmio_size_gb)} if "mmio_size_gb" in fields else {}
+        new = [{"_typeName": DEVICE, "backing": _backing(d, change.target, view)} for d in added]
         words = [f"remove {_read(d)}" for d in removed] + [f"add {d}" for d in added]
-        yield Reconfigure(
-            target=change.target,
-            kinds=(self.kind,),
-            needs_power_off=True,
-            device_changes=(
-                *(_change("remove", d) for d in removed),
-                *(_change("add", {"_typeName": DEVICE, "backing": _backing(d, change.target, view)}) for d in added),
-            ),
-            spec=spec,
-            extra_config=tuple(keys.items()),
-            summary="PCI devices: " + (", ".join(words) or "settings a device needs"),
+        yield gpu_reconfigure(
+            change,
+            "PCI devices: " + (", ".join(words) or "settings a device needs"),
+            (*(device_change("remove", d) for d in removed), *(device_change("add", d) for d in new)),
         )
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
@@ -265,10 +250,6 @@ def _read(device: Mapping[str, Any]) -> Device | None:
         return None
     vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
     return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
-
-
-def _extra(facts: Facts) -> dict[str, str]:
-    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
 
 
 def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Iterator[Problem]:
@@ -364,7 +345,3 @@ def _backing(device: Device, target: Target, view: View) -> dict[str, Any]:
         "vendorId": pci.signed(there.vendor) if there else 0,
         "systemId": str(Late(center.ref if center else "", "HostSystem", on.name if on else "", path)),
     }
-
-
-def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}

@@ -15,13 +15,20 @@ from vsphere_ai.gpu import window
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import why_unread
-from vsphere_ai.resources.base import Resource, gpu_memory_of, partly_reserved, vgpus_of
+from vsphere_ai.resources.base import (
+    Resource,
+    advanced_settings,
+    device_change,
+    gpu_reconfigure,
+    gpu_settings_seen,
+    large_bar_settings,
+    partly_reserved,
+    vgpus_of,
+)
 from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Reconfigure, Step
+from vsphere_ai.steps import Step
 
 BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
-# 64-bit MMIO keys: VMware "How to enable large-BAR GPUs", vSphere 7.0; applied at the next power-on only
-MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
 MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
 
@@ -55,9 +62,9 @@ class Vgpu(Resource):
     )
     memory_locked: bool | None = observed("All guest memory is reserved.")
     firmware: str | None = observed("Boot firmware.")
-    mmio_64bit: bool | None = observed(f"`{MMIO_KEY}`.")
+    mmio_64bit: bool | None = observed(f"`{window.MMIO_KEY}`.")
     mmio_size_gb: int | None = observed(
-        f"`{MMIO_SIZE_KEY}`: memory of all GPUs of the VM, rounded up to a power of two, doubled."
+        f"`{window.MMIO_SIZE_KEY}`: memory of all GPUs of the VM, rounded up to a power of two, doubled."
     )
 
     @classmethod
@@ -71,17 +78,13 @@ class Vgpu(Resource):
         devices = facts.get("config.hardware.device")
         if devices is None:
             return None
-        extra = extra_config(facts)
-        size = extra.get(MMIO_SIZE_KEY, "")
+        extra = advanced_settings(facts)
         profiles = [d["backing"]["vgpu"].lower() for d in devices if _is_vgpu(d)]
         on = [extra.get(_uvm_key(i)) == "1" for i in range(sum(map(is_vgpu, devices)))]  # those of groups count too
         return cls.model_construct(
             profiles=tuple(sorted(profiles)),
             uvm=all(on) if len(set(on)) == 1 else None if on else False,  # None: on for some of its vGPUs only
-            memory_locked=bool(facts.get("config.memoryReservationLockedToMax")),
-            firmware=facts.get("config.firmware"),
-            mmio_64bit=extra.get(MMIO_KEY, "").lower() == "true",
-            mmio_size_gb=int(size) if size.isdigit() else None,
+            **gpu_settings_seen(facts),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -92,17 +95,7 @@ class Vgpu(Resource):
         if not wanted:
             return self.model_copy(update={"profiles": wanted, "uvm": None})
         settled = self.model_copy(update={"profiles": wanted})
-        size = names.mmio_size_gb(max(1, gpu_memory_of(target, view, settled)))
-        have = now.mmio_size_gb if now and now.mmio_size_gb else 0
-        return self.model_copy(
-            update={
-                "profiles": wanted,
-                "memory_locked": True,
-                "firmware": "efi",
-                "mmio_64bit": True,
-                "mmio_size_gb": max(size, have),
-            }
-        )
+        return settled.model_copy(update={"memory_locked": True, **large_bar_settings(target, view, settled)})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Unknown profiles, profiles the VM's host will not offer, and how many one VM may have."""
@@ -189,39 +182,27 @@ class Vgpu(Resource):
             else:
                 removed.append(device)
         added = sorted(missing.elements())
-        changes = [_change("remove", d) for d in removed]
+        changes = [device_change("remove", d) for d in removed]
         changes += [
-            _change("add", {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": BACKING, "vgpu": p}})
+            device_change("add", {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": BACKING, "vgpu": p}})
             for p in added
         ]
-        fields = {f.name for f in change.fields}
-        spec: dict[str, Any] = {}
-        if "memory_locked" in fields:
-            spec["memoryReservationLockedToMax"] = True
-        if "firmware" in fields:
-            spec["firmware"] = "efi"
         words = [f"remove {d['backing']['vgpu']}" for d in removed] + [f"add {p}" for p in added]
-        yield Reconfigure(
-            target=change.target,
-            kinds=(self.kind,),
-            needs_power_off=True,
-            device_changes=tuple(changes),
-            spec=spec,
-            extra_config=tuple(self._extra(fields, facts, len(vgpus_of(change.target, view)))),
-            summary="vGPU: " + (", ".join(words) or "settings a vGPU needs"),
+        yield gpu_reconfigure(
+            change,
+            "vGPU: " + (", ".join(words) or "settings a vGPU needs"),
+            changes,
+            extra=self._uvm_keys(facts, len(vgpus_of(change.target, view))),
         )
 
-    def _extra(self, fields: set[str], facts: Facts, vgpus: int) -> Iterator[tuple[str, str]]:
-        if "mmio_64bit" in fields:
-            yield MMIO_KEY, "TRUE"
-        if "mmio_size_gb" in fields:
-            yield MMIO_SIZE_KEY, str(self.mmio_size_gb)
-        if self.uvm is not None:
-            have = extra_config(facts)
-            for index in range(vgpus):
-                value = "1" if self.uvm else ""  # an empty value removes the key
-                if have.get(_uvm_key(index), "") != value:
-                    yield _uvm_key(index), value
+    def _uvm_keys(self, facts: Facts, vgpus: int) -> Iterator[tuple[str, str]]:
+        if self.uvm is None:
+            return
+        have = advanced_settings(facts)
+        for index in range(vgpus):
+            value = "1" if self.uvm else ""  # an empty value removes the key
+            if have.get(_uvm_key(index), "") != value:
+                yield _uvm_key(index), value
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """Most VMs have no vGPU."""
@@ -316,11 +297,6 @@ def _contradictions(target: Target, view: View) -> Iterator[Problem]:
         )
 
 
-def extra_config(facts: Facts) -> dict[str, str]:
-    """Return the VM's advanced settings as strings."""
-    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
-
-
 def _parsed(name: str) -> names.VgpuProfile | None:
     try:
         return names.parse(name)
@@ -355,7 +331,3 @@ def _is_vgpu(device: Mapping[str, Any]) -> bool:
 
 def _uvm_key(index: int) -> str:
     return f"pciPassthru{index}.cfg.enable_uvm"
-
-
-def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
