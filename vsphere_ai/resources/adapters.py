@@ -23,7 +23,7 @@ from vsphere_ai.fabric.adapter import (
     updated,
 )
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.resources.base import Resource, device_change, partly_reserved
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
 
@@ -208,14 +208,14 @@ class Adapters(Resource):
         for device in devices:
             key, nic = device["key"], wanted.get(device["key"])
             if nic is None:
-                changes.append(_spec("remove", device))
+                changes.append(device_change("remove", device))
                 cold |= ethernet.type_of(device) in ethernet.COLD
             elif nic != have.get(key):
-                changes.append(_spec("edit", edited(device, have[key], nic)))
+                changes.append(device_change("edit", edited(device, have[key], nic)))
                 cold |= nic.type in ethernet.COLD or nic.mac != have[key].mac
         for nic in self.adapters or ():
             if nic.device is None:
-                changes.append(_spec("add", device_of(nic, view)))
+                changes.append(device_change("add", device_of(nic, view)))
                 cold |= nic.type in ethernet.COLD
         locks = bool(self.memory_locked) and not (change.before and change.before.memory_locked)
         yield Reconfigure(
@@ -379,10 +379,6 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
                           f"no virtual function is free for {name} on {host.name}: {virtual_functions.told(nics)}, "
                           f"{used} in use there by others",
                           f"add sriov: {{{nics[0].pci if nics else 'ADDRESS'}: N}} to a play for it")  # fmt: skip
-
-
-def _spec(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
 
 
 def _said(changes: Iterable[Mapping[str, Any]]) -> str:

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vsphere_ai import fabric
 from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, partly_reserved
+from vsphere_ai.resources.base import Resource, device_change, partly_reserved
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
 
@@ -211,11 +211,11 @@ class Pvrdma(Resource):
         for device in left:
             twin = next((a for a in missing if a.port_group == _key(device)), None)
             if twin is None:
-                changes.append(_change("remove", device))
+                changes.append(device_change("remove", device))
             else:
                 missing.remove(twin)
-                changes.append(_change("edit", {**device, "deviceProtocol": twin.protocol}))
-        return [*changes, *(_change("add", self._device(a, view)) for a in missing if _is_there(a, view))]
+                changes.append(device_change("edit", {**device, "deviceProtocol": twin.protocol}))
+        return [*changes, *(device_change("add", self._device(a, view)) for a in missing if _is_there(a, view))]
 
     def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
         group = view.facts(f"{fabric.PORT_GROUP}:{adapter.port_group}")
@@ -254,10 +254,6 @@ def _named(device: Mapping[str, Any], view: View) -> str:
     label = (device.get("deviceInfo") or {}).get("label", "PVRDMA adapter")
     mac = f", {device['macAddress']}" if device.get("macAddress") else ""
     return f"{label} ({group.name if group else _key(device)}{mac})"
-
-
-def _change(operation: str, device: Mapping[str, Any]) -> dict[str, Any]:
-    return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
 
 
 def _key_of(port_group: str, view: View) -> str:

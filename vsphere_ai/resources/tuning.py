@@ -9,8 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, partly_reserved, vgpus_of
+from vsphere_ai.facts import Estate, View
+from vsphere_ai.resources.base import Resource, advanced_settings, partly_reserved, vgpus_of
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -95,7 +95,7 @@ class Tuning(Resource):
         cpus = facts.get("config.hardware.numCPU")
         if cpus is None:
             return None
-        keys = _keys(facts)
+        keys = advanced_settings(facts)
         reserved, full = facts.get("config.cpuAllocation.reservation", 0), _full(cpus, ref, estate)
         amount: Any = "full" if full and reserved >= full else "none" if reserved == 0 else f"{reserved} MHz"
         nodes = keys.get(AFFINITY, "")
@@ -251,10 +251,6 @@ class Tuning(Resource):
             numa_affinity=nodes if isinstance(nodes, tuple) or nodes == "off" else None,
             extra_config={key: have.get(key, "") for key in named} or None,
         )
-
-
-def _keys(facts: Facts) -> dict[str, str]:
-    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
 
 
 def _same(have: str, wanted: str) -> bool:
