@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("windows", "health", "rolling", "evacuation", "power_ons"),
     ("graph", "plan", "turns", "resume", "report", "going_back"),
     ("connect",),
-    ("credentials", "journal", "keeper", "locks", "past", "processes", "seals", "started_ssh"),
+    ("credentials", "journal", "journal_format", "keeper", "locks", "past", "processes", "seals", "started_ssh"),
     (
         "permissions",
         "doctor",

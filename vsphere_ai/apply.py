@@ -213,7 +213,7 @@ class Runner:
         step = planned.step
         try:
             debts = self._debts_of(step)
-            self._book.begin(planned.id, step.target, step.summary, debts)
+            self._book.begin(planned.id, step, debts)
             self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
             paid = settled_by(step)
             self._book.end(planned.id, "done", settles=paid)

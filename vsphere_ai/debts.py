@@ -22,8 +22,6 @@ SETTLES: dict[str, Kind] = {
     "start-ssh": "ssh-on",
     "power-on": "off",
 }
-REBOOT = "reboot ("
-"""What the summary of every step begins with that reboots a host."""
 WAITED: dict[str, tuple[Kind, ...]] = {"host-back": ("reboot", "restart"), "healthy": ("gate",)}
 
 
@@ -44,10 +42,10 @@ class Debt:
 class Book(Protocol):
     """Where debts and steps are written down before and after they happen (see `journal.Journal`)."""
 
-    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
+    def begin(self, id: str, step: Step, debts: Sequence[Debt]) -> None:
         """Note that a step is about to be sent, and the debts it makes."""
 
-    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
 
     def settle(self, debt: Debt) -> None:
@@ -57,10 +55,10 @@ class Book(Protocol):
 class NoBook:
     """Writes nothing down; for runs that nobody could resume."""
 
-    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
+    def begin(self, id: str, step: Step, debts: Sequence[Debt]) -> None:
         """Note nothing."""
 
-    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note nothing."""
 
     def settle(self, debt: Debt) -> None:

@@ -23,35 +23,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from vsphere_ai import __version__, processes, seals
-from vsphere_ai.debts import REBOOT, Debt
+from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.journal_format import FORMAT, OLDER, SCHEMA, carry_over, format_of, is_credible
 from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Step as Planned
+from vsphere_ai.steps import what
 
-FORMAT = 2
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
-SCHEMA = """
-create table run (key text primary key, value text not null) strict;
-create table step (
-    attempt integer not null, id text not null, target text not null, summary text not null,
-    state text not null, began text not null, ended text, error text, task text, primary key (attempt, id)
-) strict;
-create table debt (
-    kind text not null, target_kind text not null, name text not null, ref text not null, detail text not null,
-    opened text not null, settled text, sent text, primary key (kind, ref)
-) strict;
-"""
-# what makes a journal of an older format one of the next; a reboot of format 1 may have been sent
-OLDER = {
-    1: (
-        "alter table step add column task text",
-        "alter table debt add column sent text",
-        "update debt set sent = opened where kind = 'reboot'",
-        seals.TABLE,
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -68,6 +50,8 @@ class Step:
     error: str
     task: str
     """The last task vCenter made of it, such as ``Task:task-42``."""
+    what: str
+    """What it is (see `steps.What`); of a step from before format 3 only whether it is a reboot or a reading back."""
 
 
 @dataclass(frozen=True)
@@ -106,20 +90,20 @@ class Journal:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
             seals.seal_values(db, rows)
 
-    def begin(self, step: str, target: Target, summary: str, debts: Sequence[Debt]) -> None:
+    def begin(self, id: str, step: Planned, debts: Sequence[Debt]) -> None:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
-            row = (self.attempt, step, target.name, summary, "begun", now())
-            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null)", row)
+            row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
+            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null, ?)", row)
             for debt in debts:
                 self._owe(db, debt)
 
-    def end(self, step: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
-                (state, now(), clean(error), self.attempt, step),
+                (state, now(), clean(error), self.attempt, id),
             )
             for debt in settles:
                 self._settle(db, debt)
@@ -144,14 +128,14 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 "update step set state = 'done', ended = ?, error = null"
-                " where target = ? and summary like ? and state in ('begun', 'unknown', 'failed')",
-                (now(), host.name, f"{REBOOT}%"),
+                " where target = ? and what = 'reboot' and state in ('begun', 'unknown', 'failed')",
+                (now(), host.name),
             )
 
-    def submitted(self, step: str, task: str) -> None:
+    def submitted(self, id: str, task: str) -> None:
         """Note the task vCenter made of a step that is under way."""
         with self._writing() as db:
-            db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, step))
+            db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
 
     def settle(self, debt: Debt) -> None:
         """Note that a debt was settled outside of a step."""
@@ -183,10 +167,14 @@ class Journal:
     def steps(self) -> tuple[Step, ...]:
         """Return every step that was begun, in order."""
         rows = self._rows(
-            "select attempt, id, target, summary, state, began, ended, error, task"
+            "select attempt, id, target, summary, state, began, ended, error, task, what"
             " from step order by attempt, began, rowid"
         )
         return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
+
+    def done(self) -> tuple[Step, ...]:
+        """Return the steps that ended well."""
+        return tuple(s for s in self.steps() if s.state == "done")
 
     def debts(self) -> tuple[Debt, ...]:
         """Return what is still owed."""
@@ -322,20 +310,19 @@ def _open(path: Path) -> Journal:
         journal = Journal(path, _connect(path))
         if journal._db.execute("pragma integrity_check").fetchone() != ("ok",):
             raise Storage(f"the journal of run {path.stem} is damaged and cannot be resumed", instead)
-        written = json.loads((journal._db.execute("select value from run where key = 'format'").fetchone() or ["0"])[0])
+        written = format_of(journal._db)
     except (OSError, sqlite3.Error, ValueError) as error:
         raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
-    while written in OLDER and not is_alive(journal):
+    damaged = Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
+    if written in OLDER and not is_alive(journal):
+        if not is_credible(journal._db):
+            raise damaged
         with journal._writing() as db:
-            for statement in OLDER[written]:
-                db.execute(statement)
-            written += 1
-            db.execute("update run set value = ? where key = 'format'", (str(written),))
-            seals.seal_all(db)
+            written = carry_over(db)
     if written != FORMAT:
         raise _foreign(journal, written, instead)
     if not seals.hold(journal._db):
-        raise Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
+        raise damaged
     latest = journal._rows("select max(attempt) from step")[0][0]
     journal.attempt = (latest or 0) + 1
     return journal

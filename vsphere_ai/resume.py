@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
-from vsphere_ai.debts import REBOOT, Debt
+from vsphere_ai.debts import Debt
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.plan import Plan
 from vsphere_ai.plays import Playbook
 from vsphere_ai.report.plan_json import plan_document
 from vsphere_ai.state import Target, TargetKind
-from vsphere_ai.steps import Invoke, Reconfigure, Shell, Step, Wait
+from vsphere_ai.steps import Shell, Step, Wait, what
 from vsphere_ai.windows import DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
 _DEVICES = "config.hardware.device"
@@ -86,19 +86,18 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 
 
-def rebooted_twice(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return hosts that the run has rebooted already and the plan would reboot again. `steps`: (target, summary)."""
-    done = {name for name, summary in steps if summary.startswith(REBOOT)}
-    return tuple(t.name for t in plan.impact.reboots if t.name in done)
+def rebooted_twice(plan: Plan, rebooted: Collection[str]) -> tuple[str, ...]:
+    """Return hosts that the run has rebooted already, given by name, and the plan would reboot again."""
+    return tuple(t.name for t in plan.impact.reboots if t.name in rebooted)
 
 
-def done_again(plan: Plan, steps: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the changes that the run has made already and that the plan makes once more. `steps`: (target, summary).
+def done_again(plan: Plan, done: Collection[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the changes that the run has made already and that the plan makes once more. `done`: (target, summary).
 
+    A change is known by its summary: the same one may have other device keys by now, or belong to a later stage.
     Windows, restarts and what is only looked at come back whenever a run goes on.
     """
-    done = set(steps)
-    changes = (p.step for p in plan.steps if isinstance(p.step, Reconfigure | Invoke | Shell) and p.step.kinds)
+    changes = (p.step for p in plan.steps if what(p.step) == "change")
     return tuple(f"{s.target.name}: {s.summary}" for s in changes if (s.target.name, s.summary) in done)
 
 

@@ -91,6 +91,7 @@ class Shell(Step):
     argv: tuple[str, ...]
 
 
+Until = Literal["host-back", "gpus-answer", "as-planned", "healthy"]
 Action = Literal["enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on"]
 
 
@@ -111,5 +112,18 @@ class Wait(Step):
     ``healthy``: the host is in service again as it was before its turn; the next host waits for that.
     """
 
-    until: Literal["host-back", "gpus-answer", "as-planned", "healthy"]
+    until: Until
     options: Mapping[str, Any] = field(default_factory=dict)
+
+
+What = Action | Until | Literal["change", ""]
+"""What a step is: its action, what it waits for, or a change of some kinds; empty when it is none of these."""
+
+
+def what(step: Step) -> What:
+    """Return what a step is, in a word that stays when its summary is worded anew."""
+    if isinstance(step, Lifecycle):
+        return step.action
+    if isinstance(step, Wait):
+        return step.until
+    return "change" if isinstance(step, Reconfigure | Invoke | Shell) and step.kinds else ""

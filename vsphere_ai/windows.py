@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from vsphere_ai.debts import REBOOT
 from vsphere_ai.facts import Estate
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.playbook import Power, Rolling
@@ -15,7 +14,6 @@ from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 SSH_SERVICE = "TSM-SSH"
 READ_BACK = "read back"
-"""How a journal tells the step after which a target is known to be as planned."""
 DRIVER_TIMEOUT = 300  # seconds the driver may take after a boot until nvidia-smi answers
 
 
@@ -133,7 +131,7 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
         action="reboot",
         options={"via": rolling.reboot},
         needs_reboot=True,
-        summary=f"{REBOOT}{'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
+        summary=f"reboot ({'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
     )
     yield Wait(
         target=host,

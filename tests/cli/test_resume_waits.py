@@ -6,6 +6,7 @@ import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.journals import act
 
 from vsphere_ai import journal
 from vsphere_ai.cli import resume
@@ -36,7 +37,7 @@ def a_run(*, sent_before=None):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
     step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": 900}}
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
-    book.begin("s1", HOST, "reboot (over SSH)", (Debt("reboot", HOST, BOOT), Debt("ssh-on", HOST)))
+    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, BOOT), Debt("ssh-on", HOST)))
     if sent_before is not None:
         book.sending(HOST)
         with sqlite3.connect(book.path) as db:
@@ -85,8 +86,8 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
 
 def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     book = a_run(sent_before=1)
-    book.begin("s2", HOST, "enter maintenance mode", ())
-    book.begin("s3", OTHER, "reboot (over SSH)", ())
+    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    book.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
     resume._await_reboots(Deeds(rebooted=True), book)
     assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from types import SimpleNamespace
 
 import pytest
+from support.journals import act, of_version, put
 
 from vsphere_ai import journal
 from vsphere_ai.cli.main import main
 from vsphere_ai.debts import Debt
+from vsphere_ai.errors import Conflict
 from vsphere_ai.state import Target
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
@@ -42,10 +45,10 @@ def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
     book = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
                            "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
-    book.begin("s1", VM, "shut down", (Debt("off", VM),))
+    book.begin("s1", act(VM, "power-off", "shut down"), (Debt("off", VM),))
     book.submitted("s1", "Task:task-7")
     book.end("s1", "done")
-    book.begin("s2", HOST, "enter maintenance mode", (Debt("maintenance", HOST),))
+    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), (Debt("maintenance", HOST),))
     return book
 
 
@@ -92,7 +95,7 @@ def test_show_tells_how_a_run_ended(command):
 def test_show_tells_a_resumed_run_apart(command):
     book = a_run()
     book.attempt = 2
-    book.begin("s1", HOST, "leave maintenance mode", ())
+    book.begin("s1", act(HOST, "exit-maintenance", "leave maintenance mode"), ())
     book.end("s1", "done", settles=(Debt("maintenance", HOST),))
     _, out, _ = command("show", book.id)
     assert "resumed, attempt 2" in out
@@ -117,7 +120,7 @@ def test_show_as_json_has_everything(command):
 
 def test_a_debt_says_whether_its_command_ever_left():
     book = a_run()
-    book.begin("s3", HOST, "reboot (over SSH)", (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
     reboot = next(o for o in book.owed() if o.debt.kind == "reboot")
     assert reboot.sent == ""
     book.sending(HOST)
@@ -156,18 +159,6 @@ def test_a_pattern_is_no_run(command, monkeypatch):
 # -- journals of other versions (T-10), and damaged ones
 
 
-def of_version(number, path):
-    """Make a journal one of another format: as 0.1 wrote it when 1, as nobody has yet when 99."""
-    with sqlite3.connect(path) as db:
-        db.execute("update run set value = ? where key = 'format'", (str(number),))
-        if number == 1:
-            db.execute("delete from run where key = 'vsphere_ai'")
-            db.execute("alter table step drop column task")
-            db.execute("alter table debt drop column sent")
-        else:
-            db.execute("update run set value = '\"9.0\"' where key = 'vsphere_ai'")
-
-
 def nobody(path):
     """Let the process of a run be one that is not there any more."""
     with sqlite3.connect(path) as db:
@@ -194,7 +185,7 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, nu
 
 def test_a_journal_of_an_older_version_is_carried_over(command):
     book = a_run()
-    book.begin("s3", HOST, "reboot (over SSH)", (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
     book.close()
     of_version(1, book.path)
     nobody(book.path)
@@ -203,9 +194,24 @@ def test_a_journal_of_an_older_version_is_carried_over(command):
         reboot = next(o for o in again.owed() if o.debt.kind == "reboot")
         assert reboot.sent == reboot.opened, "whether it was sent nobody wrote down then"
         assert [d.kind for d in again.debts()][:3] == ["off", "maintenance", "reboot"]
-        again.begin("s4", VM, "power on", (Debt("lock", HOST),))
+        again.begin("s4", act(VM, "power-on", "power on"), (Debt("lock", HOST),))
         again.close()
     assert command("show", book.id)[0] == 0
+
+
+def test_a_run_of_an_older_version_reboots_no_host_twice(command):
+    from vsphere_ai.cli import resume
+
+    book = journal.open_run(put("format-2.sql").stem)
+    other = Target("host", "esx02", "HostSystem:host-2")
+    assert not resume._reboots_again(rebooting(other), book, allowed=False)
+    with pytest.raises(Conflict, match="esx01 would reboot a second time"):
+        resume._reboots_again(rebooting(HOST, other), book, allowed=False)
+    assert "reboot (over SSH) — done" in command("show", book.id)[1]
+
+
+def rebooting(*hosts):
+    return SimpleNamespace(impact=SimpleNamespace(reboots=hosts))
 
 
 def test_what_is_over_is_not_told_of_again(command):

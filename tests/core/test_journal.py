@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 
 import pytest
+from support.journals import act, of_version, put
 
-from vsphere_ai import journal
+from vsphere_ai import journal, seals
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Invoke, Reconfigure, Shell, Wait
+
+HOST = Target("host", "esx01", "HostSystem:host-1")
 
 
 @pytest.mark.parametrize("where", ["TABLE", "seal_values"])
@@ -33,7 +39,7 @@ def test_a_log_that_was_cut_off_leaves_what_the_run_is(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "whole"))
     book = journal.create({"mode": "apply", "approved": {"items": ["a"]}})
     host = Target("host", "esx01", "HostSystem:host-1")
-    book.begin("1", host, "enter maintenance mode", [Debt("maintenance", host)])
+    book.begin("1", act(host, "enter-maintenance", "enter maintenance mode"), [Debt("maintenance", host)])
     (log,) = book.path.parent.glob("*.db-wal")
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "cut"))
     copy = journal.runs_dir() / book.path.name
@@ -67,3 +73,98 @@ def test_a_run_that_was_killed_while_its_journal_was_made_is_none(tmp_path, monk
     assert journal.unreadable() == ()
     journal.create({"mode": "apply"}).close()
     assert len(list(journal.every())) == 1
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        (act(HOST, "reboot", "worded anew"), "reboot"),
+        (Wait(target=HOST, until="as-planned", summary="worded anew"), "as-planned"),
+        (Wait(target=HOST, until="healthy", summary="read back"), "healthy"),
+        (Reconfigure(target=HOST, summary="reboot (over SSH)", kinds=("vgpu",)), "change"),
+        (Invoke(target=HOST, summary="", kinds=("nics",), method="UpdateConfig"), "change"),
+        (Shell(target=HOST, summary="use SSH once more", argv=("true",)), ""),
+    ],
+)
+def test_what_a_step_is_does_not_hang_on_its_words(tmp_path, monkeypatch, step, what):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book = journal.create({"mode": "apply"})
+    book.begin("1", step, ())
+    assert book.done() == ()
+    book.end("1", "done")
+    assert [s.what for s in book.done()] == [what]
+
+
+# -- older formats (T-10)
+
+
+def columns(path):
+    with contextlib.closing(sqlite3.connect(path)) as db:
+        tables = [row[0] for row in db.execute("select name from sqlite_master where type = 'table'")]
+        return {name: [row[1:] for row in db.execute(f"pragma table_info({name})")] for name in tables}
+
+
+def test_a_journal_of_format_2_is_carried_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    path = put("format-2.sql")
+    new = journal.create({"mode": "apply"})
+    for _ in range(2):
+        old = journal.open_run(path.stem)
+        assert old.get("format") == journal.FORMAT
+        assert [(s.id, s.what) for s in old.done() if s.what] == [("s4", "reboot"), ("s6", "as-planned")]
+        assert [(s.id, s.state, s.error) for s in old.steps()][-1] == ("s8", "failed", "vCenter refused it")
+        assert [(d.kind, d.target.name) for d in old.debts()] == [
+            ("off", "train-01"), ("gate", "esx01"), ("maintenance", "esx02"), ("gate", "esx02")]  # fmt: skip
+        assert old.attempt == 2
+        old.close()
+    assert columns(path) == columns(new.path)
+
+
+def test_a_reboot_of_an_older_run_that_is_seen_is_written_down(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    with contextlib.closing(sqlite3.connect(path := put("format-2.sql"))) as db, db:
+        db.execute("update step set state = 'begun', ended = null where id = 's4'")
+    old = journal.open_run(path.stem)
+    old.rebooted(HOST)
+    assert "s4" in [s.id for s in old.done()]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_journal_is_carried_over_wholly_or_not_at_all(tmp_path, monkeypatch, number):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    path = put("format-2.sql")
+    if number == 1:
+        journal.open_run(path.stem).close()
+        of_version(1, path)
+    before = columns(path)
+
+    def cut(_db):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(seals, "seal_all", cut)
+        with pytest.raises(KeyboardInterrupt):
+            journal.open_run(path.stem)
+    assert columns(path) == before
+    assert len(journal.open_run(path.stem).done()) == 7
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_journal_that_only_looks_older_is_damaged(tmp_path, monkeypatch, number):
+    """One bit makes the digit of a format another one."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book = journal.create({"mode": "apply"})
+    book.set(pid=0)
+    with contextlib.closing(sqlite3.connect(book.path)) as db, db:
+        db.execute("update run set value = ? where key = 'format'", (str(number),))
+    with pytest.raises(Storage, match="does not hold what was written"):
+        journal.open_run(book.id)
+
+
+def test_damage_is_not_sealed_by_carrying_a_journal_over(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    with contextlib.closing(sqlite3.connect(path := put("format-2.sql"))) as db, db:
+        db.execute("update debt set ref = 'HostSystem:host-3' where kind = 'gate' and name = 'esx02'")
+    for _ in range(2):
+        with pytest.raises(Storage, match="does not hold what was written"):
+            journal.open_run(path.stem)

@@ -14,6 +14,7 @@ from vsphere_ai.cli.main import main
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import UsageError
 from vsphere_ai.state import Target
+from vsphere_ai.steps import Reconfigure
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
 GONE = {"pid": 0}
@@ -25,7 +26,7 @@ def run(*debts, instance="vc", step=True, **values):
     """A run that began a second after the one before it; cut off unless `values` say how it ended."""
     book = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
     if step:
-        book.begin("s1", VM, "reconfigure", debts)
+        book.begin("s1", Reconfigure(target=VM, summary="reconfigure"), debts)
         book.end("s1", "done")
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
     book.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})

@@ -155,7 +155,7 @@ def test_a_run_that_died_while_its_host_rebooted_does_not_reboot_it_again(lab, c
     killed_in_the_reboot(lab, cli.file(GRAPHICS.format("shared_direct")))
     lab.clear_faults()
     (first,) = owing(cli)
-    (cut,) = (s for s in journal.open_run(first).steps() if s.summary.startswith("reboot ("))
+    (cut,) = (s for s in journal.open_run(first).steps() if s.what == "reboot")
     assert cut.state == "begun"
     rebooted(soap, booted)
     set_back(soap)
@@ -166,7 +166,7 @@ def test_a_run_that_died_while_its_host_rebooted_does_not_reboot_it_again(lab, c
         assert cli("resume", "--yes") == 3, cli.out + cli.err
         assert f"{ESX1} would reboot a second time in run {first}" in cli.err
         assert reboots(ledger) == others
-    (cut,) = (s for s in journal.open_run(first).steps() if s.summary.startswith("reboot ("))
+    (cut,) = (s for s in journal.open_run(first).steps() if s.what == "reboot")
     assert cut.state == "done"
     assert cli("resume", "--reboot-again", "--yes") == 0, cli.out + cli.err
     assert reboots(ledger) == [*others, ESX1]

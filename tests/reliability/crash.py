@@ -87,11 +87,11 @@ def watch_journal(points):
     begin, end = Journal.begin, Journal.end
 
     @functools.wraps(begin)
-    def begin_seen(self, step, target, summary, debts):
-        label = f"{target.name} | {summary}"
+    def begin_seen(self, id, step, debts):
+        label = f"{step.target.name} | {step.summary}"
         _doing.step = label
         points.reach("before begin", label)
-        begin(self, step, target, summary, debts)
+        begin(self, id, step, debts)
         points.reach("after begin", label)
 
     @functools.wraps(end)

@@ -241,7 +241,6 @@ def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
 def _more(plan: Plan, book: Journal) -> bool:
     from vsphere_ai.past import doubts
     from vsphere_ai.resume import beyond, done_again
-    from vsphere_ai.windows import READ_BACK
 
     found = beyond(plan, book.get("approved"))
     for line in found:
@@ -249,9 +248,8 @@ def _more(plan: Plan, book: Journal) -> bool:
     undoing = doubts(book) if plan.steps else ()
     for line in undoing:
         click.echo(safe(line), err=True)
-    done = [(s.target, s.summary) for s in book.steps() if s.state == "done"]
-    verified = {target for target, summary in done if summary == READ_BACK}
-    again = done_again(plan, [step for step in done if step[0] in verified])
+    verified = {s.target for s in book.done() if s.what == "as-planned"}
+    again = done_again(plan, {(s.target, s.summary) for s in book.done() if s.target in verified})
     for line in again:
         click.echo(f"done by this run, and undone since: {safe(line)}", err=True)
     return bool(found or undoing or again)
@@ -261,8 +259,8 @@ def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
     """Tell whether the plan reboots hosts that the run has rebooted already; `Conflict` when that is not allowed."""
     from vsphere_ai.resume import rebooted_twice
 
-    done = [(s.target, s.summary) for s in book.steps() if s.state == "done"]
-    names = ", ".join(map(safe, rebooted_twice(plan, done)))
+    rebooted = {s.target for s in book.done() if s.what == "reboot"}
+    names = ", ".join(map(safe, rebooted_twice(plan, rebooted)))
     if names and not allowed:
         raise Conflict(
             f"{names} would reboot a second time in run {book.id}",

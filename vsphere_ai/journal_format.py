@@ -1,0 +1,62 @@
+"""The tables of a journal, and what makes a journal of an older format one of this."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from typing import Any
+
+from vsphere_ai import seals
+
+FORMAT = 3
+SCHEMA = """
+create table run (key text primary key, value text not null) strict;
+create table step (
+    attempt integer not null, id text not null, target text not null, summary text not null,
+    state text not null, began text not null, ended text, error text, task text, what text not null default '',
+    primary key (attempt, id)
+) strict;
+create table debt (
+    kind text not null, target_kind text not null, name text not null, ref text not null, detail text not null,
+    opened text not null, settled text, sent text, primary key (kind, ref)
+) strict;
+"""
+OLDER = {
+    1: (
+        "alter table step add column task text",
+        "alter table debt add column sent text",
+        "update debt set sent = opened where kind = 'reboot'",  # it may have been
+        seals.TABLE,
+    ),
+    # reboots and readings back were told by these words, which never changed; nothing else was told apart
+    2: (
+        "alter table step add column what text not null default ''",
+        "update step set what = 'reboot' where summary like 'reboot (%'",
+        "update step set what = 'as-planned' where summary = 'read back'",
+    ),
+}
+
+
+def format_of(db: sqlite3.Connection) -> Any:
+    """Return the format a journal says it has: a number, where it is one; 0 when it says nothing."""
+    found = db.execute("select value from run where key = 'format'").fetchone()
+    return json.loads(found[0]) if found else 0
+
+
+def is_credible(db: sqlite3.Connection) -> bool:
+    """Tell whether a journal can be of the older format it says it has: that is sealed too, where there are seals."""
+    sealed = db.execute("select 1 from sqlite_master where name = 'seal'").fetchone()
+    return not sealed or seals.hold(db)
+
+
+def carry_over(db: sqlite3.Connection) -> Any:
+    """Make a journal of an older format one of this, in the caller's transaction; return the format it has then."""
+    db.execute("begin immediate")  # statements that alter tables begin none; and another process may be at it
+    written = format_of(db)
+    while written in OLDER:
+        for statement in OLDER[written]:
+            db.execute(statement)
+        written += 1
+    db.execute("update run set value = ? where key = 'format'", (json.dumps(written),))
+    seals.seal_all(db)
+    return written
