@@ -23,7 +23,7 @@ from vsphere_ai.fabric.adapter import (
     updated,
 )
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, device_change, partly_reserved
+from vsphere_ai.resources.base import Resource, device_change, memory_problems
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
 
@@ -168,11 +168,8 @@ class Adapters(Resource):
         if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
             yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
                           "leave some out; a later hardware version may take more")  # fmt: skip
-        megabytes = partly_reserved(target, view)
-        if megabytes is not None and any(n.type in ethernet.COLD for n in fresh):
-            yield Problem(target, "adapters.memory",
-                          f"hardware reserves {megabytes} MB, SR-IOV and PVRDMA need all memory reserved",
-                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+        if any(n.type in ethernet.COLD for n in fresh):
+            yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """An order that only new adapters could have, and what SR-IOV takes from a VM."""

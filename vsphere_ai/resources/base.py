@@ -286,11 +286,24 @@ def settled_each(state: Kind, target: Target, view: View, settle_one: Callable[[
     return state.model_copy(update={state.shorthand: {n: settle_one(w, have.get(n)) for n, w in wanted.items()}})
 
 
-def partly_reserved(vm: Target, view: View) -> int | None:
-    """Return the MB a playbook reserves of a VM's memory, where that is not how it is; None when it does not."""
+def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
+    """Yield that a playbook reserves a part of a VM's memory, unless that is how it is; `needs`: ``a vGPU needs``."""
     wanted = getattr(view.state(vm.ref, "hardware"), "memory_reservation", None)
     facts = view.facts(vm.ref)
     unlocks = bool(facts.get("config.memoryReservationLockedToMax"))
     if isinstance(wanted, int) and (unlocks or wanted != facts.get("config.memoryAllocation.reservation", 0)):
-        return wanted
-    return None
+        yield Problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved",
+                      "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+
+
+def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
+    """Yield that a playbook states BIOS for a VM that has to have EFI; `needs`: ``this GPU needs``."""
+    if getattr(view.stated.get((vm.ref, "hardware")), "firmware", None) == "bios":
+        yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi",
+                      "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+
+
+def firmware_notes(vm: Target, view: View, needs: str) -> Iterator[str]:
+    """Yield what a change to EFI firmware does to the guest of a VM; `needs`: ``vGPUs need``."""
+    if view.facts(vm.ref).get("config.firmware") == "bios":
+        yield f"firmware bios → efi, which {needs}: a guest installed under BIOS will not boot any more"

@@ -18,11 +18,13 @@ from vsphere_ai.gpu import window
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
+    firmware_notes,
+    firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
     lacking,
     large_bar_settings,
-    partly_reserved,
+    memory_problems,
 )
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Step
@@ -192,15 +194,9 @@ class DeviceGroups(Resource):
             yield Problem(target, "device_groups.hardware-version",
                           f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
                           f"add hardware: {{version: {HARDWARE_VERSION}}} to the play")  # fmt: skip
-        megabytes = partly_reserved(target, view)
-        if megabytes is not None:
-            yield Problem(target, "device_groups.memory",
-                          f"hardware reserves {megabytes} MB, a device group needs all memory reserved",
-                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
-        stated = getattr(view.stated.get((target.ref, "hardware")), "firmware", None)
-        if self.firmware == "efi" and stated == "bios":
-            yield Problem(target, "device_groups.firmware", "hardware sets firmware bios, the GPUs of a group need efi",
-                          "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+        yield from memory_problems(target, view, "device_groups.memory", "a device group needs")
+        if self.firmware == "efi":
+            yield from firmware_problems(target, view, "device_groups.firmware", "the GPUs of a group need")
 
     def _room(self, target: Target, view: View, on: Target) -> Iterator[Problem]:
         """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
@@ -227,8 +223,8 @@ class DeviceGroups(Resource):
             yield from filter(None, (meaning(n) for n in dict.fromkeys(self.groups or ())))
         if strays := _strays(view.facts(target.ref)):
             yield f"left as it is: {'; '.join(strays)}"
-        if self.firmware == "efi" and view.facts(target.ref).get("config.firmware") == "bios":
-            yield "firmware bios → efi, which these GPUs need: a guest installed under BIOS will not boot any more"
+        if self.firmware == "efi":
+            yield from firmware_notes(target, view, "these GPUs need")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: a group that stays keeps its key and its members."""

@@ -16,11 +16,13 @@ from vsphere_ai.late import Late, inside
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
+    firmware_notes,
+    firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
     lacking,
     large_bar_settings,
-    partly_reserved,
+    memory_problems,
 )
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Step
@@ -181,22 +183,16 @@ class PciDevices(Resource):
             yield Problem(target, "pci_devices.hardware-version",
                           f"hardware version {version}; a device by vendor and device id needs {DYNAMIC_VERSION}",
                           "add hardware: {version: 19} to the play, or name a host_device")  # fmt: skip
-        megabytes = partly_reserved(target, view)
-        if megabytes is not None:
-            yield Problem(target, "pci_devices.memory",
-                          f"hardware reserves {megabytes} MB, a passthrough device needs all memory reserved",
-                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
-        stated = getattr(view.stated.get((target.ref, "hardware")), "firmware", None)
-        if self.firmware == "efi" and stated == "bios":
-            yield Problem(target, "pci_devices.firmware", "hardware sets firmware bios, this GPU needs efi",
-                          "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+        yield from memory_problems(target, view, "pci_devices.memory", "a passthrough device needs")
+        if self.firmware == "efi":
+            yield from firmware_problems(target, view, "pci_devices.firmware", "this GPU needs")
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what ties the VM to its host, and what a changed firmware does."""
         if self.host and view.is_planned(target.ref, self.kind):
             yield f"it can run on {self.host} only: neither vMotion nor a restart elsewhere by HA"
-        if self.firmware == "efi" and view.facts(target.ref).get("config.firmware") == "bios":
-            yield "firmware bios → efi, which this GPU needs: a guest installed under BIOS will not boot any more"
+        if self.firmware == "efi":
+            yield from firmware_notes(target, view, "this GPU needs")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: what stays keeps its key."""

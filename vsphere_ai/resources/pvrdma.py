@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vsphere_ai import fabric
 from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.resources.base import Resource, device_change, partly_reserved
+from vsphere_ai.resources.base import Resource, device_change, memory_problems
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
 
@@ -111,14 +111,7 @@ class Pvrdma(Resource):
         chosen = {a.protocol for a in self.adapters if a.protocol and a not in there}
         yield from pvrdma_fit.version_problems(target, view, chosen)
         yield from self._count_problems(target, view, len(there))
-        megabytes = partly_reserved(target, view)
-        if megabytes is not None:
-            yield Problem(
-                target,
-                "pvrdma.memory",
-                f"hardware reserves {megabytes} MB, PVRDMA needs all memory reserved",
-                "write hardware: {memory_reservation: full}, or leave it out",
-            )
+        yield from memory_problems(target, view, "pvrdma.memory", "PVRDMA needs")
         for adapter in dict.fromkeys(self.adapters):
             group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
             if group is None:

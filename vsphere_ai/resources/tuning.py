@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, View
-from vsphere_ai.resources.base import Resource, advanced_settings, partly_reserved, vgpus_of
+from vsphere_ai.resources.base import Resource, advanced_settings, memory_problems, vgpus_of
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
 
@@ -167,11 +167,8 @@ class Tuning(Resource):
             yield Problem(target, "tuning.reservation",
                           f"hardware reserves {stated} MHz of CPU, tuning wants {self.cpu_reservation}",
                           "keep one of them; high latency sensitivity wants full")  # fmt: skip
-        megabytes = partly_reserved(target, view)
-        if self.memory_locked and megabytes is not None:
-            yield Problem(target, "tuning.memory",
-                          f"hardware reserves {megabytes} MB, high latency sensitivity needs all memory reserved",
-                          "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+        if self.memory_locked:
+            yield from memory_problems(target, view, "tuning.memory", "high latency sensitivity needs")
 
     def _affinity_problems(self, target: Target, view: View, on: Target | None) -> Iterator[Problem]:
         stated = getattr(view.stated.get((target.ref, self.kind)), "numa_affinity", None)

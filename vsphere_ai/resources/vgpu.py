@@ -19,10 +19,11 @@ from vsphere_ai.resources.base import (
     Resource,
     advanced_settings,
     device_change,
+    firmware_notes,
     gpu_reconfigure,
     gpu_settings_seen,
     large_bar_settings,
-    partly_reserved,
+    memory_problems,
     vgpus_of,
 )
 from vsphere_ai.state import Change, Problem, Target, observed
@@ -150,9 +151,8 @@ class Vgpu(Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """What an operator wants to know before approving."""
-        now = view.facts(target.ref).get("config.firmware")
-        if self.profiles and now == "bios":
-            yield "firmware bios → efi, which vGPUs need: a guest installed under BIOS will not boot any more"
+        if self.profiles:
+            yield from firmware_notes(target, view, "vGPUs need")
         yield from self._unread(target, view)
 
     def _unread(self, target: Target, view: View) -> Iterator[str]:
@@ -279,14 +279,7 @@ def _boards(host: Target, view: View) -> Iterator[Board]:
 
 def _contradictions(target: Target, view: View) -> Iterator[Problem]:
     """Two settings of one play that would undo each other at every run."""
-    megabytes = partly_reserved(target, view)
-    if megabytes is not None:
-        yield Problem(
-            target,
-            "vgpu.memory",
-            f"hardware reserves {megabytes} MB, a vGPU needs all memory reserved",
-            "write hardware: {memory_reservation: full}, or leave it out",
-        )
+    yield from memory_problems(target, view, "vgpu.memory", "a vGPU needs")
     firmware = getattr(view.state(target.ref, "hardware"), "firmware", None)
     if firmware == "bios" != view.facts(target.ref).get("config.firmware"):
         yield Problem(
