@@ -11,6 +11,7 @@ from vsphere_ai.gpu.capacity_backtrack import Proposals, search
 from vsphere_ai.gpu.capacity_gpu import Vector
 from vsphere_ai.gpu.capacity_groups import Budget, Group, Packed, Part, Unpacked
 from vsphere_ai.gpu.capacity_weights import adjusted, exceeds, propose, room, rounded, shares, worth
+from vsphere_ai.gpu.connected import leaders
 
 MAX_SUBSETS = 6
 """Up to that many kinds of vGPU every subset of them is counted, which gives proofs an operator understands."""
@@ -40,26 +41,15 @@ def pack(groups: Sequence[Group], counts: Sequence[int], budget: Budget) -> Pack
 
 def _independent(groups: Sequence[Group], wanted: Vector) -> list[tuple[list[int], list[int]]]:
     """Return groups and items that compete with each other: boards and modes that share nothing are packed apart."""
-    leader = list(range(len(wanted)))
-
-    def head(item: int) -> int:
-        while leader[item] != item:
-            leader[item] = leader[leader[item]]
-            item = leader[item]
-        return item
-
-    for group in groups:
-        first, *others = sorted({i for chain in group.chains for i in chain if wanted[i]}) or [-1]
-        for item in others:
-            leader[head(item)] = head(first)
+    takes = [[i for chain in group.chains for i in chain if wanted[i]] for group in groups]
+    leader = leaders(takes)
     found: dict[int, tuple[list[int], list[int]]] = {}
     for item, count in enumerate(wanted):
         if count:
-            found.setdefault(head(item), ([], []))[1].append(item)
-    for at, group in enumerate(groups):
-        item_ = next((i for chain in group.chains for i in chain if wanted[i]), None)
-        if item_ is not None:
-            found[head(item_)][0].append(at)
+            found.setdefault(leader.get(item, item), ([], []))[1].append(item)
+    for at, items in enumerate(takes):
+        if items:
+            found[leader[items[0]]][0].append(at)
     return list(found.values())
 
 

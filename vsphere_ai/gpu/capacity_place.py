@@ -14,6 +14,7 @@ from vsphere_ai.gpu.capacity_items import Division, Misfit, VmClass
 from vsphere_ai.gpu.capacity_order import Orders, find_order
 from vsphere_ai.gpu.capacity_words import sentence
 from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.connected import leaders
 
 FIRST_STEPS = 200
 """Situations looked at per host in search of a power-on order for the first assignment."""
@@ -180,7 +181,7 @@ def components(
             kept[id(hosts)] = hosts
             alike[tuple(sorted(each.profiles)), id(hosts)].append(each.name)
     classes = [VmClass(profiles, kept[key], tuple(vms)) for (profiles, key), vms in alike.items()]
-    leader = _leaders(kept.values())
+    leader = leaders(kept.values())
     grouped: dict[str, list[VmClass]] = defaultdict(list)
     for one in classes:
         grouped[leader.get(min(one.hosts, default=""), "")].append(one)
@@ -190,25 +191,6 @@ def components(
     for head, members in grouped.items():
         reachable = frozenset[str]().union(*(m.hosts for m in members))
         yield tuple(members), tuple(s for s in gpus[head] if s.host in reachable)
-
-
-def _leaders(sets: Iterable[frozenset[str]]) -> dict[str, str]:
-    """Return for every host the one that stands for all hosts connected with it."""
-    leader: dict[str, str] = {}
-
-    def head(host: str) -> str:
-        while leader[host] != host:
-            leader[host] = leader[leader[host]]
-            host = leader[host]
-        return host
-
-    for hosts in sets:
-        first = min(hosts, default=None)
-        for host in hosts:
-            leader.setdefault(host, host)
-        for host in hosts:
-            leader[head(host)] = head(str(first))
-    return {host: head(host) for host in leader}
 
 
 def realised(farm: GpuHosts, demands: Sequence[VmDemand], division: Division, orders: Orders | None = None) -> Fit:
