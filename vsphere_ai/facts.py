@@ -69,6 +69,11 @@ class About:
     instance: str
     api_type: str = "VirtualCenter"
 
+    @property
+    def api_numbers(self) -> tuple[int, ...]:
+        """The API version as numbers, because texts do not compare: (7, 0, 2, 0)."""
+        return tuple(int(n) for n in self.api.split(".") if n.isdigit())
+
 
 @dataclass(frozen=True)
 class Estate:

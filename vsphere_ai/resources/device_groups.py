@@ -90,7 +90,7 @@ class DeviceGroups(Resource):
     @classmethod
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
         """Ask the hosts of such VMs what groups they offer; before vSphere 8.0 there is nothing to ask."""
-        if _api(estate) < FIRST_API:
+        if estate.about.api_numbers < FIRST_API:
             return
         vms = [vm for vm, states in wanted.items() if any(s.kind == cls.kind for s in states)]
         for ref in dict.fromkeys(h.ref for vm in vms for h in estate.hosts_for(vm.ref)):
@@ -165,7 +165,7 @@ class DeviceGroups(Resource):
         if on is None:
             yield Problem(target, "device_groups.host-unknown", "the host of this VM cannot be read")
             return
-        if _api(view.estate) < FIRST_API:
+        if view.estate.about.api_numbers < FIRST_API:
             yield Problem(target, "device_groups.vsphere",
                           f"vCenter speaks API {view.estate.about.api}; device groups came with vSphere 8.0",
                           "list single devices with vgpu: or pci_devices:")  # fmt: skip
@@ -274,10 +274,6 @@ def meaning(name: str) -> str:
     return (
         f"{name}: {count} × {found['device']}{joined}; the VM powers on only where {count} such GPUs are free together"
     )
-
-
-def _api(estate: Estate) -> tuple[int, ...]:
-    return tuple(int(n) for n in estate.about.api.split(".") if n.isdigit())
 
 
 def _listed(facts: Facts) -> tuple[Mapping[str, Any], ...]:

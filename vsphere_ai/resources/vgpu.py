@@ -117,8 +117,7 @@ class Vgpu(Resource):
 
     def _count_problems(self, target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
         total = sum(wanted.values())
-        api = tuple(int(n) for n in view.estate.about.api.split(".") if n.isdigit())
-        if total > 1 and api < (8,):
+        if total > 1 and view.estate.about.api_numbers < (8,):
             if total > MAX_BEFORE_8:
                 yield Problem(target, "vgpu.count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
             if len(wanted) > 1:
