@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import time
+from types import SimpleNamespace
 
 import jsonschema
 import pytest
@@ -94,3 +96,48 @@ def test_a_plan_as_json_has_everything_the_text_has(cli):
     assert {i["kind"] for i in plan["items"]} == {"pvrdma_host", "pvrdma"}
     assert sorted(s for wave in plan["waves"] for s in wave) == [s["id"] for s in plan["steps"]]
     assert {t["name"] for t in plan["impact"]["power_cycles"]} == {"train-01", "train-02", "train-03"}
+
+
+def only_ended(lines, code):
+    """A stream of a header and a summary; return why it ended."""
+    document = judged(lines)
+    assert [line["type"] for line in document] == ["run", "summary"]
+    assert document[-1]["exit_code"] == code
+    return document[-1].get("error", "")
+
+
+def test_what_ends_before_there_is_a_plan_ends_its_stream_as_well(cli, lab, ledger):
+    unknown = cli.file("- hosts: esx99.lab.local\n  mig: {mode: enabled}\n")
+    assert cli("apply", unknown, "--yes", "--format", "json") == 65
+    assert "esx99" in only_ended(cli.out.splitlines(), 65)
+    assert cli("apply", PLAYBOOK, "--format", "json") == 64
+    assert only_ended(cli.out.splitlines(), 64) == "there is no terminal to ask on"
+    assert cli("resume", "--format", "json") == 64
+    assert only_ended(cli.out.splitlines(), 64) == "no run is unfinished"
+    lab.set_faults([{"on": "Login", "do": {"fault": "InvalidLogin"}}])
+    assert cli("apply", PLAYBOOK, "--yes", "--format", "json") == 4
+    assert only_ended(cli.out.splitlines(), 4)
+    assert cli("apply", PLAYBOOK, "--yes") == 4
+    assert cli.out == "", "no line of a stream that nobody asked for"
+    assert ledger() == []
+
+
+def test_a_signal_before_there_is_a_plan_ends_its_stream_as_well(lab):
+    lab.set_faults([{"on": "ssh: nvidia-smi", "do": {"delay": "2s"}}])
+    process = apply(lab, MISSION)
+    time.sleep(2)
+    process.send(signal.SIGTERM)
+    assert process.wait() == 143, process.said
+    only_ended(process.out, 143)
+    assert json.loads(process.out[-1])["interrupted"]
+
+
+def test_nobody_is_asked_about_a_plan_that_was_not_shown(cli, monkeypatch, ledger):
+    seen = []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.prompt", lambda *_given, **_named: seen.append("asked") or "no")
+    assert cli("apply", PLAYBOOK, "--format", "json") == 0
+    assert seen == ["asked"]
+    assert "IMPACT" in cli.err
+    assert [json.loads(line)["type"] for line in cli.out.splitlines()] == ["run", "summary"]
+    assert ledger() == []

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from vsphere_ai.cli import json_stream
 from vsphere_ai.cli.options import (
     code_of,
     estate_options,
@@ -43,6 +44,7 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
     """
     from vsphere_ai.report import plan_json
 
+    json_stream.expect(form)
     saved = _saved(what)
     loaded = _embedded(saved) if saved else read_playbook(what)
     if saved:
@@ -96,7 +98,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, left_out: Collecti
     from vsphere_ai.cli.plan import colour
     from vsphere_ai.report.plan_text import plan_text
 
-    if form == "text" or plan.problems:
+    if form == "text" or plan.problems or (plan.steps and not yes):  # nobody is asked about what was not shown
         click.echo(colour(plan_text(plan, digest, width(), left_out=left_out)), err=form == "json")
     if plan.problems:
         refusal = {4: Denied, 5: Unreachable}.get(code_of(plan.problems), Refused)("nothing was changed")
@@ -124,5 +126,5 @@ def _nothing_done(plan: Plan, digest: str, form: str, code: int = 0) -> None:
         from vsphere_ai.apply import Run
         from vsphere_ai.report.run_json import header_line, summary_line
 
-        click.echo(header_line(digest, len(plan.steps)))
-        click.echo(summary_line(Run(plan, (), 0.0), code))
+        json_stream.write("header", header_line(digest, len(plan.steps)))
+        json_stream.write("summary", summary_line(Run(plan, (), 0.0), code))

@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from vsphere_ai import __version__
-from vsphere_ai.cli import signals, streams
+from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
 
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
@@ -87,7 +87,9 @@ def run() -> None:
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     with _guarded():
-        return streams.flushed(_main(arguments))
+        code = _main(arguments)
+        json_stream.close(code)
+        return streams.flushed(code)
 
 
 @contextmanager
@@ -135,6 +137,7 @@ def _tell(error: VsphereAiError) -> None:
     from vsphere_ai.report.values import safe
 
     hush()
+    json_stream.fail(error.message)
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
 
@@ -147,6 +150,7 @@ def _tell(error: VsphereAiError) -> None:
 
 
 def _bug(error: Exception) -> int:
+    json_stream.fail(f"internal error: {type(error).__name__}")
     streams.say(f"internal error: {type(error).__name__}: {error}")
     streams.say("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.")
     if os.environ.get("VSPHERE_AI_TRACEBACK"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli import streams
+from vsphere_ai.cli import json_stream, streams
 
 if TYPE_CHECKING:
     from vsphere_ai.apply import Event
@@ -26,7 +26,7 @@ def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
         from vsphere_ai.report.plan_json import digest
         from vsphere_ai.report.run_json import event_line, header_line
 
-        click.echo(header_line(digest(plan), len(plan.steps), run))
+        json_stream.write("header", header_line(digest(plan), len(plan.steps), run))
         yield lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z")))
     elif streams.is_screen(sys.stdout):
         yield from _live(plan)

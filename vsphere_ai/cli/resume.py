@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from vsphere_ai.cli import json_stream
 from vsphere_ai.cli.apply import approve
 from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
 from vsphere_ai.cli.running import LEFT_OUT, Way, carry_out
@@ -65,6 +66,7 @@ def command(run: str, inventory: Path | None, form: str, yes: bool, **more: Any)
     from vsphere_ai import journal, past
     from vsphere_ai.report import plan_json
 
+    json_stream.expect(form)
     book = journal.open_run(run) if run else past.latest()
     loaded = _playbook(book, "desired")
     shared = _shared(book, loaded, inventory)
@@ -100,6 +102,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     from vsphere_ai.report import plan_json
     from vsphere_ai.resources import kinds
 
+    json_stream.expect(form)
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book, loaded, inventory)

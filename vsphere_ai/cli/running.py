@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli import signals
+from vsphere_ai.cli import json_stream, signals
 
 if TYPE_CHECKING:
     from vsphere_ai.apply import Event, Run, Runner
@@ -184,7 +184,7 @@ class _Watch:
         outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
         run = Run(self._plan, outcomes, 0.0, self.runner.signalled or code - 128)  # the first may still be dealt with
         with self._speaking:
-            click.echo(summary_line(run, code))
+            json_stream.write("summary", summary_line(run, code))
 
 
 def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> Journal:
@@ -227,7 +227,10 @@ def _finish(run: Run, code: int, way: Way, book: Journal) -> int:
     from vsphere_ai.report.run_text import run_text
     from vsphere_ai.report.values import safe
 
-    click.echo(summary_line(run, code) if way.form == "json" else f"\n{run_text(run)}")
+    if way.form == "json":
+        json_stream.write("summary", summary_line(run, code))
+    else:
+        click.echo(f"\n{run_text(run)}")
     if way.missing and way.form == "text":
         names = ", ".join(t.name for t in way.missing)
         click.echo(safe(f"Left out, because it is gone from the inventory: {names}"), err=True)

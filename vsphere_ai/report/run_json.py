@@ -54,7 +54,10 @@ class OutcomeLine(TypedDict):
 
 
 class SummaryLine(TypedDict):
-    """The last line. `verified` names what was read back and found as planned, `open` what could not be put back."""
+    """The last line. `verified` names what was read back and found as planned, `open` what could not be put back.
+
+    `error` is what ended the command where there was no run to end.
+    """
 
     type: Literal["summary"]
     exit_code: int
@@ -67,6 +70,7 @@ class SummaryLine(TypedDict):
     verified: list[str]
     open: list[str]
     outcomes: list[OutcomeLine]
+    error: NotRequired[str]
 
 
 def header_line(digest: str, steps: int, run: str = "") -> str:
@@ -112,6 +116,13 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
         "outcomes": outcomes,
     }
     return _line(line)
+
+
+def ended_line(exit_code: int, error: str) -> str:
+    """Return the last line of a command that ended before anything was begun; `error` is empty after a signal."""
+    none: dict[str, Any] = dict.fromkeys(("done", "failed", "unknown", "skipped"), 0)
+    none |= {"seconds": 0.0, "interrupted": exit_code in (129, 130, 143), "verified": [], "open": [], "outcomes": []}
+    return _line({"type": "summary", "exit_code": exit_code, **none, **({"error": error} if error else {})})
 
 
 def _line(document: Any) -> str:

@@ -1,0 +1,44 @@
+"""The lines of `--format json`: whatever ends the command, the first one is a header and the last one a summary."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import click
+
+_awaited: set[str] = set()
+"""Which of ``header`` and ``summary`` are still to come; nothing where no stream was begun."""
+_failed: list[str] = []
+
+
+def expect(form: str) -> None:
+    """Begin a stream, if that is the form."""
+    _awaited.clear()
+    _failed.clear()
+    if form == "json":
+        _awaited.update(("header", "summary"))
+
+
+def write(kind: str, line: str) -> None:
+    """Write a ``header`` or a ``summary``."""
+    _awaited.discard(kind)
+    click.echo(line)
+
+
+def fail(error: str) -> None:
+    """Keep what ended the command, for a summary."""
+    _failed.append(error)
+
+
+def close(code: int) -> None:
+    """End a stream that has no summary yet: its command ended before there was a plan. `code` is the process's."""
+    if not _awaited:
+        return
+    from vsphere_ai.report.run_json import ended_line, header_line
+
+    with suppress(OSError):  # nobody listens any more
+        if "header" in _awaited:
+            write("header", header_line("", 0))
+        if "summary" in _awaited:
+            write("summary", ended_line(code, "\n".join(_failed)))
+    _awaited.clear()
