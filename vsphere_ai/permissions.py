@@ -12,7 +12,9 @@ from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import PORT_GROUP
 from vsphere_ai.facts import Estate
 from vsphere_ai.plan import Plan
+from vsphere_ai.plays import TargetPlan
 from vsphere_ai.resources import kinds
+from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Step
 
 PrivilegeOf = Callable[[str], str | None]
@@ -125,6 +127,39 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
                 yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
 
 
+def unplanned(
+    plan: Plan, wanted: Mapping[Target, TargetPlan], estate: Estate, privilege_of: PrivilegeOf
+) -> tuple[Need, ...]:
+    """Return what targets with problems may take beyond `needed`: their steps are not known, so all that are possible.
+
+    A host whose MIG could not be read, because its SSH is stopped, has no step of MIG in the plan.
+    """
+    found: dict[tuple[str, str], Need] = {}
+    for target in dict.fromkeys(p.target for p in plan.problems if p.target in wanted):
+        asked = wanted[target]
+        for on, duty in _possible(target, asked, estate):
+            for privilege in privileges(duty, privilege_of):
+                need = Need(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
+                found.setdefault((on.ref, privilege), need)
+    known = {(n.ref, n.privilege) for n in needed(plan, estate, privilege_of)}
+    return tuple(sorted(n for key, n in found.items() if key not in known))
+
+
+def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tuple[Target, Duty]]:
+    words = tuple(f"`{s.kind}`" for s in asked.states)
+    for duty in ROLE:
+        if duty.purpose.startswith(words) and duty.where == {"host": "hosts", "vm": "VMs"}.get(target.kind):
+            yield target, duty
+    if target.kind == "vm":
+        yield target, POWER_CYCLES
+    if target.kind == "host":
+        yield target, MAINTENANCE
+        runs = (vm for vm in estate.vms if estate[vm.ref].get("runtime.host") == target.ref)
+        for vm in runs if asked.rolling.evacuate == "power_off" else ():
+            if estate[vm.ref].get("runtime.powerState") == "poweredOn":
+                yield vm, POWER_CYCLES
+
+
 def _object(step: Step, estate: Estate) -> tuple[str, str]:
     """Return name and reference of what a step is done to; for what an earlier step makes, of its datacenter."""
     if isinstance(step, Invoke) and step.on:
@@ -212,6 +247,12 @@ def _of_kinds(*targets: str) -> Iterator[Duty]:
         yield from cls.duties if cls.target in targets else ()
 
 
+MAINTENANCE = Duty(
+    "maintenance mode, reboots through vCenter",
+    "hosts",
+    (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
+)
+POWER_CYCLES = Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"]))
 ROLE = (
     Duty(
         "reading; every role has it",
@@ -260,11 +301,7 @@ ROLE = (
     ),
     *_of_kinds("datacenter", "host"),
     Duty("`mig`: starting and stopping SSH", "hosts", (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"])),
-    Duty(
-        "maintenance mode, reboots through vCenter",
-        "hosts",
-        (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
-    ),
+    MAINTENANCE,
     Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
     Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),
     Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
@@ -274,7 +311,7 @@ ROLE = (
     Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
     Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     *_of_kinds("vm"),
-    Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"])),
+    POWER_CYCLES,
     Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from dataclasses import replace
 from importlib import resources
@@ -162,3 +163,29 @@ def test_a_missing_privilege_is_named_before_anything_is_changed(make_lab, cli, 
     assert cli("apply", mission, "--yes") == 4, cli.out + cli.err
     assert f": {privilege} (" in cli.err, cli.err
     assert lab.get("/lab/ledger")["entries"] == [], "it was found out only in the middle"
+
+
+def test_what_could_not_be_planned_is_not_called_granted(make_lab, cli, monkeypatch):
+    """SSH is stopped, as on hardened hosts: nobody knows what MIG has to change there."""
+    scenario = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
+    stopped, count = re.subn(r"&ssh \{running: true", "&ssh {running: false", scenario)
+    assert count
+    play = cli.file(
+        "- hosts: gpu_hosts\n  mig: {layout: [3g.20gb, 2g.10gb, 1g.5gb, 1g.5gb]}\n"
+        "  rolling: {evacuate: power_off, max_unavailable: 1}\n"
+    )
+    lab = make_lab(stopped)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    assert cli("doctor", "--permissions", play, "-i", INVENTORY) == 1, cli.out + cli.err
+    assert "All granted" not in cli.out
+    denied = ("Host.Config.NetService", "Host.Config.Maintenance", "VirtualMachine.Interact.PowerOff")
+    for privilege in denied:
+        assert f"  has    {privilege}  (may be needed: " in cli.out
+    lab = make_lab(f"{stopped}\nprivileges_denied: [{', '.join(denied)}]\n")
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    assert cli("doctor", "--permissions", play, "-i", INVENTORY) == 4, cli.out + cli.err
+    for privilege in denied:
+        assert f"  lacks  {privilege}  (may be needed: " in cli.out
+    assert cli("apply", play, "--yes") == 4, cli.out + cli.err
+    assert "StartService on esx01.lab.local: " in cli.out, cli.out
+    assert lab.get("/lab/ledger")["entries"] == []

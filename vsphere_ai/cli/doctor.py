@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 def command(form: str, playbook: Path | None, **shared: Any) -> int:
     """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
 
-    Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege.
+    Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege, and 1
+    when the plan has problems, so that nobody knows all it takes.
     """
     if playbook is not None:
         return _permissions(playbook, form, shared)
@@ -64,13 +65,14 @@ def _text(checks: Iterable[Check]) -> str:
 def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
     from vsphere_ai.connect.privileges import privilege_of
     from vsphere_ai.connect.vcenter_lock import place
-    from vsphere_ai.permissions import for_lock, lacking, needed
+    from vsphere_ai.permissions import for_lock, lacking, needed, unplanned
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
 
     loaded = read_playbook(path)
     with open_bench(shared, loaded) as bench:
         plan, estate = bench.plan(loaded)
         needs = needed(plan, estate, privilege_of)
+        needs = (*needs, *unplanned(plan, bench.desired(loaded, estate), estate, privilege_of))
         if bench.settings.lock == "vcenter":
             needs = (*needs, *for_lock(*place(bench.vcenter), privilege_of))
         missing = lacking(needs, bench.vcenter.missing_privileges)
@@ -78,15 +80,16 @@ def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
     hush()
     if form == "json":
         found = [{**plain(n), "granted": n not in missing} for n in needs]
-        click.echo(dumps({"schema_version": SCHEMA_VERSION, "account": account, "privileges": found}))
+        told = {"account": account, "complete": not plan.problems, "privileges": found}
+        click.echo(dumps({"schema_version": SCHEMA_VERSION, **told}))
     else:
-        click.echo(_needs_text(needs, missing, account))
+        click.echo(_needs_text(sorted(needs), missing, account, complete=not plan.problems))
     if plan.problems:
         click.echo("The plan has problems, so this list may not be all of it: see vsphere-ai plan", err=True)
-    return 4 if missing else 0
+    return 4 if missing else int(bool(plan.problems))
 
 
-def _needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str) -> str:
+def _needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str, *, complete: bool) -> str:
     from vsphere_ai.report.values import safe
 
     lines: list[str] = []
@@ -97,5 +100,6 @@ def _needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str) -
     if not lines:
         return "The playbook is about nothing that is here."
     objects = len({n.ref for n in missing})
-    lines.append(f"{safe(account)} lacks {len(missing)} privileges on {objects} objects" if missing else "All granted.")
+    granted = "All granted." if complete else "All of these are granted; not everything could be planned."
+    lines.append(f"{safe(account)} lacks {len(missing)} privileges on {objects} objects" if missing else granted)
     return "\n".join(lines)

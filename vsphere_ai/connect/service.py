@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.errors import StepFailed, VsphereAiError
+from vsphere_ai.errors import Denied, StepFailed, VsphereAiError
 from vsphere_ai.facts import Facts, ProbeFailure
 
 if TYPE_CHECKING:
@@ -62,7 +62,10 @@ def running(vcenter: VCenter, host: Facts, note: Note) -> Iterator[bool]:
         return
     system = host.get("configManager.serviceSystem") or vcenter.resolve_path(host.ref, "configManager.serviceSystem")
     with note(host.ref):
-        vcenter.call(system, "StartService", {"id": SSH})
+        try:
+            vcenter.call(system, "StartService", {"id": SSH})
+        except Denied as error:  # the operator knows the host, not its service system
+            raise Denied(error.message.replace(str(system), host.name), error.remedy) from error
         try:
             yield True
         finally:
