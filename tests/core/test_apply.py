@@ -66,10 +66,16 @@ class Deeds:
         return self.homes.get(target.ref)
 
 
-def go(plan, failing=None, during=None, *, parallel=8):
-    """Run a plan; return the run, the deeds and the events."""
+def go(plan, failing=None, during=None, *, parallel=8, failed=None):
+    """Run a plan; return the run, the deeds and the events. `failed` is set once the run knows that a step has."""
     deeds, events = Deeds(plan, failing, during), []
-    return Runner(plan, deeds, events.append, parallel=parallel).run(), deeds, events
+
+    def heard(event):
+        events.append(event)
+        if failed and event.what == "failed":
+            failed.set()
+
+    return Runner(plan, deeds, heard, parallel=parallel).run(), deeds, events
 
 
 def farm(hosts=2, vms=2, *, budget=1, **more):
@@ -277,8 +283,8 @@ def test_a_host_that_does_not_come_back_stays_in_maintenance_and_is_named_with_i
 
 def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budget():
     gone = threading.Event()
-    during = {("esx01", "host-back"): lambda say: gone.set(), ("esx02", "reboot"): lambda say: gone.wait(5)}
-    run, deeds, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during)
+    during = {("esx02", "reboot"): lambda say: gone.wait(5)}
+    run, deeds, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during, failed=gone)
     found = states(run)
     assert found["esx02", "exit-maintenance"] == "done"  # it was on its way: it is brought to the end
     assert found["esx03", "enter-maintenance"] == found["esx04", "enter-maintenance"] == "skipped"
@@ -291,8 +297,8 @@ def test_vms_elsewhere_go_on_after_an_unhealthy_host():
     gone = threading.Event()
     seen = estate(host(ESX1), idle, *(guest(vm(n), ESX2) for n in (1, 2)))
     plan = made(seen, {ESX1: wants(DIRECT)} | {vm(n): wants(FULL) for n in (1, 2)})
-    during = {("esx01", "host-back"): lambda say: gone.set(), (vm(1).name, "power-off"): lambda say: gone.wait(5)}
-    run, _, _ = go(plan, {("esx01", "host-back"): LOST}, during)
+    during = {(vm(1).name, "power-off"): lambda say: gone.wait(5)}
+    run, _, _ = go(plan, {("esx01", "host-back"): LOST}, during, failed=gone)
     assert states(run)[vm(1).name, "power-on"] == states(run)[vm(2).name, "power-on"] == "done"
 
 
