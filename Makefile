@@ -67,7 +67,7 @@ test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 # its tests mostly wait for farms to boot: twice as many workers as cores
-test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; half an hour
+test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; two hours of one core
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
 	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) tests/reliability \
