@@ -48,8 +48,8 @@ class Book(Protocol):
     def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
 
-    def settle(self, debt: Debt) -> None:
-        """Note that a debt was settled outside of a step."""
+    def settle(self, *debts: Debt) -> None:
+        """Note that debts were settled outside of a step."""
 
 
 class NoBook:
@@ -61,7 +61,7 @@ class NoBook:
     def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
         """Note nothing."""
 
-    def settle(self, debt: Debt) -> None:
+    def settle(self, *debts: Debt) -> None:
         """Note nothing."""
 
 

@@ -113,10 +113,11 @@ class Journal:
         with self._writing() as db:
             self._owe(db, debt)
 
-    def _owe(self, db: sqlite3.Connection, debt: Debt) -> None:
-        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail, now())
-        db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, null)", owed)
-        seals.seal_debt(db, owed[:-1])
+    def _owe(self, db: sqlite3.Connection, debt: Debt, opened: str = "", sent: str = "") -> None:
+        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail)
+        row = (*owed, opened or now(), sent or None)
+        db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, ?)", row)
+        seals.seal_debt(db, owed)
 
     def sending(self, host: Target) -> None:
         """Note that the command to reboot a host is about to leave. Raises `Storage`: then it must not be sent."""
@@ -137,10 +138,11 @@ class Journal:
         with self._writing() as db:
             db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
 
-    def settle(self, debt: Debt) -> None:
-        """Note that a debt was settled outside of a step."""
+    def settle(self, *debts: Debt) -> None:
+        """Note that debts were settled outside of a step, or are another run's from now on: all of them or none."""
         with self._writing() as db:
-            self._settle(db, debt)
+            for debt in debts:
+                self._settle(db, debt)
 
     def _settle(self, db: sqlite3.Connection, debt: Debt) -> None:
         db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), debt.kind, debt.target.ref))
@@ -215,8 +217,12 @@ def runs_dir() -> Path:
     return own_folder("runs")
 
 
-def create(about: Mapping[str, Any]) -> Journal:
-    """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes."""
+def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
+    """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes.
+
+    `owes` are debts of an earlier run that become this one's, opened and sent when they were. They are in the file
+    before it has its name; the caller settles them in the earlier journal afterwards (see `past.look`).
+    """
     path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     draft = path.with_name(f"{path.name}-draft")
     try:
@@ -227,6 +233,9 @@ def create(about: Mapping[str, Any]) -> Journal:
         journal = Journal(draft, _connect(draft, "delete"))
         journal._db.executescript(f"{SCHEMA}{seals.TABLE};")
         journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **processes.identity(), **about)
+        with journal._writing() as db:
+            for owed in owes:
+                journal._owe(db, owed.debt, owed.opened, owed.sent)
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)

@@ -28,8 +28,16 @@ class Seen:
     alive: bool
     worked: bool
     """It began a step, so it may have changed something."""
-    way_back: bool
-    """It was rolled back, or is itself a rollback: after both, things are as they were."""
+    rolled_back: bool
+    takes_over: str
+    """The run whose debts became this one's when it began."""
+    rolls_back: str
+    """The run that this one goes back before."""
+
+    @property
+    def way_back(self) -> bool:
+        """It was rolled back, or is itself a rollback: after both, things are as they were."""
+        return self.rolled_back or bool(self.rolls_back)
 
 
 def see(book: Journal) -> Seen:
@@ -45,7 +53,6 @@ def see(book: Journal) -> Seen:
     elif book.get("signal") and not book.get("exit_code"):
         state = "stopped"
     since = str(book.get("resumed") or book.get("started") or "")
-    way_back = back is not None or bool(book.get("rolls_back"))
     return Seen(
         book.id,
         str(book.get("instance") or ""),
@@ -54,17 +61,54 @@ def see(book: Journal) -> Seen:
         owes,
         journal.is_alive(book),
         bool(book.steps()),
-        way_back,
+        back is not None,
+        str(book.get("takes_over") or ""),
+        str(book.get("rolls_back") or ""),
     )
 
 
 def look() -> tuple[Seen, ...]:
-    """Return every run of this machine, the oldest first; what cannot be read is left out."""
+    """Return every run of this machine, the oldest first; what cannot be read is left out.
+
+    What a run that was killed had yet to note in the journal of the run before it is noted now.
+    """
+    found = _look()
+    noted = [_noted(seen, found) for seen in found if seen.takes_over or seen.rolls_back]
+    return _look() if any(noted) else found
+
+
+def _look() -> tuple[Seen, ...]:
     found = []
     for book in journal.every():
         found.append(see(book))
         book.close()
     return tuple(found)
+
+
+def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
+    """Note in an earlier journal that this run took its debts over, and that it was rolled back; tell whether so."""
+    named = {s.run: s for s in among}
+    before, undone = named.get(seen.takes_over), named.get(seen.rolls_back)
+    done = False
+    with suppress(Storage, UsageError):  # it cannot be written: the newer run has them all the same
+        if before is not None and before.owes:
+            done = _hand_over(seen.run, before.run)
+        if undone is not None and seen.state == "finished" and not undone.rolled_back and undone.since < seen.since:
+            _mark(undone.run, seen.run)
+            done = True
+    return done
+
+
+def _hand_over(run: str, before: str) -> bool:
+    """Settle in an earlier journal what stands in a later one: the same debt, opened at the same moment."""
+    mine, theirs = journal.open_run(run), journal.open_run(before)
+    taken = {(o.debt.kind, o.debt.target.ref, o.opened) for o in mine.owed()}
+    both = [o.debt for o in theirs.owed() if not o.settled and (o.debt.kind, o.debt.target.ref, o.opened) in taken]
+    if both:
+        theirs.settle(*both)
+    mine.close()
+    theirs.close()
+    return bool(both)
 
 
 def state_of(seen: Seen, among: Sequence[Seen]) -> State:
@@ -85,8 +129,11 @@ def later(seen: Seen, among: Sequence[Seen]) -> tuple[Seen, ...]:
 
 
 def waiting(among: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Return the runs that were cut off, stopped or failed, or owe something, in the order they were worked on."""
-    found = (s for s in among if state_of(s, among) not in OVER)
+    """Return the runs that were cut off, stopped or failed, or owe something, in the order they were worked on.
+
+    A run whose debts another one has and still owes waits for that one.
+    """
+    found = (s for s in among if state_of(s, among) not in OVER and heir(s.run, among) is None)
     return tuple(sorted(found, key=lambda s: s.since))
 
 
@@ -103,6 +150,15 @@ def latest() -> Journal:
             raise damaged
         raise UsageError("no run is unfinished", "vsphere-ai runs lists what there is")
     return journal.open_run(max(found, key=lambda s: (not s.alive, s.since)).run)
+
+
+def heir(run: str, among: Sequence[Seen]) -> Seen | None:
+    """Return the run that took over what a run owed, and still owes it: that one has to be finished first."""
+    for each in (s for s in among if s.takes_over == run):
+        found = each if each.owes else heir(each.run, among)
+        if found is not None:
+            return found
+    return None
 
 
 def doubts(book: Journal) -> tuple[str, ...]:
@@ -125,6 +181,10 @@ def rolled_back(book: Journal) -> None:
     name = book.get("rolls_back")
     if name and book.finished:
         with suppress(Storage, UsageError):  # it was removed, or cannot be written: then it is only offered again
-            mark = journal.open_run(name)
-            mark.set(rolled_back=book.id)
-            mark.close()
+            _mark(name, book.id)
+
+
+def _mark(run: str, back: str) -> None:
+    book = journal.open_run(run)
+    book.set(rolled_back=back)
+    book.close()

@@ -12,7 +12,7 @@ import pytest
 from vsphere_ai import journal, past
 from vsphere_ai.cli.main import main
 from vsphere_ai.debts import Debt
-from vsphere_ai.errors import UsageError
+from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Reconfigure
 
@@ -181,3 +181,79 @@ def test_a_journal_from_before_beginnings_were_noted():
     assert past.unfinished("vc") == ()
     book.set(pid=2**22 + 1)
     assert past.unfinished("vc") == (book.id,)
+
+
+def taking_over(book, **values):
+    """A run that began with what another owes, whose process died before it was settled there."""
+    owed = [o for o in book.owed() if not o.settled]
+    about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": book.id, **values}
+    newer = journal.create(about, owed)
+    began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
+    newer.set(started=began.isoformat(timespec="milliseconds"), **GONE)
+    return newer
+
+
+def owing():
+    found = {}
+    for book in journal.every():
+        found[book.id] = {d.kind for d in book.debts()}
+        book.close()
+    return found
+
+
+def test_a_debt_that_stands_in_two_journals_is_the_newer_runs():
+    book = run(Debt("maintenance", HOST), Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"))
+    book.sending(HOST)
+    before = book.owed()
+    newer = taking_over(book, rolls_back=book.id)
+    assert newer.owed() == before, "opened and sent when they were"
+    assert owing() == {book.id: {"maintenance", "reboot"}, newer.id: {"maintenance", "reboot"}}
+    among = past.look()
+    assert owing() == {book.id: set(), newer.id: {"maintenance", "reboot"}}
+    assert past.heir(book.id, among).run == newer.id
+    assert past.unfinished("vc") == (newer.id,), "the earlier one waits for it"
+    assert past.latest().id == newer.id
+    assert journal.open_run(newer.id).owed() == before, "and it is sealed"
+    newer.settle(*newer.debts())
+    assert past.heir(book.id, past.look()) is None
+    assert set(past.unfinished("vc")) == {book.id, newer.id}
+
+
+def test_the_heir_of_an_heir_is_found():
+    book = run(Debt("maintenance", HOST))
+    second = taking_over(book)
+    third = taking_over(second)
+    for _ in range(2):
+        assert past.heir(book.id, past.look()).run == third.id
+    assert past.unfinished("vc") == (third.id,)
+
+
+def test_what_a_run_owes_since_is_its_own():
+    book = run(Debt("maintenance", HOST))
+    newer = taking_over(book)
+    newer.settle(Debt("maintenance", HOST))
+    past.look()
+    assert owing()[book.id] == set()
+    past.take_up(book)
+    book.set(**GONE)
+    book.owe(Debt("maintenance", HOST))  # and dies once more
+    past.look()
+    assert owing()[book.id] == {"maintenance"}
+
+
+def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
+    book = run()
+    back = run(rolls_back=book.id, **WELL)
+    assert states() == ["rolled back", "finished"]
+    assert book.get("rolled_back") == back.id
+    past.take_up(book)  # somebody goes forward again
+    book.set(**GONE)
+    assert state(book) == "unfinished"
+
+
+def test_a_journal_that_is_not_written_leaves_no_debt_behind(monkeypatch):
+    book = run(Debt("maintenance", HOST))
+    monkeypatch.setattr(journal.Journal, "_owe", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
+    with pytest.raises(Storage, match="full"):
+        taking_over(book)
+    assert owing() == {book.id: {"maintenance"}}

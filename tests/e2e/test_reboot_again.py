@@ -182,3 +182,42 @@ def test_a_reboot_soon_after_another_one_is_seen_by_its_boot_time(lab, cli, soap
     assert cli("resume") == 0, cli.out + cli.err
     assert time.monotonic() - began < 15, "it waited to see a host go down that was up again"
     assert reboots(ledger) == [ESX1, ESX1]
+
+
+DIES_HANDING_OVER = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.journal import Journal
+settle = Journal.settle
+Journal.settle = lambda self, *debts: os._exit(9) if len(debts) > 1 else settle(self, *debts)
+run()
+"""
+
+
+def test_a_new_run_that_dies_while_it_takes_over_what_is_owed_is_the_one_that_owes_it(lab, cli, ledger, farm):
+    before = farm()
+    lab.set_faults("- {on: 'ssh: nvidia-smi -i', nth: 1, do: malformed}\n")
+    assert cli("apply", cli.file(MIG), "--yes") == 1
+    lab.clear_faults()
+    ((first, (_, owed)),) = owing(cli).items()
+    died = subprocess.run([sys.executable, "-c", DIES_HANDING_OVER, "resume", first, "--reboot-again", "--yes"],
+                          env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)  # fmt: skip
+    assert died.returncode == 9
+    found = owing(cli)
+    assert found.pop(first)[1] == []
+    ((second, (state, owes)),) = found.items()
+    assert (state, owes) == ("unfinished", owed)
+    for command in ("resume", "rollback"):
+        assert cli(command, first, "--yes") == 3, "hosts would stay as that one left them"
+        assert f"run {second} took over what run {first} owed" in cli.err
+        assert f"vsphere-ai resume {second}" in cli.err
+    assert cli("plan", cli.file(MIG)) in (0, 1, 2)
+    assert f"Run {second} was not finished" in cli.err
+    assert f"Run {first} was not finished" not in cli.err
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert {name: (s, o) for name, (s, o) in owing(cli).items()} == {
+        first: ("superseded", []), second: ("finished", [])}  # fmt: skip
+    assert reboots(ledger) == [ESX1, ESX1, ESX2]
+    now = farm()
+    assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
+    assert not any(h["maintenance"] for h in now["hosts"].values())

@@ -82,6 +82,7 @@ ACTS = {"die": die, "fill-disk": fill_disk}
 
 
 def watch_journal(points):
+    from vsphere_ai import journal
     from vsphere_ai.journal import Journal
 
     begin, end = Journal.begin, Journal.end
@@ -101,8 +102,10 @@ def watch_journal(points):
         points.reach("after end", _doing.step)
 
     Journal.begin, Journal.end = begin_seen, end_seen
-    for name in ("set", "settle"):
+    for name in ("set", "owe", "settle"):
         setattr(Journal, name, _around(points, getattr(Journal, name), name))
+    for name in ("create", "_flush"):  # the whole of it, and between its new name and a folder that is on the disk
+        setattr(journal, name, _around_all(points, getattr(journal, name), name.strip("_")))
 
 
 def _around(points, write, name):
@@ -112,6 +115,17 @@ def _around(points, write, name):
         points.reach(f"before {name}", f"{about} | {name}")
         write(self, *given, **named)
         points.reach(f"after {name}", f"{about} | {name}")
+
+    return seen
+
+
+def _around_all(points, act, name):
+    @functools.wraps(act)
+    def seen(*given, **named):
+        points.reach(f"before {name}", f"run | {name}")
+        done = act(*given, **named)
+        points.reach(f"after {name}", f"run | {name}")
+        return done
 
     return seen
 
@@ -260,7 +274,7 @@ def run(job):
 
 def warm_up():
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    for name in ("apply", "resume", "plan", "runs", "running", "progress"):
+    for name in ("apply", "resume", "rollback", "plan", "runs", "running", "progress"):
         importlib.import_module(f"vsphere_ai.cli.{name}")
     for name in ("connect.vcenter", "connect.esxi", "collect", "journal", "locks", "workbench", "deeds", "apply",
                  "report.plan_json", "report.plan_text", "report.run_text"):  # fmt: skip

@@ -29,9 +29,10 @@ LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine
 
 def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
     """Return a run in a few words: who, where, when, and how it ended. `among` are all runs, when they are known."""
+    known = look() if among is None else among  # which may settle debts of this one
     return {
         "run": book.id,
-        "state": state_of(see(book), look() if among is None else among),
+        "state": state_of(see(book), known),
         "started": book.get("started"),
         "user": f"{book.get('user')}@{book.get('machine')}",
         "vcenter": (book.get("scope") or {}).get("vcenter") or "",

@@ -151,6 +151,7 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.resume import gone
 
+    _is_free(book)
     means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
     owing = book.debts()
     _forget_gone(means, book)
@@ -166,6 +167,22 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     for target in missing:
         click.echo(f"{safe(target.name)} is gone from the inventory since; left out", err=True)
     return plan, estate, missing
+
+
+def _is_free(book: Journal) -> None:
+    """`Conflict` when another run took over what this one owed and has not put it back: hosts would stay as they are.
+
+    Called under the lock, so that nobody takes anything over meanwhile.
+    """
+    from vsphere_ai.past import heir, look
+
+    found = heir(book.id, look())
+    if found is not None:
+        raise Conflict(
+            f"run {found.run} took over what run {book.id} owed, and has not put all of it back",
+            f"finish that one: vsphere-ai resume {found.run} (or go back to before it: vsphere-ai rollback "
+            f"{found.run})",
+        )
 
 
 def _forget_gone(means: Means, book: Journal) -> None:

@@ -194,8 +194,11 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
-    if way.settles is not None and not way.back:
+    if way.settles and not way.back:
         kept["impact"] = _as_first_found(kept["impact"], way.settles)
+    earlier = way.settles
+    # the lock is taken over with the lock itself
+    taken = [o for o in earlier.owed() if not o.settled and o.debt.kind != "lock"] if earlier else []
     book = journal.create(
         {
             "what": way.what,
@@ -204,14 +207,15 @@ def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate,
             "instance": plan.about.instance,
             "desired": to_document(bench.pinned(loaded, estate)),
             "approved": kept,
-            "rolls_back": way.settles.id if way.settles and way.back else "",
+            "rolls_back": earlier.id if earlier and way.back else "",
+            "takes_over": earlier.id if earlier else "",
+            "lock": way.locks.mode if way.locks else None,
             "before": to_document(bench.before(loaded, plan, estate)),
-        }
+        },
+        taken,
     )
-    if way.settles is not None:
-        for debt in (d for d in way.settles.debts() if d.kind != "lock"):  # that one is taken over with the lock
-            book.owe(debt)
-            way.settles.settle(debt)
+    if earlier and taken:  # whoever dies before this owes nothing twice: past.look settles it then
+        earlier.settle(*(o.debt for o in taken))
     return book
 
 
