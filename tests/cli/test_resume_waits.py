@@ -33,9 +33,9 @@ class Deeds:
         self.waits.append((step.target, step.until, dict(step.options)))
 
 
-def a_run(*, sent_before=None):
+def a_run(*, sent_before=None, timeout=900):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
-    step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": 900}}
+    step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": timeout}}
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
     book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, BOOT), Debt("ssh-on", HOST)))
     if sent_before is not None:
@@ -63,6 +63,14 @@ def test_the_time_since_it_left_counts(sent_before, watched):
     assert watched - 3 <= options["unless_never_down"] <= watched
     assert deeds.booted == [(HOST, BOOT, left)]
     assert [d.kind for d in book.debts()] == ["ssh-on"]
+
+
+@pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
+def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
+    book, deeds = a_run(sent_before=sent_before, timeout=timeout), Deeds()
+    resume._await_reboots(deeds, book)
+    ((_, _, options),) = deeds.waits
+    assert options["timeout"] >= options["unless_never_down"] + 10
 
 
 def test_what_was_settled_is_not_waited_for():

@@ -221,3 +221,28 @@ def test_a_new_run_that_dies_while_it_takes_over_what_is_owed_is_the_one_that_ow
     now = farm()
     assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
     assert not any(h["maintenance"] for h in now["hosts"].values())
+
+
+DIES_BEFORE_ITS_REBOOT = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.journal import Journal
+sending = Journal.sending
+Journal.sending = lambda self, host: (sending(self, host), os._exit(9))
+run()
+"""
+
+
+def test_a_host_that_was_never_told_to_reboot_is_not_given_up(lab, cli, ledger, monkeypatch):
+    """The play waits for a shorter time than it takes to know that the host does not go down."""
+    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 8.0)
+    monkeypatch.setattr("vsphere_ai.cli.resume.AT_LEAST", 4.0)
+    play = cli.file(GRAPHICS.format("shared_direct").replace("reboot: api", "reboot: api, timeout: 3s"))
+    died = subprocess.run([sys.executable, "-c", DIES_BEFORE_ITS_REBOOT, "apply", "-i", str(INVENTORY), str(play),
+                           "--yes"], env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)  # fmt: skip
+    assert died.returncode == 9
+    assert reboots(ledger) == []
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert "did not come back" not in cli.out + cli.err
+    assert reboots(ledger) == [ESX1]
+    assert all(not owes for _, owes in owing(cli).values())

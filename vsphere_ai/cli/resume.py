@@ -215,7 +215,10 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
         debt = owed.debt
         if owed.sent:
             deeds.remember_boot(debt.target, debt.detail, owed.sent)
-            options = {"timeout": _patience(book, debt.target), "unless_never_down": _doubt(owed.sent)}
+            doubt = _doubt(owed.sent)
+            # a play's shorter timeout is no reason to call a host lost that never went down
+            patience = max(_patience(book, debt.target), doubt + AT_LEAST)
+            options = {"timeout": patience, "unless_never_down": doubt}
             wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
             click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
             deeds.do(wait, _sign_of_life(debt.target.name))
