@@ -85,18 +85,21 @@ class Request:
 def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
     """Read one vCenter. The number of requests depends on pages and chosen hosts, not on how many VMs there are.
 
-    Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error.
+    Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error. SSH that a
+    killed command had started is stopped, or, where that is not allowed, shown as stopped: nobody else started it.
     """
     tell = request.progress or (lambda _line: None)
     tell(f"{vcenter.name}: reading the inventory")
     objects = vcenter.read(_everywhere(request))
-    if request.start_ssh and shells is not None:
+    stops = request.start_ssh and shells is not None
+    if stops:
         objects |= _stop_left(vcenter, objects)
     depth = request.choose(Estate(vcenter.about, objects))
     deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
     objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in objects.items()}
     tell(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
-    return _with_answers(vcenter, shells, request, objects, depth)
+    estate = _with_answers(vcenter, shells, request, objects, depth)
+    return estate if stops else _as_found(estate)
 
 
 def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth) -> Estate:
@@ -147,6 +150,20 @@ def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Fact
         if host is not None or ref not in objects:
             started_ssh.forget(vcenter.about.instance, ref)
     return found
+
+
+def _as_found(estate: Estate) -> Estate:
+    """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
+    left = [estate[ref] for ref in started_ssh.left(estate.about.instance) if ref in estate.objects]
+    found = {host.ref: service.as_stopped(host) for host in left if service.is_running(host)}
+    return Estate(estate.about, {**estate.objects, **found}) if found else estate
+
+
+def left_running(vcenter: VCenter) -> tuple[Facts, ...]:
+    """Return the hosts on which SSH runs because a command that was killed had started it to read."""
+    refs = started_ssh.left(vcenter.about.instance)
+    found = vcenter.read_objects(refs, {"HostSystem": ("name", "config.service.service")}) if refs else {}
+    return tuple(host for host in found.values() if service.is_running(host))
 
 
 def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:

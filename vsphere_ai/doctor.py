@@ -222,14 +222,20 @@ def clock(now: Callable[[], datetime]) -> Check:
 
 def hosts(bench: Workbench, estate: Estate) -> Iterator[Check]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
-    stranger = _strangers(bench)
+    from vsphere_ai.collect import left_running
+
+    stranger, left = _strangers(bench), {host.ref for host in left_running(bench.vcenter)}
     for target in bench.limited(estate, estate.hosts):
         facts = estate[target.ref]
         state = facts.get("runtime.connectionState")
         if state != "connected":
             yield Check(facts.name, "fail", f"vCenter reports it as {state}", "bring the host back")
             continue
-        yield from _ssh(bench, facts)
+        if facts.ref in left:
+            words = "SSH runs because a command that was killed had started it to read"
+            yield Check(facts.name, "warn", words, f"stop it: {bench.stopping_ssh(facts.name)}")
+        else:
+            yield from _ssh(bench, facts)
         if stranger(facts.name):
             words = "its SSH host key is not known"
             yield Check(facts.name, "warn", words, f"vsphere-ai trust host {facts.name}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -132,6 +133,12 @@ class Workbench:
         """Whether a stopped SSH service may be started for reading."""
         start = self.inventory.ssh.start_service if self.inventory.ssh else "never"
         return start == "always" or (self.options.start_ssh and start != "never")
+
+    def stopping_ssh(self, host: str) -> str:
+        """Return how SSH is stopped that a killed command had started: by any command that may start it."""
+        if self.inventory.ssh is None or self.inventory.ssh.start_service == "never":
+            return "in the vSphere Client, under Configure > Services, TSM-SSH"
+        return f"vsphere-ai show {shlex.quote(host)} --start-ssh"
 
     def read(
         self,

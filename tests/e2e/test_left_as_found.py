@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
-from support.places import PLAYBOOKS
+from support.places import INVENTORY, PLAYBOOKS
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -33,6 +37,71 @@ def test_a_plan_may_be_allowed_to_start_ssh_for_reading(cli, ledger, farm, soap)
         ("esx01.lab.local", "StopService"),
     ]
     assert not farm()["hosts"]["esx01.lab.local"]["ssh"]["running"]
+
+
+DIES_BEFORE_STOPPING_SSH = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.connect import service
+service._stop = lambda *_: os._exit(9)
+run()
+"""
+
+
+@pytest.fixture
+def left_running(lab, cli, soap, farm):
+    """A `plan --start-ssh` was killed while it read esx01, whose SSH had been stopped; return the playbook."""
+    ssh(soap, "esx01", running=False)
+    play = cli.file(MIG + ROLLING)
+    argv = [sys.executable, "-c", DIES_BEFORE_STOPPING_SSH, "plan", "-i", str(INVENTORY), str(play), "--start-ssh"]
+    died = subprocess.run(argv, env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)
+    assert died.returncode == 9
+    assert running(farm)
+    return play
+
+
+def running(farm):
+    return farm()["hosts"]["esx01.lab.local"]["ssh"]["running"]
+
+
+SINCE_KILLED = "runs because a command that was killed had started it to read"
+
+
+def test_ssh_that_a_killed_command_left_running_is_named_until_it_is_stopped(cli, farm, left_running):
+    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local") == 0, cli.out
+    assert f"SSH {SINCE_KILLED}" in cli.out
+    way = "vsphere-ai show esx01.lab.local --start-ssh"
+    assert f"stop it: {way}" in cli.out
+    assert cli("plan", left_running) == 0, cli.out
+    assert f"SSH of esx01.lab.local {SINCE_KILLED}. Stop it: {way}" in cli.err
+    assert running(farm), "looking changes nothing"
+    assert cli(*way.split()[1:]) == 0
+    assert not running(farm)
+    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local") == 0
+    assert SINCE_KILLED not in cli.out
+    assert "SSH is stopped" in cli.out
+    assert cli("plan", left_running, "--start-ssh") == 0
+    assert SINCE_KILLED not in cli.err
+
+
+def test_a_plan_made_while_such_ssh_runs_is_carried_out(cli, farm, left_running):
+    assert cli("plan", left_running, "-o", saved := cli.folder / "plan.json") == 0, cli.out
+    assert "start TSM-SSH" in cli.out
+    assert cli("apply", saved) == 0, cli.out + cli.err
+    assert "This command stops it" in cli.err
+    assert not running(farm)
+    assert all(g["mig"]["current"] for g in farm()["hosts"]["esx01.lab.local"]["gpus"])
+
+
+def test_a_refused_apply_says_that_it_stopped_such_ssh(cli, farm, soap, ledger, left_running):
+    assert cli("plan", left_running, "-o", saved := cli.folder / "plan.json") == 0, cli.out
+    soap.wait(soap.vm("train-02").PowerOffVM_Task())
+    before = len(ledger())
+    assert cli("apply", saved) == 3
+    assert f"SSH of esx01.lab.local {SINCE_KILLED}. This command stops it" in cli.err
+    assert "start TSM-SSH" not in cli.err, "our own tidying is no difference"
+    assert {e["call"] for e in ledger()[before:]} <= {"StartService", "StopService"}
+    assert not running(farm)
 
 
 def test_apply_starts_ssh_and_leaves_it_stopped(cli, farm, soap):

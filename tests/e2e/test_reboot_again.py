@@ -60,6 +60,13 @@ def killed_in_the_reboot(lab, playbook, *, after=0.3):
     assert process.wait(30) == -signal.SIGKILL, "".join(seen)
 
 
+def dies(lab, program, *arguments):
+    """Run the command line in a Python program that lets it die somewhere; return the exit code."""
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
+    argv = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(argv, env=environment, timeout=60).returncode
+
+
 def rebooted(soap, since):
     host = soap.host("esx01")
     soap.until(lambda: host.runtime.bootTime > since and host.runtime.connectionState == "connected")
@@ -200,9 +207,7 @@ def test_a_new_run_that_dies_while_it_takes_over_what_is_owed_is_the_one_that_ow
     assert cli("apply", cli.file(MIG), "--yes") == 1
     lab.clear_faults()
     ((first, (_, owed)),) = owing(cli).items()
-    died = subprocess.run([sys.executable, "-c", DIES_HANDING_OVER, "resume", first, "--reboot-again", "--yes"],
-                          env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)  # fmt: skip
-    assert died.returncode == 9
+    assert dies(lab, DIES_HANDING_OVER, "resume", first, "--reboot-again", "--yes") == 9
     found = owing(cli)
     assert found.pop(first)[1] == []
     ((second, (state, owes)),) = found.items()
@@ -238,9 +243,7 @@ def test_a_host_that_was_never_told_to_reboot_is_not_given_up(lab, cli, ledger, 
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 8.0)
     monkeypatch.setattr("vsphere_ai.cli.resume.AT_LEAST", 4.0)
     play = cli.file(GRAPHICS.format("shared_direct").replace("reboot: api", "reboot: api, timeout: 3s"))
-    died = subprocess.run([sys.executable, "-c", DIES_BEFORE_ITS_REBOOT, "apply", "-i", str(INVENTORY), str(play),
-                           "--yes"], env={**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}, timeout=60)  # fmt: skip
-    assert died.returncode == 9
+    assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, play, "--yes") == 9
     assert reboots(ledger) == []
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert "did not come back" not in cli.out + cli.err

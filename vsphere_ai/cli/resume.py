@@ -15,7 +15,7 @@ import click
 from vsphere_ai.cli import json_stream
 from vsphere_ai.cli.apply import approve
 from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
-from vsphere_ai.cli.running import LEFT_OUT, Way, carry_out
+from vsphere_ai.cli.running import LEFT_OUT, Way, announce_ssh, carry_out
 from vsphere_ai.errors import Conflict
 from vsphere_ai.report.values import safe
 
@@ -152,6 +152,7 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     from vsphere_ai.resume import gone
 
     _is_free(book)
+    announce_ssh(bench)
     means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
     owing = book.debts()
     _forget_gone(means, book)

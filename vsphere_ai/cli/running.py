@@ -48,7 +48,7 @@ class Way:
 
 
 def announce(bench: Workbench) -> None:
-    """Say on standard error that earlier runs on this vCenter were not finished."""
+    """Say on standard error that earlier runs on this vCenter were not finished, and what commands left behind."""
     from vsphere_ai import journal, past
 
     for run in past.unfinished(bench.vcenter.about.instance):
@@ -60,6 +60,18 @@ def announce(bench: Workbench) -> None:
         click.echo(f"A run may not be finished: {trouble.message}. {trouble.remedy}", err=True)
     if len(troubles) > 1:
         click.echo(f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs", err=True)
+    announce_ssh(bench)
+
+
+def announce_ssh(bench: Workbench) -> None:
+    """Say on standard error where SSH runs since a command was killed, and who stops it."""
+    from vsphere_ai.collect import left_running
+    from vsphere_ai.report.values import safe
+
+    for host in left_running(bench.vcenter):
+        way = "This command stops it" if bench.may_start_ssh else f"Stop it: {bench.stopping_ssh(host.name)}"
+        name = safe(host.name)
+        click.echo(f"SSH of {name} runs because a command that was killed had started it to read. {way}", err=True)
 
 
 def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> int:

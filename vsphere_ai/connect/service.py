@@ -83,6 +83,13 @@ def stopped(vcenter: VCenter, host: Facts) -> Facts | None:
     return replace(host, properties={**host.properties, **now.properties}) if now else host
 
 
+def as_stopped(host: Facts) -> Facts:
+    """Return the facts of a host as if its SSH service were stopped."""
+    services = host.get("config.service.service", ())
+    shown = tuple({**s, "running": False} if s.get("key") == SSH else s for s in services)
+    return replace(host, properties={**host.properties, "config.service.service": shown})
+
+
 class LeftRunning(StepFailed):
     """The SSH service was started here and could not be stopped again."""
 
