@@ -8,7 +8,7 @@ from vsphere_ai.lab import build
 from vsphere_ai.lab.hardware.gpu import Vgpu
 from vsphere_ai.lab.history import History
 from vsphere_ai.lab.invariants import INVARIANTS, judge
-from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.ledger import Client, Ledger
 from vsphere_ai.lab.scenario_file import load
 
 A, B, C = "a.lab", "b.lab", "c.lab"
@@ -157,6 +157,44 @@ def test_what_was_so_at_the_start_is_not_held_against_the_run(farm):
     assert farm.violated(since=1) == {}
     farm.history.restart()
     assert farm.violated() == {}
+
+
+TOOL, AGAIN, OTHER = Client("a", True), Client("a", True), Client("b", True)
+HAND = Client("a")
+
+
+@pytest.mark.parametrize("since", [0, 1])
+@pytest.mark.parametrize("who", [HAND, OTHER])
+def test_what_somebody_else_switched_is_switched_back(farm, since, who):
+    note = farm.history.note
+    note("power", "vm1", False, who)
+    note("ssh", A, True, who)
+    farm.ledger.record("vm1", "PowerOffVM_Task")
+    note("power", "vm1", True, TOOL)
+    note("ssh", A, False, TOOL)
+    assert farm.violated(since=since)["others"] == (
+        "a.lab: somebody else had started TSM-SSH, and it was stopped again",
+        "vm1: somebody else had switched off the VM, and it was switched on again",
+    )
+    note("power", "vm1", False, AGAIN)
+    note("ssh", A, True, AGAIN)
+    assert "others" not in farm.violated(since=since)
+
+
+def test_who_switches_back_what_is_their_own_or_has_a_hand_free_is_no_offender(farm):
+    note = farm.history.note
+    note("power", "vm1", False, TOOL)
+    note("power", "vm1", True, AGAIN)  # it goes on with a session of its own
+    note("ssh", A, True, HAND)
+    note("ssh", A, False)  # a boot
+    note("ssh", A, True, TOOL)
+    note("power", "vm2", True, TOOL)
+    note("power", "vm2", False, HAND)
+    assert "others" not in farm.violated()
+    note("power", "vm2", True, TOOL)
+    assert farm.violated()["others"] == ("vm2: somebody else had switched off the VM, and it was switched on again",)
+    farm.ledger.record("vm2", "PowerOnVM_Task")
+    assert "others" not in farm.violated(since=1), "only what is judged is held against anybody"
 
 
 def test_an_entry_that_does_not_exist(farm):

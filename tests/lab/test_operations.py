@@ -84,6 +84,40 @@ def test_a_vm_can_be_renamed_while_it_runs(lab, soap):
     assert found_by(lab, "power") == []
 
 
+def test_a_program_that_switches_back_what_somebody_switched_is_found(lab, soap, operation):
+    vm, services = soap.vm("train-01"), soap.host("esx01").configManager.serviceSystem
+    soap.wait(vm.PowerOffVM_Task())
+    services.StopService("TSM-SSH")
+    lab.mark()
+    operation("run-1")
+    soap.wait(vm.PowerOnVM_Task())
+    services.StartService("TSM-SSH")
+    found = lab.check()["invariants"]
+    assert next(i["findings"] for i in found if i["name"] == "others") == [
+        "esx01.lab.local: somebody else had stopped TSM-SSH, and it was started again",
+        "train-01 (vm-26): somebody else had switched off the VM, and it was switched on again",
+    ]
+
+
+def test_a_program_that_puts_its_own_switches_back_is_not(lab, soap, operation):
+    operation("run-1")
+    vm, host = soap.vm("train-01"), soap.host("esx02")
+    vm.ShutdownGuest()
+    soap.until(lambda: vm.runtime.powerState == "poweredOff")
+    boot = host.runtime.bootTime
+    host.configManager.serviceSystem.StopService("TSM-SSH")
+    host.configManager.serviceSystem.StartService("TSM-SSH")
+    soap.wait(soap.vm("train-03").PowerOffVM_Task())
+    soap.wait(host.EnterMaintenanceMode_Task(0))
+    soap.wait(host.RebootHost_Task(False))
+    soap.until(lambda: host.runtime.bootTime > boot and host.runtime.connectionState == "connected")
+    soap.wait(host.ExitMaintenanceMode_Task(0))
+    operation("run-2")
+    soap.wait(vm.PowerOnVM_Task())
+    soap.wait(soap.vm("train-03").PowerOnVM_Task())
+    assert found_by(lab, "others") == []
+
+
 def found_by(lab, invariant):
     return next(i["findings"] for i in lab.check(since=0)["invariants"] if i["name"] == invariant)
 

@@ -93,7 +93,7 @@ def _carried_out(
             call = _call(farm, request, headers, version, peer)
             farm.tasks.doom = doom
             try:
-                result, result_type = _invoke(call, request)
+                result, result_type = _by_client(call, request)
             finally:
                 farm.tasks.doom = None
             farm.settle()
@@ -106,6 +106,16 @@ def _carried_out(
     except Exception as error:  # a bug of the lab: the client gets a fault, the log the traceback
         traceback.print_exc()
         return Answer(500, wire.fault(vmodl.fault.SystemError(reason=repr(error), msg=repr(error)), version))
+
+
+def _by_client(call: Call, request: wire.Request) -> tuple[Any, Any]:
+    """Carry out a method so that whatever it changes, now or in a task, is known as its sender's."""
+    sender = ledger.Client(call.session.user, bool(request.operation)) if call.session else None
+    before = ledger.client.set(sender)
+    try:
+        return _invoke(call, request)
+    finally:
+        ledger.client.reset(before)  # what the farm does by itself next, in this thread, is nobody's
 
 
 def _refused(error: wire.BadRequest, version: str) -> Answer:

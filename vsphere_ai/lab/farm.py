@@ -9,7 +9,7 @@ from typing import Any
 from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.history import History
-from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.ledger import Client, Ledger, client
 from vsphere_ai.lab.scenario import Scenario
 from vsphere_ai.lab.sessions import Sessions
 from vsphere_ai.lab.store import ManagedObject, Store
@@ -58,15 +58,15 @@ class Farm:
         note = self.history.note
         note("up", host.name, host.up)
         note("maintenance", host.name, host.in_maintenance)
-        note("ssh", host.name, host.services["TSM-SSH"].running)
+        note("ssh", host.name, host.services["TSM-SSH"].running, client.get())
         with host.lock:
             torn = [(g, v) for g in host.gpus for v in g.vgpus if v.gi is not None and g.instance(v.gi) is None]
         for gpu, vgpu in torn:
             note("torn", f"{host.name} {gpu.pci}: GPU instance {vgpu.gi} of {vgpu.vm}", True)
 
-    def note_power(self, vm: ManagedObject, *, on: bool) -> None:
-        """Tell whether a VM is on; it keeps the name it had when this was told first."""
-        self.history.note("power", vm.extra.setdefault("told as", f"{vm['name']} ({vm.moid})"), on)
+    def note_power(self, vm: ManagedObject, *, on: bool, by: Client | None = None) -> None:
+        """Tell whether a VM is on, and who switched it; it keeps the name it had when this was told first."""
+        self.history.note("power", vm.extra.setdefault("told as", f"{vm['name']} ({vm.moid})"), on, by)
 
     def note_removed(self, vm: ManagedObject) -> None:
         """Tell that a VM has left the inventory."""

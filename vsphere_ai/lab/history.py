@@ -8,18 +8,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
+from vsphere_ai.lab.ledger import Client
+
 Fact = Literal["up", "maintenance", "ssh", "power", "removed", "session", "torn"]
 Key = tuple[Fact, str]
 
 
 @dataclass(frozen=True)
 class Change:
-    """One fact about one object that became different; `time` is ISO 8601 in UTC."""
+    """One fact about one object that became different; `time` is ISO 8601 in UTC.
+
+    `by` is who changed it; None when it changed by itself, such as a service in a boot.
+    """
 
     time: str
     fact: Fact
     name: str
     value: bool
+    by: Client | None = None
 
 
 class History:
@@ -46,13 +52,13 @@ class History:
             self._changes.clear()
             self._positions, self._mark = {0: 0}, 0
 
-    def note(self, fact: Fact, name: str, value: bool) -> None:
+    def note(self, fact: Fact, name: str, value: bool, by: Client | None = None) -> None:
         """Tell how something is now; only a difference is kept."""
         with self._lock:
             if self._now.get((fact, name)) == value:
                 return
             self._now[fact, name] = value
-            self._changes.append(Change(datetime.now(UTC).isoformat(timespec="milliseconds"), fact, name, value))
+            self._changes.append(Change(datetime.now(UTC).isoformat(timespec="milliseconds"), fact, name, value, by))
 
     def recorded(self, number: int) -> None:
         """Remember that the ledger's entry `number` came after the changes known so far."""
@@ -77,3 +83,8 @@ class History:
             for change in self._changes[:position]:
                 facts[change.fact, change.name] = change.value
             return facts, tuple(self._changes[position:])
+
+    def until(self, number: int) -> tuple[Change, ...]:
+        """Return the changes that are known of from before entry `number`; KeyError if there is none."""
+        with self._lock:
+            return tuple(self._changes[: self._positions[number]])

@@ -10,6 +10,10 @@ from typing import Any
 from vsphere_ai.lab.history import Change, Fact, History, Key
 from vsphere_ai.lab.ledger import Entry
 
+WORDS: Mapping[Fact, str] = {
+    "power": "somebody else had {0} the VM, and it was {1} again",
+    "ssh": "somebody else had {0} TSM-SSH, and it was {1} again",
+}
 REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
 
 
@@ -42,6 +46,8 @@ class Run:
     entries: Sequence[Entry]
     clusters: Mapping[str, str]
     max_down: int = 1
+    earlier: Sequence[Change] = ()
+    """The changes before that point which are still known of: who had switched what."""
 
     def at_start(self, fact: Fact) -> dict[str, bool]:
         """Return one fact of every object it was told of, as it was at the start."""
@@ -58,7 +64,9 @@ def judge(entries: Iterable[Entry], history: History, since: int, *, max_down: i
     `max_down` is how many hosts of a cluster may be out of service (down or in maintenance) at once.
     """
     start, changes = history.since(since)
-    run = Run(start, changes, [e for e in entries if e.number > since], history.clusters, max_down)
+    run = Run(
+        start, changes, [e for e in entries if e.number > since], history.clusters, max_down, history.until(since)
+    )
     found = []
     for name, (demands, check) in INVARIANTS.items():
         verdict = check(run)
@@ -140,6 +148,36 @@ def _power(run: Run) -> Verdict:
     return _verdict(f"{vm} was on and is off" for vm in owing)
 
 
+def _others(run: Run) -> Verdict:
+    """Follow every switch: what it was last set to by somebody else than a program that then sets it otherwise.
+
+    A call that names its operation is a program's at work; programs of one user are taken for one, because it logs in
+    anew when it goes on. A call without is somebody's own hand, which may switch anything.
+    """
+    wished: dict[Key, Change] = {}
+    against: dict[Key, Change] = {}
+    since = len(run.earlier)
+    for at, change in enumerate((*run.earlier, *run.changes)):
+        if change.fact not in WORDS or change.by is None:
+            continue
+        key = change.fact, change.name
+        wish = wished.get(key)
+        if wish is None or wish.by == change.by or not change.by.names_operations:
+            wished[key] = change
+            against.pop(key, None)
+        elif wish.value == change.value:
+            against.pop(key, None)
+        elif at >= since:
+            against[key] = change
+    found = sorted(f"{name}: {WORDS[fact].format(*_said(fact, wished[fact, name].value))}" for fact, name in against)
+    return _verdict(found)
+
+
+def _said(fact: Fact, value: bool) -> tuple[str, str]:
+    words = {"power": ("switched off", "switched on"), "ssh": ("stopped", "started")}[fact]
+    return words[value], words[not value]
+
+
 def _instances(run: Run) -> Verdict:
     return _verdict(f"{c.name} went away under a VM" for c in run.changes if c.fact == "torn" and c.value)
 
@@ -160,6 +198,7 @@ INVARIANTS: Mapping[str, tuple[str, Callable[[Run], Verdict]]] = {
     "maintenance": ("no host is left in maintenance mode", _maintenance),
     "services": ("SSH runs where it ran, and nowhere else", _services),
     "power": ("every VM that was on is on", _power),
+    "others": ("what somebody else has switched stays as they put it", _others),
     "gpu-instances": ("no GPU instance goes away under a VM", _instances),
     "sessions": ("no session is left open", _sessions),
 }

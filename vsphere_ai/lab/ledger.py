@@ -16,6 +16,18 @@ LONGEST_OPERATION = 256
 
 
 @dataclass(frozen=True)
+class Client:
+    """Who sends a call: the user, and whether the call names its operation, as programs at work do."""
+
+    user: str
+    names_operations: bool = False
+
+
+client: ContextVar[Client | None] = ContextVar("client", default=None)
+"""Who is at work while a call or the task it started is carried out; None while the farm changes by itself."""
+
+
+@dataclass(frozen=True)
 class Entry:
     """One call that changed something. `number` counts from 1, `time` is ISO 8601 in UTC."""
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pyVmomi import vim, vmodl
 
+from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.managed import Call, device_groups, devices_pci, dvs_bandwidth, handles, tuned, virtual_functions
@@ -159,7 +160,7 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str) -> None:
 
 def _power_changed(farm: Farm, vm: ManagedObject) -> None:
     guest_changed(farm, vm)
-    farm.note_power(vm, on=vm["runtime"].powerState == "poweredOn")
+    farm.note_power(vm, on=vm["runtime"].powerState == "poweredOn", by=ledger.client.get())
     farm.store.touch(vm, "runtime", "summary")
     farm.settle()
 
