@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "redact", "secret", "places", "report.values"),
     ("compat", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
-    ("losses", "debts"),
+    ("losses", "debts", "as_found"),
     ("windows", "health", "rolling", "evacuation", "power_ons"),
     ("graph", "plan", "turns", "resume", "report", "going_back"),
     ("connect",),

@@ -12,6 +12,7 @@ from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any, Literal, get_args
 
+from vsphere_ai.as_found import AsFound
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
 from vsphere_ai.deeds.withdrawal import Withdrawn
@@ -42,13 +43,22 @@ class Event:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for."""
+    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for.
+
+    One that is `left` was skipped because somebody else had switched before us what it is about: nothing is wrong.
+    """
 
     planned: PlannedStep
     state: State
     seconds: float = 0.0
     error: VsphereAiError | None = None
     reason: str = ""
+    left: bool = False
+
+    @property
+    def well(self) -> bool:
+        """Whether the steps that wait for it may start."""
+        return self.state == "done" or self.left
 
 
 @dataclass(frozen=True)
@@ -75,6 +85,16 @@ class Run:
         """Return how many steps ended in a state."""
         return sum(o.state == state for o in self.outcomes)
 
+    @property
+    def unstarted(self) -> int:
+        """How many steps were not started though they were to be: something failed, or an operator stopped the run."""
+        return sum(o.state == "skipped" and not o.left for o in self.outcomes)
+
+    @property
+    def left(self) -> tuple[str, ...]:
+        """What somebody else had switched before the run came to it, and what stays so, in sentences."""
+        return tuple(dict.fromkeys(o.reason for o in self.outcomes if o.left))
+
     def verified(self) -> tuple[Target, ...]:
         """Return the targets that were read back and found as planned."""
         return tuple(sorted(o.planned.step.target for o in self.outcomes if o.state == "done" and _reads_back(o)))
@@ -91,6 +111,7 @@ class Runner:
         self._steps = {p.id: p for p in plan.steps}
         self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
+        self._as_found = AsFound(self._book, deeds.is_so)
         self._turns = Turns(plan)
         self._room = Room(deeds.out_of_service, self._turns)
         self._told: dict[str, str] = {}
@@ -196,14 +217,15 @@ class Runner:
         planned = self._steps[name]
         for earlier in planned.after:
             outcome = self._outcomes[earlier]
-            if outcome.state != "done" and earlier not in planned.behind:
+            if not outcome.well and earlier not in planned.behind:
                 return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
         return self._turns.refusal(name) or (STOPPED if self.signalled and not self._finishes(name) else "")
 
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
         target = self._steps[name].step.target
-        return any(target in self._owed[kind] for kind in ("maintenance", "off", "gate"))
+        left = self._as_found.is_left("off", target)  # its host's window ends after it, too
+        return left or any(target in self._owed[kind] for kind in ("maintenance", "off", "gate"))
 
     def _do(self, planned: PlannedStep) -> Outcome:
         started = time.monotonic()
@@ -213,6 +235,10 @@ class Runner:
         step = planned.step
         try:
             debts = self._debts_of(step)
+            left = self._as_found.why_left(step, debts)
+            if left:
+                return self._leave(planned, left, started)
+            step = self._as_found.without(step)
             self._book.begin(planned.id, step, debts)
             self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
             paid = settled_by(step)
@@ -234,8 +260,13 @@ class Runner:
                 self._owed[debt.kind].discard(debt.target)
         return Outcome(planned, "done", time.monotonic() - started)
 
+    def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
+        self._book.begin(planned.id, planned.step, ())
+        self._book.end(planned.id, "skipped", why)
+        return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True)
+
     def _debts_of(self, step: Step) -> tuple[Debt, ...]:
-        own = step.target in self._own_ssh
+        own = step.target in self._own_ssh and not self._as_found.is_left("ssh", step.target)
         again = step.target in self._starts_ssh and not own
         return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._deeds.before(step))
 
@@ -251,7 +282,7 @@ class Runner:
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.planned.id] = outcome
         ill = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
-        self._turns.ended(outcome.planned, well=outcome.state == "done", started=outcome.state != "skipped", ill=ill)
+        self._turns.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", ill=ill)
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
 

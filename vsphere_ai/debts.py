@@ -51,6 +51,9 @@ class Book(Protocol):
     def settle(self, *debts: Debt) -> None:
         """Note that debts were settled outside of a step."""
 
+    def debts(self) -> tuple[Debt, ...]:
+        """Return what is still owed, by this attempt or an earlier one."""
+
 
 class NoBook:
     """Writes nothing down; for runs that nobody could resume."""
@@ -63,6 +66,10 @@ class NoBook:
 
     def settle(self, *debts: Debt) -> None:
         """Note nothing."""
+
+    def debts(self) -> tuple[Debt, ...]:
+        """Return nothing."""
+        return ()
 
 
 def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: str = "") -> tuple[Debt, ...]:

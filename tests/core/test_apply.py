@@ -11,6 +11,7 @@ from support.judging import words
 
 from vsphere_ai import apply
 from vsphere_ai.apply import Runner, failures
+from vsphere_ai.debts import Debt, NoBook
 from vsphere_ai.errors import HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -29,14 +30,17 @@ NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "poli
 class Deeds:
     """Remembers (target, word) of every step; raises or waits where a test says so."""
 
-    def __init__(self, plan, failing=None, during=None):
-        self.done, self.put_back = [], []
+    def __init__(self, plan, failing=None, during=None, already=()):
+        self.done, self.put_back, self.already = [], [], already
         self.failing, self.during = failing or {}, during or {}
         self.lock = threading.Lock()
         self.homes = {p.step.target.ref: ESX1.ref for p in plan.steps if p.step.target.kind == "vm"}
 
     def before(self, step):
         return ""
+
+    def is_so(self, step):
+        return (step.target.name, words([step])[0]) in self.already
 
     def do(self, step, say, name=""):
         key = (step.target.name, words([step])[0])
@@ -66,16 +70,16 @@ class Deeds:
         return self.homes.get(target.ref)
 
 
-def go(plan, failing=None, during=None, *, parallel=8, failed=None):
+def go(plan, failing=None, during=None, *, parallel=8, already=(), book=None, failed=None):
     """Run a plan; return the run, the deeds and the events. `failed` is set once the run knows that a step has."""
-    deeds, events = Deeds(plan, failing, during), []
+    deeds, events = Deeds(plan, failing, during, already), []
 
     def heard(event):
         events.append(event)
         if failed and event.what == "failed":
             failed.set()
 
-    return Runner(plan, deeds, heard, parallel=parallel).run(), deeds, events
+    return Runner(plan, deeds, heard, parallel=parallel, book=book).run(), deeds, events
 
 
 def farm(hosts=2, vms=2, *, budget=1, **more):
@@ -313,6 +317,71 @@ def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
 def test_ssh_that_was_running_is_left_running():
     _, deeds, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
     assert deeds.put_back == []
+
+
+class Book(NoBook):
+    """Remembers the debts of every step that was begun; owes some from an earlier attempt."""
+
+    def __init__(self, *debts):
+        self.earlier, self.opened = debts, []
+
+    def begin(self, id, step, debts):
+        self.opened += [(d.kind, d.target.name) for d in debts]
+
+    def debts(self):
+        return self.earlier
+
+
+def test_a_vm_that_somebody_switched_off_meanwhile_stays_off():
+    book, name = Book(), vm(1).name
+    run, deeds, events = go(farm(), already={(name, "power-off")}, book=book)
+    assert (run.exit_code, run.open, run.unstarted) == (0, (), 0)
+    assert run.left == (f"{name} was switched off meanwhile, not by this run: left off",)
+    own = [word for target, word in deeds.done if target == name]
+    assert own == ["reconfigure", "as-planned"], "it is changed all the same"
+    assert ("off", name) not in book.opened
+    assert {("off", vm(2).name), ("maintenance", "esx01")} <= set(book.opened)
+    told = [words([e.planned.step])[0] for e in events if e.what == "skipped" and e.text == run.left[0]]
+    assert told == ["power-off", "power-on"]
+
+
+def test_the_health_gate_does_not_ask_for_a_vm_that_stays_off(monkeypatch):
+    asked = []
+    deeds = Deeds(plan := farm(), already={(vm(1).name, "power-off")})
+    done = deeds.do
+    deeds.do = lambda step, *more: (asked.append(getattr(step, "options", {}).get("vms")), done(step, *more))
+    assert Runner(plan, deeds, lambda _: None).run().exit_code == 0
+    assert [[v["name"] for v in vms] for vms in asked if vms] == [[vm(2).name]]
+
+
+def test_what_an_earlier_attempt_switched_is_ours():
+    book = Book(Debt("off", vm(1)), Debt("ssh", ESX1))
+    plan = farm(1, 1, config__service__service=NO_SSH)
+    run, deeds, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, book=book)
+    assert (run.exit_code, run.left, run.count("done")) == (0, (), len(plan.steps))
+    assert {(vm(1).name, "power-on"), ("esx01", "stop-ssh")} <= set(deeds.done)
+
+
+def test_ssh_that_somebody_started_meanwhile_runs_on_and_again_after_a_reboot():
+    book = Book()
+    run, deeds, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, book=book)
+    assert (run.exit_code, run.open, deeds.put_back) == (0, (), [])
+    assert run.left == ("SSH of esx01 was started meanwhile, not by this run: left running",)
+    own = [word for target, word in deeds.done if target == "esx01"]
+    assert own.count("start-ssh") == 1
+    assert own.index("start-ssh") > own.index("reboot"), "the reboot stops it"
+    assert "stop-ssh" not in own
+    assert ("ssh", "esx01") not in book.opened
+    assert ("ssh-on", "esx01") in book.opened
+
+
+def test_ssh_that_we_started_is_ours_also_when_a_boot_has_started_it():
+    plan = farm(1, 0, config__service__service=NO_SSH)
+    already = set()
+    run, deeds, _ = go(plan, during={("esx01", "reboot"): lambda say: already.add(("esx01", "start-ssh"))},
+                       already=already)  # fmt: skip
+    assert (run.exit_code, run.left) == (0, ())
+    assert ("esx01", "stop-ssh") in deeds.done
 
 
 def test_ssh_that_cannot_be_stopped_is_named():

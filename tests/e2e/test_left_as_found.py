@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
+from support.processes import killed_at
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -238,3 +240,108 @@ def test_looking_changes_nothing(lab, cli, ledger):
              ("capacity", MISSION), ("doctor",), ("doctor", "--permissions", MISSION), ("runs",))  # fmt: skip
     assert [(look[0], code) for look in looks if (code := cli(*look)) not in (0, 1, 2)] == []
     assert ledger() == []
+
+
+# -- what somebody switches between the plan and its turn is theirs
+
+OFF = "train-03 was switched off meanwhile, not by this run: left off"
+RUNNING = "SSH of esx02.lab.local was started meanwhile, not by this run: left running"
+TWO = """- hosts: esx[01:02].lab.local
+  graphics: {default_type: shared_direct, assignment_policy: performance}
+  mig: {mode: enabled}
+  rolling: {max_unavailable: 1, evacuate: power_off, reboot: api, timeout: 1m}
+"""
+
+
+@pytest.fixture
+def while_asked(monkeypatch):
+    """Let somebody act while the operator thinks about the plan that is shown."""
+    from vsphere_ai.cli import apply
+
+    shown = apply.approve
+
+    def arrange(act):
+        monkeypatch.setattr(apply, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
+
+    return arrange
+
+
+def held_against(lab, **options):
+    return {v["name"]: v["findings"] for v in lab.check(**options)["invariants"] if not v["ok"]}
+
+
+def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, ledger, soap):
+    ssh(soap, "esx02", running=False)
+    lab.set_faults([{"on": "RebootHost_Task", "target": "esx01*", "nth": 1, "do": {"delay": "3s"}}])
+
+    def act():
+        soap.until(lambda: soap.host("esx01").runtime.inMaintenanceMode, 30)
+        soap.wait(soap.vm("train-03").PowerOffVM_Task())
+        ssh(soap, "esx02", running=True)
+        lab.mark()
+
+    somebody = threading.Thread(target=act)
+    somebody.start()
+    code = cli("apply", cli.file(TWO), "--yes")
+    somebody.join()
+    assert code == 0, cli.out + cli.err
+    assert cli.out.partition("LEFT AS FOUND")[2].split("\n")[1:3] == [f"  {OFF}", f"  {RUNNING}"]
+    now = farm()
+    assert now["vms"]["train-03"]["power"] == "poweredOff"
+    assert now["hosts"]["esx02.lab.local"]["ssh"]["running"], "also after the reboot, which stops it"
+    assert all(g["mig"]["current"] for n in ("01", "02") for g in now["hosts"][f"esx{n}.lab.local"]["gpus"])
+    assert not ledger("train-03", "PowerOnVM_Task")
+    assert not [e for e in ledger("esx02.lab.local", "StopService") if e["operation"]], "none but to read it"
+    assert held_against(lab) == {}
+    assert cli("runs") == 0
+    assert "unfinished" not in cli.out
+
+
+def test_a_vm_of_the_playbook_that_was_switched_off_meanwhile_is_changed_and_stays_off(
+    lab, cli, farm, ledger, soap, while_asked
+):
+    while_asked(lambda: (soap.wait(soap.vm("train-03").PowerOffVM_Task()), lab.mark()))
+    assert cli("apply", cli.file("- vms: train-03\n  hardware: {version: 19}\n"), "--yes") == 0, cli.out + cli.err
+    assert f"train-03           [4/4] power on — skipped: {OFF}" in cli.out
+    assert f"LEFT AS FOUND\n  {OFF}" in cli.out
+    vm = farm()["vms"]["train-03"]
+    assert (vm["power"], vm["hardware"]) == ("poweredOff", "vmx-19")
+    assert held_against(lab) == {}
+    assert cli("runs", "--format", "json") == 0
+    assert '"finished"' in cli.out
+
+
+def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, cli, farm, soap):
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", cli.file(TWO))
+    assert [farm()["vms"][n]["power"] for n in ("train-01", "train-02")] == ["poweredOff"] * 2
+    soap.wait(soap.vm("train-03").PowerOffVM_Task())
+    assert cli("resume") == 0, cli.out + cli.err
+    now = farm()["vms"]
+    assert [now[n]["power"] for n in ("train-01", "train-02", "train-03")] == ["poweredOn"] * 2 + ["poweredOff"]
+    assert "others" not in held_against(lab, since=0)
+    assert cli("runs") == 0
+    assert "unfinished" not in cli.out
+
+
+def test_a_rollback_leaves_what_somebody_switched_off_meanwhile(lab, cli, farm, soap, monkeypatch):
+    from vsphere_ai.cli import resume
+
+    assert cli("apply", cli.file(TWO), "--yes") == 0, cli.out + cli.err
+    assert cli("runs") == 0
+    (run,) = [line.split()[0] for line in cli.out.splitlines() if line[:1].isdigit()]
+    shown = resume.approve
+
+    def act(*given, **more):
+        answer = shown(*given, **more)
+        soap.wait(soap.vm("train-03").PowerOffVM_Task())
+        lab.mark()
+        return answer
+
+    monkeypatch.setattr(resume, "approve", act)
+    assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
+    assert OFF in cli.out
+    now = farm()["vms"]
+    assert [now[n]["power"] for n in ("train-01", "train-02", "train-03")] == ["poweredOn"] * 2 + ["poweredOff"]
+    assert held_against(lab) == {}
+    assert cli("runs") == 0
+    assert "rolled back" in cli.out

@@ -101,8 +101,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
             code = watch.exit_code(run) or (LEFT_OUT if way.missing else 0)
             if not signals.claim(code):
                 signals.stay()
-    skipped = run.count("skipped")
-    book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=run.unstarted, open=list(run.open))
     past.rolled_back(book)
     return _finish(run, code, way, book)
 

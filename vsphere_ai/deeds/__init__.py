@@ -57,6 +57,15 @@ class Deeds:
             self._waits.remember_boot(step.target, booted)
         return booted
 
+    def is_so(self, step: Step) -> bool:
+        """Read whether a VM is off that a step is to switch off, or SSH runs that it is to start; else False."""
+        match step:
+            case Lifecycle(action="power-off"):
+                return self._took_effect(step)
+            case Lifecycle(action="start-ssh"):
+                return self._lifecycles.ssh_runs(step.target)
+        return False
+
     def remember_boot(self, host: Target, booted: str, sent: str) -> None:
         """Take over the boot time before a reboot, and when its command left, from an earlier attempt's journal."""
         self._waits.remember_boot(host, booted, sent)

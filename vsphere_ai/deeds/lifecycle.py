@@ -57,13 +57,17 @@ class Lifecycles:
 
         enter_unless_stopped(self._means, step.target, enter, say)
 
-    def switch_ssh(self, host: Target, *, running: bool) -> None:
-        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
+    def ssh_runs(self, host: Target) -> bool:
+        """Read whether TSM-SSH runs; `StepFailed` when the host has no such service."""
         services = self._means.read(host, "config.service.service").get("config.service.service", ())
         now = next((s for s in services if s["key"] == SSH_SERVICE), None)
         if now is None:
             raise StepFailed(f"{host.name} has no service {SSH_SERVICE}", "check the host in the vSphere Client")
-        if bool(now["running"]) != running:
+        return bool(now["running"])
+
+    def switch_ssh(self, host: Target, *, running: bool) -> None:
+        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
+        if self.ssh_runs(host) != running:
             system = self._means.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
             self._means.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
 

@@ -56,7 +56,8 @@ class OutcomeLine(TypedDict):
 class SummaryLine(TypedDict):
     """The last line. `verified` names what was read back and found as planned, `open` what could not be put back.
 
-    `error` is what ended the command where there was no run to end.
+    `left` says what somebody else had switched before the run came to it, and what stays so; the steps for that are
+    among the skipped ones. `error` is what ended the command where there was no run to end.
     """
 
     type: Literal["summary"]
@@ -69,6 +70,7 @@ class SummaryLine(TypedDict):
     interrupted: bool
     verified: list[str]
     open: list[str]
+    left: list[str]
     outcomes: list[OutcomeLine]
     error: NotRequired[str]
 
@@ -113,6 +115,7 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
         "interrupted": run.interrupted,
         "verified": [t.name for t in run.verified()],
         "open": list(run.open),
+        "left": list(run.left),
         "outcomes": outcomes,
     }
     return _line(line)
@@ -121,7 +124,14 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
 def ended_line(exit_code: int, error: str) -> str:
     """Return the last line of a command that ended before anything was begun; `error` is empty after a signal."""
     none: dict[str, Any] = dict.fromkeys(("done", "failed", "unknown", "skipped"), 0)
-    none |= {"seconds": 0.0, "interrupted": exit_code in (129, 130, 143), "verified": [], "open": [], "outcomes": []}
+    none |= {
+        "seconds": 0.0,
+        "interrupted": exit_code in (129, 130, 143),
+        "verified": [],
+        "open": [],
+        "left": [],
+        "outcomes": [],
+    }
     return _line({"type": "summary", "exit_code": exit_code, **none, **({"error": error} if error else {})})
 
 

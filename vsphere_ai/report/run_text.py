@@ -38,10 +38,13 @@ def run_text(run: Run) -> str:
         if error is not None:
             lines.append(f"        {safe(error.message)}")
             lines += [f"        {safe(error.remedy)}"] if error.remedy else []
-    if run.count("skipped"):
-        lines.append(f"{run.count('skipped')} steps were not started because of that")
+    if run.unstarted:
+        lines.append(f"{run.unstarted} steps were not started because of that")
     if run.interrupted:
         lines.append("stopped by the operator; run the same command again to continue from what is there")
+    if run.left:
+        lines.append("LEFT AS FOUND")
+        lines += [f"  {safe(line)}" for line in run.left]
     if run.open:
         lines.append("LEFT OPEN")
         lines += [f"  ! {safe(line)}" for line in run.open]
