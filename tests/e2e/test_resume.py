@@ -201,7 +201,8 @@ def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     book = journal.open_run(first)
     assert book.get("rolled_back") in cli.out + cli.err
-    book.set(rolled_back=None, exit_code=1)  # as if somebody had put everything back by hand
+    # as if it had gone on since, and somebody had put everything back by hand
+    book.set(rolled_back=None, resumed=journal.now(), exit_code=1)
     assert state_of(cli, first) == "failed"
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert len(runs(cli)) == 2, "nothing had to be done"
