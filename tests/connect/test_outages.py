@@ -214,7 +214,7 @@ def test_an_idle_session_asks_for_the_time_until_it_is_closed(fake, connect):
     vcenter.close()
     time.sleep(0.3)
     assert fake.count("CurrentTime") <= asked + 1
-    assert fake.calls[-1] == "Logout"
+    assert "Logout" in fake.calls[-2:]  # a question that was on its way may come after it
 
 
 def test_a_session_that_is_used_asks_for_nothing(fake, connect):

@@ -155,7 +155,7 @@ def test_what_cannot_be_is_refused_with_the_fault_for_it(said):
         "unknown_vgpu": "InvalidDeviceBacking",
         "stale": "ConcurrentAccess",
         "gone": "ManagedObjectNotFound",
-        "destroy": "MethodNotFound",
+        "template": "MethodNotFound",
         "snapshot": "MethodNotFound",
         "wrong_object": "MethodNotFound",
         "property": "InvalidProperty",

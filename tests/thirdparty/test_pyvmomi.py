@@ -280,7 +280,6 @@ def test_methods_the_lab_does_not_have_are_not_found_and_nothing_happens(si, lab
     center, folder = si.content.rootFolder.childEntity[0], vm.parent
     calls = [
         (vm.CreateSnapshot_Task, "one", "", False, False),
-        (vm.Destroy_Task,),
         (vm.SuspendVM_Task,),
         (
             vm.CloneVM_Task,
