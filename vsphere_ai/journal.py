@@ -229,6 +229,9 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
         if path.exists():
             raise FileExistsError("there is one already")
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    except OSError as error:  # what has this name already is another run's: it stays
+        raise Storage(f"{path}: {error}", "nothing was changed") from error
+    try:
         # What the run is goes into the file itself, before there is a log: what cuts the log off leaves it whole.
         journal = Journal(draft, _connect(draft, "delete"))
         journal._db.executescript(f"{SCHEMA}{seals.TABLE};")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import sqlite3
+from datetime import datetime
 
 import pytest
 from support.journals import act, of_version, put
@@ -32,6 +33,29 @@ def test_a_journal_that_could_not_be_begun_leaves_nothing(tmp_path, monkeypatch,
         journal.create({"mode": "apply"})
     assert caught.value.remedy == "nothing was changed"
     assert {path.name.partition(".")[0] for path in journal.runs_dir().iterdir()} == {kept.stem}
+
+
+@pytest.mark.parametrize("there", ["journal", "draft"])
+def test_another_run_of_the_same_name_keeps_its_journal(tmp_path, monkeypatch, there):
+    class Noon(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime(2026, 11, 21, 12, tzinfo=tz)
+
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    monkeypatch.setattr(journal, "datetime", Noon)
+    monkeypatch.setattr(journal.secrets, "token_hex", lambda _size: "abcd")
+    name = "20261121-120000-abcd.db"
+    if there == "journal":
+        journal.create({"mode": "apply"}).close()
+    else:
+        (journal.runs_dir() / f"{name}-draft").write_text("being made", encoding="utf-8")
+    kept = {path.name: path.read_bytes() for path in journal.runs_dir().iterdir()}
+    assert kept
+    with pytest.raises(Storage) as caught:
+        journal.create({"mode": "apply"})
+    assert caught.value.remedy == "nothing was changed"
+    assert {path.name: path.read_bytes() for path in journal.runs_dir().iterdir()} == kept
 
 
 def test_a_log_that_was_cut_off_leaves_what_the_run_is(tmp_path, monkeypatch):

@@ -125,7 +125,9 @@ def test_what_ends_before_there_is_a_plan_ends_its_stream_as_well(cli, lab, ledg
 def test_a_signal_before_there_is_a_plan_ends_its_stream_as_well(lab):
     lab.set_faults([{"on": "ssh: nvidia-smi", "do": {"delay": "2s"}}])
     process = apply(lab, MISSION)
-    time.sleep(2)
+    end = time.monotonic() + 60
+    while not lab.get("/lab/faults")["fired"] and time.monotonic() < end:
+        time.sleep(0.05)
     process.send(signal.SIGTERM)
     assert process.wait() == 143, process.said
     only_ended(process.out, 143)
