@@ -45,7 +45,8 @@ class Event:
 class Outcome:
     """How one step ended. `error` is what stopped it; a skipped step names the step it waited for.
 
-    One that is `left` was skipped because somebody else had switched before us what it is about: nothing is wrong.
+    A health gate that is done names the VMs it did not ask for. One that is `left` was skipped because somebody else
+    had switched before us what it is about: nothing is wrong.
     """
 
     planned: PlannedStep
@@ -238,7 +239,7 @@ class Runner:
             left = self._as_found.why_left(step, debts)
             if left:
                 return self._leave(planned, left, started)
-            step = self._as_found.without(step)
+            step, remark = self._as_found.without(step)
             self._book.begin(planned.id, step, debts)
             self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
             paid = settled_by(step)
@@ -258,7 +259,7 @@ class Runner:
                 self._owed[debt.kind].add(debt.target)
             for debt in paid:
                 self._owed[debt.kind].discard(debt.target)
-        return Outcome(planned, "done", time.monotonic() - started)
+        return Outcome(planned, "done", time.monotonic() - started, reason=remark)
 
     def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
         self._book.begin(planned.id, planned.step, ())

@@ -45,9 +45,11 @@ class AsFound:
         """Tell whether something of a target stays as somebody else has put it."""
         return (kind, target.ref) in self._left
 
-    def without(self, step: Step) -> Step:
-        """Return a health gate that does not ask for VMs which stay off; other steps as they are."""
+    def without(self, step: Step) -> tuple[Step, str]:
+        """Return a health gate that does not ask for VMs which stay off, and a remark; other steps as they are."""
         if not (isinstance(step, Wait) and step.options.get("vms")):
-            return step
-        vms = tuple(vm for vm in step.options["vms"] if ("off", vm["ref"]) not in self._left)
-        return replace(step, options={**step.options, "vms": vms})
+            return step, ""
+        off = [vm for vm in step.options["vms"] if ("off", vm["ref"]) in self._left]
+        vms = tuple(vm for vm in step.options["vms"] if vm not in off)
+        remark = f"without {', '.join(vm['name'] for vm in off)}, left off" if off else ""
+        return replace(step, options={**step.options, "vms": vms}), remark

@@ -286,6 +286,8 @@ def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, led
     somebody.join()
     assert code == 0, cli.out + cli.err
     assert cli.out.partition("LEFT AS FOUND")[2].split("\n")[1:3] == [f"  {OFF}", f"  {RUNNING}"]
+    (gate,) = [line for line in cli.out.splitlines() if "esx02" in line and "health gate" in line and " — done" in line]
+    assert gate.endswith(": without train-03, left off"), "it is not said to run"
     now = farm()
     assert now["vms"]["train-03"]["power"] == "poweredOff"
     assert now["hosts"]["esx02.lab.local"]["ssh"]["running"], "also after the reboot, which stops it"

@@ -44,7 +44,10 @@ class EventLine(TypedDict):
 
 
 class OutcomeLine(TypedDict):
-    """How one step ended: `error` is what stopped it, `reason` why it was not started."""
+    """How one step ended: `error` is what stopped it, `reason` why it was not started.
+
+    Of a health gate that is done, `reason` names the VMs it did not ask for.
+    """
 
     step: str
     target: str
