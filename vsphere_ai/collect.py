@@ -102,12 +102,13 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     return estate if stops else _as_found(estate)
 
 
-def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth) -> Estate:
-    """Read the hosts and VMs of `depth` closely, no other ones, and everything else.
+def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth, *, shared: bool) -> Estate:
+    """Read the hosts and VMs of `depth` closely, no other ones; and, with `shared`, everything that is neither.
 
     For somebody who has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
     """
-    objects = vcenter.read({kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN})
+    others = {kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN}
+    objects = vcenter.read(others) if shared else {}
     closely = _closely(request)
     paths = {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
     objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths)

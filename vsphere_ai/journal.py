@@ -15,6 +15,7 @@ import socket
 import sqlite3
 import stat
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ from vsphere_ai.steps import what
 
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
+
+DRAFT_LASTS = 3600.0
+"""Seconds after which the draft of a journal, a matter of milliseconds, is nobody's any more."""
 
 
 @dataclass(frozen=True)
@@ -226,6 +230,7 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
     path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     draft = path.with_name(f"{path.name}-draft")
     try:
+        _sweep(path.parent)
         if path.exists():
             raise FileExistsError("there is one already")
         os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
@@ -248,6 +253,14 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
         for part in path.parent.glob(f"{path.name}*"):
             part.unlink(missing_ok=True)
         raise Storage(f"{path}: {error.__cause__ or error}", "nothing was changed") from error
+
+
+def _sweep(folder: Path) -> None:
+    """Remove drafts of runs that were killed before they had begun."""
+    for draft in folder.glob("*.db-draft*"):
+        with suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > DRAFT_LASTS:
+                draft.unlink()
 
 
 def _flush(folder: Path) -> None:

@@ -311,19 +311,24 @@ class Workbench:
                 remarks[target] = "; ".join(said)
         return estate, found, remarks
 
-    def left(self, playbook: Playbook, estate: Estate, target: Target, *, but_last: bool = False) -> tuple[Item, ...]:
+    def left(
+        self, playbook: Playbook, estate: Estate, target: Target, *, but_last: bool = False, shared: bool = True
+    ) -> tuple[Item, ...]:
         """Read one target again and return what is still to change there; other hosts and VMs are as planned.
 
-        Folders, networks and whatever else there are few of are read again anyway: a plan may have made some.
+        `shared`: networks, folders and whatever else hosts and VMs share are read again, too; False when the plan
+        changes none of them, so that they are as they were when it was made.
         """
-        return remaining(*self._read_again(playbook, estate, target), kinds(), target, but_last=but_last)
+        return remaining(*self._read_again(playbook, estate, target, shared), kinds(), target, but_last=but_last)
 
-    def again(self, playbook: Playbook, estate: Estate, target: Target) -> tuple[Step, ...] | None:
+    def again(
+        self, playbook: Playbook, estate: Estate, target: Target, *, shared: bool = True
+    ) -> tuple[Step, ...] | None:
         """Read one target again in the same way and return the steps that are left there; None when nobody can tell."""
-        return again(*self._read_again(playbook, estate, target), kinds(), target)
+        return again(*self._read_again(playbook, estate, target, shared), kinds(), target)
 
     def _read_again(
-        self, playbook: Playbook, estate: Estate, target: Target
+        self, playbook: Playbook, estate: Estate, target: Target, shared: bool
     ) -> tuple[Mapping[Target, TargetPlan], Estate]:
         from vsphere_ai.collect import Depth, collect_one
 
@@ -333,7 +338,8 @@ class Workbench:
         depth = Depth(one if target.kind == "host" else frozenset(), one if target.kind == "vm" else frozenset(),
                       one if probing else frozenset())  # fmt: skip
         request = replace(self._request(lambda _: depth), start_ssh=False, progress=None)
-        fresh = collect_one(self.vcenter, self._shells, request, depth)
+        shared = shared or target.kind not in ("host", "vm")
+        fresh = collect_one(self.vcenter, self._shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
             raise StepFailed(f"{target.name} was removed meanwhile", "plan again")
         others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}

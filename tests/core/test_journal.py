@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import sqlite3
+import time
 from datetime import datetime
 
 import pytest
@@ -97,6 +99,10 @@ def test_a_run_that_was_killed_while_its_journal_was_made_is_none(tmp_path, monk
     assert journal.unreadable() == ()
     journal.create({"mode": "apply"}).close()
     assert len(list(journal.every())) == 1
+    (draft,) = journal.runs_dir().glob("*-draft")  # somebody else may be about to finish it
+    os.utime(draft, (0, time.time() - 2 * journal.DRAFT_LASTS))
+    journal.create({"mode": "apply"}).close()
+    assert not list(journal.runs_dir().glob("*-draft*"))
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
+import inspect
 import json
 import os
+import pkgutil
 import resource
 import signal
 import subprocess
@@ -274,14 +277,23 @@ def run(job):
 
 def warm_up():
     sys.path.insert(0, str(Path(__file__).parents[2]))
-    for name in ("apply", "resume", "rollback", "plan", "runs", "running", "progress"):
-        importlib.import_module(f"vsphere_ai.cli.{name}")
-    for name in ("connect.vcenter", "connect.esxi", "collect", "journal", "locks", "workbench", "deeds", "apply",
-                 "report.plan_json", "report.plan_text", "report.run_text"):  # fmt: skip
-        importlib.import_module(f"vsphere_ai.{name}")
-    from vsphere_ai.resources import kinds
+    import vsphere_ai
 
-    kinds()
+    for found in pkgutil.walk_packages(vsphere_ai.__path__, "vsphere_ai."):
+        if not found.name.startswith(("vsphere_ai.lab", "vsphere_ai.__main__")):
+            importlib.import_module(found.name)
+    importlib.import_module("filelock")  # only used where a lock is taken
+    everything_once()
+    gc.collect()
+    gc.freeze()  # what is here already is in no fork's way
+
+
+def everything_once():
+    """Compute what is computed once and asks for nothing: catalogues, rules, kinds."""
+    for module in [m for name, m in sys.modules.items() if name.startswith("vsphere_ai.")]:
+        for made in [v for v in vars(module).values() if hasattr(v, "cache_info")]:
+            if not inspect.signature(made).parameters:
+                made()
 
 
 def serve():

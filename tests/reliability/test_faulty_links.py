@@ -71,6 +71,7 @@ def linked(mission, tmp_path, request):
     links = Links(chance(request.node.name).randrange(1 << 30), tmp_path, mission.lab)
     through = Mission(mission.lab, mission.tool, inventory=links.inventory)
     through.wanted, through.done, through.seconds = mission.wanted, mission.done, mission.seconds
+    through.settled = mission.settled
     yield through, links
     links.close()
 

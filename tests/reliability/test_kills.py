@@ -25,11 +25,13 @@ def test_killed_at_any_time(mission, number):
 
 
 def test_a_killed_run_goes_on_within_three_seconds(mission):
-    """From the command to its first step; the quickest of three, because other tests run beside it."""
+    """From the command to its first step; it may try three times, because other tests run beside it."""
     begun = [p for p in mission.points if p.startswith("after begin")]
-    soonest = min(seconds_to_go_on(mission, begun[len(begun) * part // 4]) for part in (1, 2, 3))
-    print(f"first step after {soonest:.2f} s")
-    assert soonest <= 3.0
+    took = []
+    while len(took) < 3 and min(took, default=60.0) > 3.0:
+        took.append(seconds_to_go_on(mission, begun[len(begun) * (len(took) + 1) // 4]))
+    print("first step after", ", ".join(f"{t:.2f} s" for t in took))
+    assert min(took) <= 3.0
 
 
 def seconds_to_go_on(mission, point):

@@ -45,6 +45,8 @@ def test_a_failed_run_says_what_why_and_what_to_do():
     assert lines[1] == f"FAILED  train-01: {CHANGE.step.summary}"
     assert [line.strip() for line in lines[2:4]] == ["no such profile", "look at the host"]
     assert lines[4] == "2 steps were not started because of that"
+    one = run_text(run("done", "done", "failed", "skipped", error=StepFailed("no such profile")))
+    assert one.splitlines()[-1] == "1 step was not started because of that"
 
 
 def test_an_unknown_outcome_is_called_so():

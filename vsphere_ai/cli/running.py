@@ -114,11 +114,13 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
     approved = book.get("approved", {}).get("impact", {}).get("found", ())
     found = {f.host.ref: f for f in map(from_document, approved)}
+    # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
+    shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
     return Means(
         vcenter=bench.vcenter,
         shell=bench.shell,
-        left=lambda target, but_last: bench.left(loaded, estate, target, but_last=but_last),
-        again=lambda target: bench.again(loaded, estate, target),
+        left=lambda target, but_last: bench.left(loaded, estate, target, but_last=but_last, shared=shared),
+        again=lambda target: bench.again(loaded, estate, target, shared=shared),
         gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
         found=found,
         hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
@@ -134,7 +136,7 @@ class _Watch:
     """Shows what happens in a run, and stops it: on a signal, and when nobody takes the output any more."""
 
     def __init__(self, plan: Plan, way: Way, show: Callable[[Event], None]) -> None:
-        self._plan, self._form, self._show = plan, way.form, show
+        self.plan, self._form, self._show = plan, way.form, show
         self._last: dict[str, str] = {}
         self._lost: OSError | None = None
         self._speaking = threading.RLock()  # a signal handler may emit while its own thread is emitting
@@ -191,9 +193,9 @@ class _Watch:
         if self._form != "json" or self.runner is None or not code:
             return
         states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
-        found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in self._plan.steps)
+        found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in self.plan.steps)
         outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
-        run = Run(self._plan, outcomes, 0.0, self.runner.signalled or code - 128)  # the first may still be dealt with
+        run = Run(self.plan, outcomes, 0.0, self.runner.signalled or code - 128)  # the first may still be dealt with
         with self._speaking:
             json_stream.write("summary", summary_line(run, code))
 

@@ -39,7 +39,8 @@ def run_text(run: Run) -> str:
             lines.append(f"        {safe(error.message)}")
             lines += [f"        {safe(error.remedy)}"] if error.remedy else []
     if run.unstarted:
-        lines.append(f"{run.unstarted} steps were not started because of that")
+        steps = "1 step was" if run.unstarted == 1 else f"{run.unstarted} steps were"
+        lines.append(f"{steps} not started because of that")
     if run.interrupted:
         lines.append("stopped by the operator; run the same command again to continue from what is there")
     if run.left:
