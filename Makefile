@@ -70,7 +70,7 @@ test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; two hours of one core
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
-	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) tests/reliability \
+	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/reliability \
 		$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
 		tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
 		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }

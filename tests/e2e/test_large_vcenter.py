@@ -46,7 +46,7 @@ sys.exit(code)
 def planned(tmp_path_factory):
     """For each size of farm: the plan of the same playbook, the lab's record of what was asked, and MiB of memory.
 
-    Of the smaller one also: how many VMs an `apply` to two of them reads, and how many seconds longer the plan takes
+    Of the smaller one also: what an `apply` to two of its VMs reads, and how many seconds longer the plan takes
     when every answer of vCenter comes `LATENCY` later.
     """
     from vsphere_ai.lab import process
@@ -78,8 +78,8 @@ def measured(lab, playbook):
 
 
 def read_by_apply(lab):
-    """Let it change two VMs; return how many VMs' power states were read for that."""
-    before = lab.get("/lab/traffic")["read"]["VirtualMachine"]["runtime.powerState"]
+    """Let it change two VMs; return how many VMs' power states were read for that, and how often all of a kind were."""
+    before = lab.get("/lab/traffic")
     playbook, state = lab.directory / "two.yml", lab.directory / "state"
     playbook.write_text("- vms: train-[01:02]\n  hardware: {version: 19}\n", encoding="utf-8")
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
@@ -87,11 +87,16 @@ def read_by_apply(lab):
     done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "read back — done" in done.stdout
-    return lab.get("/lab/traffic")["read"]["VirtualMachine"]["runtime.powerState"] - before
+    after = lab.get("/lab/traffic")
+    states = [each["read"]["VirtualMachine"]["runtime.powerState"] for each in (before, after)]
+    views = [each["calls"]["CreateContainerView"] for each in (before, after)]
+    return states[1] - states[0], views[1] - views[0]
 
 
 def test_reading_back_reads_what_was_changed_and_no_other_vm(planned):
-    assert FEW <= planned["read"] < FEW + TRAINING
+    states, views = planned["read"]
+    assert FEW <= states < FEW + TRAINING
+    assert views == 1, "networks and folders, which such a plan leaves alone, are read once for the plan"
 
 
 def longer(lab, playbook):

@@ -197,6 +197,22 @@ def test_who_switches_back_what_is_their_own_or_has_a_hand_free_is_no_offender(f
     assert "others" not in farm.violated(since=1), "only what is judged is held against anybody"
 
 
+def test_who_has_put_back_what_they_switched_wants_nothing_of_it(farm):
+    note = farm.history.note
+    note("ssh", A, True, HAND)  # to look
+    note("ssh", A, False, HAND)
+    note("ssh", A, True, TOOL)
+    assert "others" not in farm.violated(), "it is still at work"
+    note("ssh", A, False, TOOL)
+    note("power", "vm1", False, TOOL)
+    note("power", "vm1", True, HAND)
+    note("power", "vm1", False, TOOL)
+    assert farm.violated()["others"] == ("vm1: somebody else had switched on the VM, and it was switched off again",)
+    note("power", "vm1", True, HAND)
+    note("power", "vm1", False, HAND)
+    assert "others" not in farm.violated(), "they have changed their mind"
+
+
 def test_an_entry_that_does_not_exist(farm):
     with pytest.raises(KeyError):
         farm.violated(since=5)

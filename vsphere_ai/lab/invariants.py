@@ -152,9 +152,11 @@ def _others(run: Run) -> Verdict:
     """Follow every switch: what it was last set to by somebody else than a program that then sets it otherwise.
 
     A call that names its operation is a program's at work; programs of one user are taken for one, because it logs in
-    anew when it goes on. A call without is somebody's own hand, which may switch anything.
+    anew when it goes on. A call without is somebody's own hand, which may switch anything. Who puts back what they
+    have switched themselves, such as SSH that was started to look, wants nothing of it any more.
     """
     wished: dict[Key, Change] = {}
+    found_as: dict[Key, bool] = {}
     against: dict[Key, Change] = {}
     since = len(run.earlier)
     for at, change in enumerate((*run.earlier, *run.changes)):
@@ -163,8 +165,12 @@ def _others(run: Run) -> Verdict:
         key = change.fact, change.name
         wish = wished.get(key)
         if wish is None or wish.by == change.by or not change.by.names_operations:
-            wished[key] = change
             against.pop(key, None)
+            if wish is None or wish.by != change.by:
+                found_as[key] = not change.value
+            wished[key] = change
+            if change.value == found_as[key]:
+                del wished[key]
         elif wish.value == change.value:
             against.pop(key, None)
         elif at >= since:
