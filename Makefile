@@ -8,8 +8,8 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && { echo $$p; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# most tests wait for the simulated farm rather than compute
-JOBS ?= 4
+# twice as many workers as cores: most tests wait for the simulated farm half of the time
+JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
@@ -66,7 +66,6 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-# its tests mostly wait for farms to boot: twice as many workers as cores
 test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; two hours of one core
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 
 import paramiko
 import pytest
@@ -95,6 +96,23 @@ def test_a_handshake_that_breaks_is_begun_again(host, tmp_path, limit):
     with pytest.raises(Unreachable, match=r"no SSH handshake: .+"):
         through(gone, host, tmp_path).open()
     assert gone.connections == 3
+
+
+@pytest.mark.parametrize("slept", [20.0, 0.1])
+def test_a_handshake_during_which_the_machine_slept_is_begun_again(connect, monkeypatch, slept):
+    """What nobody waited for is not taken for a host that does not answer."""
+    now, begin, passed = time.monotonic, paramiko.Transport.start_client, []
+
+    def sleeping(transport, *given, **named):
+        if passed:
+            return begin(transport, *given, **named)
+        passed.append(SshLimits().banner + slept)
+        raise paramiko.SSHException("No existing session")
+
+    monkeypatch.setattr(paramiko.Transport, "start_client", sleeping)
+    monkeypatch.setattr(time, "monotonic", lambda: now() + sum(passed))
+    with connect() as shell, pytest.raises(Unreachable) if slept < 1 else contextlib.nullcontext():
+        assert shell.run(["true"], 60).stdout == "ran true\n"
 
 
 class Silent:

@@ -17,7 +17,7 @@ from support.places import INVENTORY
 from support.seeds import FULL
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-FEW, MANY = (1000, 10_000) if FULL else (200, 1000)
+FEW, MANY = (1000, 10_000) if FULL else (100, 600)
 PAGE = 500
 """Objects in one answer at most."""
 MEMORY_MIB = 200

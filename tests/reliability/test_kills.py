@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime
 
 import pytest
-from reliability.harness import Spec, journals
+from reliability.harness import Spec, effects, journals
 from support.seeds import FULL, cases, chance
 
 pytestmark = pytest.mark.timeout(120)
@@ -68,7 +68,10 @@ def test_stopped_for_a_while(mission, number):
     random = chance("stop", number)
     long = FULL and number < 2  # with the limits as they are, not as short as the lab's boots
     going = mission.start(Spec(limits={}) if long else None)
-    time.sleep(random.uniform(0.3, 0.8) * mission.seconds)
+    middle, end = random.uniform(0.05, 0.85) * mission.done.total(), time.monotonic() + 30
+    while effects(mission.lab).total() < middle and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(random.uniform(0.0, 0.1))
     going.signal(signal.SIGSTOP)
     logins = mission.lab.get("/lab/farm")["logins"]
     mission.lab.post("/lab/sessions/expire")

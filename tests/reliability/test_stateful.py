@@ -10,7 +10,7 @@ import sys
 import pytest
 from hypothesis import HealthCheck, Phase, seed, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 from reliability.operating import FAULTS, HOSTS, NAMES, VMS, Operator
 from reliability.planted import Planted
 from support.places import ROOT
@@ -46,15 +46,13 @@ class Days(RuleBasedStateMachine):
     def fault(self, fault, number):
         self.operator.do("fault", fault=fault, number=number)
 
-    @precondition(lambda self: not self.operator.half and (self.operator.vms or self.operator.hosts != "nothing"))
     @rule(kill=st.none() | st.integers(50, 1500))
-    def apply(self, kill):
-        self.operator.do("apply", kill=kill)
-
-    @precondition(lambda self: self.operator.half)
-    @rule(kill=st.none() | st.integers(50, 1500))
-    def resume(self, kill):
-        self.operator.do("resume", kill=kill)
+    def go_on(self, kill):
+        """Resume what is unfinished, else apply; which of them is no precondition, because chance decides on it."""
+        if self.operator.half:
+            self.operator.do("resume", kill=kill)
+        elif self.operator.vms or self.operator.hosts != "nothing":
+            self.operator.do("apply", kill=kill)
 
     def teardown(self):
         self.operator.end()

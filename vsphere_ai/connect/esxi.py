@@ -61,6 +61,10 @@ class SshEndpoint:
     passphrase: str | None = field(default=None, repr=False)
 
 
+STOPPED = 5.0
+"""Seconds beyond a limit that only pass while this process is stopped or its machine sleeps: nobody was silent."""
+
+
 @dataclass(frozen=True)
 class SshLimits:
     """Seconds to connect, until the server's banner, and for the login; and how often a broken one is begun."""
@@ -231,7 +235,7 @@ class Ssh:
                 f"{at.host}: no SSH handshake: {_say(error)}",
                 "The host may be starting up or shutting down.",
             )
-            if time.monotonic() - begun >= self.limits.banner:
+            if self.limits.banner <= time.monotonic() - begun < self.limits.banner + STOPPED:
                 raise Unreachable(said, remedy) from error
             raise Broken(said, remedy, before_login=True) from error
         return transport
@@ -241,7 +245,7 @@ class Ssh:
         return credential_id(at.username, at.password, str(at.key_file or ""), at.passphrase)
 
     def _login(self, transport: paramiko.Transport) -> None:
-        at = self.endpoint
+        at, begun = self.endpoint, time.monotonic()
         try:
             if at.key_file is not None:
                 transport.auth_publickey(at.username, self._key(at.key_file))
@@ -250,7 +254,8 @@ class Ssh:
         except paramiko.AuthenticationException as error:
             # A timeout of the login comes as an AuthenticationException as well, and says nothing about credentials.
             if "timeout" in str(error).lower():
-                raise Unreachable(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
+                kind = Unreachable if time.monotonic() - begun < self.limits.login + STOPPED else Broken
+                raise kind(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
             if "EOF" in str(error):  # "transport shut down or saw EOF": nobody said no
                 raise Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
             raise CredentialRefused(

@@ -170,7 +170,7 @@ class Session:
         return answer
 
     def reading(self, read: Callable[[], T], *, patient: bool = True) -> T:
-        """Run something that only reads: after a lost session once more, after a lost answer until patience ends."""
+        """Run something that only reads: after a lost session again, after a lost answer until patience ends."""
         trial = Trial(self.outage, self.limits)
         while True:
             try:
@@ -210,13 +210,14 @@ class Session:
         return found
 
     def _logged_in(self, work: Callable[[], T]) -> T:
-        generation = self._generation
-        try:
-            return work()
-        except vim.fault.NotAuthenticated:
-            # The server refused before doing anything, so this one may be repeated even when it changes something.
-            self._login_again(generation)
-            return work()
+        for _ in range(self.MOST_LOGINS):  # the new session may end as well before this is done
+            generation = self._generation
+            try:
+                return work()
+            except vim.fault.NotAuthenticated:
+                # The server refused before doing anything, so this may be repeated even when it changes something.
+                self._login_again(generation)
+        return work()
 
     def _login_again(self, generation: int) -> None:
         failures = self._failures
