@@ -66,7 +66,7 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; two hours of one core
+test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; 100 minutes of one core
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
 	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/reliability \

@@ -86,6 +86,13 @@ def test_a_change_the_server_did_not_run_for_lack_of_a_session_is_repeated(fake,
     assert fake.count("StartService") == 2
 
 
+def test_a_session_that_ends_again_before_the_call_is_renewed_again(fake, vcenter):
+    fake.script["StartService"] = Sometimes(*[fault("NotAuthenticated")] * 2, "")
+    vcenter.call(*START)
+    assert fake.count("Login") == 3
+    assert fake.count("StartService") == 3
+
+
 def test_threads_share_one_new_login(fake, vcenter):
     expired = {"yes": True}
 

@@ -44,6 +44,14 @@ def applied(cli):
     return cli("apply", MISSION, "--yes"), time.monotonic() - begun
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_connection_that_breaks_at_the_logout_leaves_no_session(lab, cli, when):
+    lab.set_faults([{"on": "Logout", "nth": 1, "when": when, "do": "reset"}])
+    assert cli("plan", MISSION) == 0, cli.err
+    assert lab.get("/lab/faults")["fired"], "the fault was never met"
+    assert next(i for i in lab.check()["invariants"] if i["name"] == "sessions")["ok"]
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("point", POINTS)
 def test_a_restart_of_vcenter_is_waited_for(lab, cli, clean_wall, point):
