@@ -13,10 +13,10 @@ JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
-.PHONY: help demo test test-reliability check lint types architecture coverage record bench lab docs clean
+.PHONY: help demo test test-reliability test-reliability-all check lint types architecture coverage record bench lab docs clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-18s%s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
 
 $(BIN)/python:
 	@if [ -z "$(PYTHON)" ]; then \
@@ -66,13 +66,21 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-reliability: $(VENV)/.installed-test  ## kill it, cut it off, fill its disk, hundreds of times; 100 minutes of one core
-	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make test-reliability RELIABILITY_SEED=$$seed"; \
+RELIABILITY_TESTS := tests/reliability \
+	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
+	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py
+
+test-reliability: LEVEL := full
+test-reliability:  ## kill it, cut it off, fill its disk, a thousand times; half an hour on two cores
+
+test-reliability-all: LEVEL := all
+test-reliability-all:  ## the same with every case there is, and a million random files; an hour on two cores
+
+test-reliability test-reliability-all: $(VENV)/.installed-test
+	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make $@ RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
-	RELIABILITY=full RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/reliability \
-		$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
-		tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py \
-		$(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
+	RELIABILITY=$(LEVEL) RELIABILITY_SEED="$$seed" $(BIN)/python -m pytest -n $(JOBS) --dist worksteal \
+		$(RELIABILITY_TESTS) $(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
 
 check: lint types coverage  ## what has to pass before a change goes in
 

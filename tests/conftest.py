@@ -15,7 +15,7 @@ QUICK = "timing: {boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1,
 
 
 def pytest_report_header():
-    return f"reliability: RELIABILITY={'full' if seeds.FULL else 'small'} RELIABILITY_SEED={seeds.SEED}"
+    return f"reliability: RELIABILITY={seeds.LEVELS[seeds.LEVEL] or 'small'} RELIABILITY_SEED={seeds.SEED}"
 
 
 def pytest_collection_modifyitems(config, items):
@@ -28,8 +28,8 @@ def pytest_runtest_makereport(item, call):
     """Say how to repeat a failed test that draws by chance, or has more cases with RELIABILITY=full."""
     report = yield
     module = vars(getattr(item, "module", object))
-    if report.failed and not {"FULL", "SEED", "cases", "chance"}.isdisjoint(module):
-        tier = "RELIABILITY=full " if seeds.FULL else ""
+    if report.failed and not {"ALL", "FULL", "SEED", "by_level", "cases", "chance"}.isdisjoint(module):
+        tier = f"RELIABILITY={seeds.LEVELS[seeds.LEVEL]} " if seeds.FULL else ""
         seed = module.get("SEED", seeds.SEED)
         again = f"{tier}RELIABILITY_SEED={seed} .venv/bin/python -m pytest '{item.nodeid}'"
         report.sections.append(("replay", again))

@@ -9,10 +9,10 @@ import re
 import time
 
 import pytest
+from support.seeds import FULL
 from support.ssh_cuts import Watch, When, changes, repeated
 
 pytestmark = pytest.mark.lab
-FULL = os.environ.get("RELIABILITY") == "full"
 SEED = os.environ.get("RELIABILITY_SEED", "1")
 POINTS = 60 if FULL else 6
 ESX = "esx01.lab.local"

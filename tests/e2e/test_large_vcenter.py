@@ -14,10 +14,10 @@ import pytest
 from support import large_farm
 from support.large_farm import TRAINING
 from support.places import INVENTORY
-from support.seeds import FULL
+from support.seeds import FULL, by_level
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-FEW, MANY = (1000, 10_000) if FULL else (100, 600)
+FEW, MANY = by_level((100, 600), (200, 1000), (1000, 10_000))
 PAGE = 500
 """Objects in one answer at most."""
 MEMORY_MIB = 200

@@ -17,6 +17,7 @@ import yaml
 from support import contender
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
+from support.seeds import FULL
 
 from vsphere_ai import journal, locks
 from vsphere_ai.connect import vcenter_lock
@@ -25,7 +26,6 @@ from vsphere_ai.inventory import load_inventory
 from vsphere_ai.workbench import Options, Workbench
 
 pytestmark = pytest.mark.lab
-FULL = os.environ.get("RELIABILITY") == "full"
 ROUNDS, MANY = (50 if FULL else 5), 8
 PROMPT = 2.0
 """Seconds within which a run that comes second knows it."""

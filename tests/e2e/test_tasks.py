@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from dataclasses import replace
@@ -10,13 +9,13 @@ from importlib import resources
 
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
+from support.seeds import FULL
 
 from vsphere_ai.connect import tasks, vcenter
 from vsphere_ai.deeds import Deeds
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
-FULL = os.environ.get("RELIABILITY") == "full"
 VM = "train-02"
 
 ENDS = {

@@ -1,6 +1,6 @@
 """T-60: whatever is in a file, reading it ends in a value or in faults with file, line and column. Never a traceback.
 
-40,000 files per run, 1,000,000 with RELIABILITY=full.
+40,000 files per run, 100,000 with RELIABILITY=full, 1,000,000 with RELIABILITY=all.
 A failing file is replayed from its own name: `RELIABILITY_SEED=N pytest tests/language/test_fuzz.py -k NAME`.
 """
 
@@ -12,7 +12,8 @@ import random
 import time
 
 import pytest
-from support.fuzzing import FULL, SEED, made_up, one_by_one, originals, skeletons, spoilt
+from support.fuzzing import SEED, made_up, one_by_one, originals, skeletons, spoilt
+from support.seeds import by_level
 
 from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError, UsageError
@@ -20,7 +21,7 @@ from vsphere_ai.inventory import load_inventory
 from vsphere_ai.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
-FILES, PARTS = (500_000, 10) if FULL else (20_000, 1)
+FILES, PARTS = by_level((20_000, 1), (50_000, 2), (500_000, 10))
 """How many of each way of making them, and in how many tests, so that every core has some."""
 SHARE = {"playbook": 0.45, "inventory": 0.35, "scenario": 0.05, "faults": 0.15}
 SLOWEST = 2.0

@@ -10,7 +10,7 @@ import pytest
 from reliability import harness
 from reliability.crash import DIED
 from reliability.harness import Spec
-from support.seeds import FULL, cases, chance
+from support.seeds import ALL, by_level, cases, chance
 
 PLAY = """
 - hosts: esx03.lab.local
@@ -20,6 +20,7 @@ PLAY = """
 CUT = "after end | esx03.lab.local | reboot (over SSH) #1"
 HANDING_OVER = ("create", "flush", "owe", "settle", "set")
 SMALL, LARGEST = 12, 160  # of about 110 points; the plan may grow
+SOME = by_level(SMALL, 30)
 OVER = {"finished", "rolled back"}
 
 
@@ -92,18 +93,18 @@ def back(learned_back, r0_lab, monkeypatch):
 
 
 def chosen(points, number):
-    """The point of one case: all in order with RELIABILITY=full, else some, most of them of the handing over."""
-    if FULL:
+    """The point of one case: all in order with RELIABILITY=all, else some, most of them of the handing over."""
+    if ALL:
         return points[number] if number < len(points) else None
     draw = chance("crash of a rollback")
     over = [p for p in points if p.split(" ")[1] in HANDING_OVER]
     first = [p for p in over if p.split(" ")[1] in ("create", "flush")]
-    some = [*first, *draw.sample([p for p in over if p not in first], k=SMALL - len(first) - 2)]
+    some = [*first, *draw.sample([p for p in over if p not in first], k=SOME - len(first) - 2)]
     return [*some, *draw.sample([p for p in points if p not in over], k=2)][number]
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("number", cases(SMALL, LARGEST))
+@pytest.mark.parametrize("number", cases(SMALL, SOME, LARGEST))
 def test_a_rollback_that_dies_at_a_point_comes_to_its_end(back, number):
     point = chosen(back.points, number)
     if point is None:
@@ -134,4 +135,4 @@ def test_every_point_of_a_rollback_has_its_turn(back):
     assert len(back.points) == len(set(back.points)) <= LARGEST
     for name in ("create", "flush", "settle", "set"):
         assert any(p.startswith(f"before {name} ") for p in back.points), name
-    assert sum(p.split(" ")[1] in HANDING_OVER for p in back.points) >= SMALL
+    assert sum(p.split(" ")[1] in HANDING_OVER for p in back.points) >= SOME

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from reliability.operating import FAULTS, HOSTS, NAMES, VMS, Operator
 from reliability.planted import Planted
 from support.places import ROOT
-from support.seeds import FULL, SEED, cases
+from support.seeds import SEED, by_level, cases
 
-EXAMPLES, STEPS = (25, 30) if FULL else (2, 10)
+EXAMPLES, STEPS = by_level((2, 10), (4, 30), (25, 30))
 
 
 class Days(RuleBasedStateMachine):

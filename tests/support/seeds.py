@@ -1,17 +1,27 @@
-"""How many cases run, and what they draw by chance: RELIABILITY=full runs all, RELIABILITY_SEED=N repeats a run."""
+"""How many cases run, and what they draw by chance: RELIABILITY=full or all, RELIABILITY_SEED=N repeats a run.
+
+By default a few cases of every test run; `full` is half an hour of two cores, and `all` has every case there is.
+"""
 
 from __future__ import annotations
 
 import os
 import random
 
-FULL = os.environ.get("RELIABILITY") == "full"
+LEVELS = ("", "full", "all")
+LEVEL = LEVELS.index(os.environ.get("RELIABILITY", ""))
+FULL, ALL = LEVEL >= 1, LEVEL == 2
 SEED = int(os.environ.get("RELIABILITY_SEED", "1"))
 
 
-def cases(small, full):
-    """Numbers of the cases to run: a few every time, all of them with RELIABILITY=full."""
-    return range(full if FULL else small)
+def by_level(small, full, every=None):
+    """One of the values; where `every` is not given, `full` is all there is."""
+    return (small, full, full if every is None else every)[LEVEL]
+
+
+def cases(small, full, every=None):
+    """Numbers of the cases to run."""
+    return range(by_level(small, full, every))
 
 
 def chance(*about):
