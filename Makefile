@@ -71,7 +71,7 @@ RELIABILITY_TESTS := tests/reliability \
 	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py
 
 test-reliability: LEVEL := full
-test-reliability:  ## kill it, cut it off, fill its disk, a thousand times; half an hour on two cores
+test-reliability:  ## kill it, cut it off, fill its disk, a thousand times
 
 test-reliability-all: LEVEL := all
 test-reliability-all:  ## the same with every case there is, and a million random files; an hour on two cores

@@ -12,7 +12,7 @@ import paramiko
 import pytest
 from support.ssh_host import KEY, PASSWORD, connect, host, line  # noqa: F401
 
-from vsphere_ai.connect.esxi import Ssh, SshEndpoint, SshLimits
+from vsphere_ai.connect.esxi import Broken, Ssh, SshEndpoint, SshLimits
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
 from vsphere_ai.facts import Output
@@ -150,6 +150,21 @@ def test_only_a_no_is_a_refusal_also_when_the_host_hangs_up_at_once(host, connec
     with pytest.raises(Denied if refused else Unreachable) as caught:
         shell._login(Silent(error))
     assert ("does not accept" in caught.value.message) == refused
+
+
+@pytest.mark.parametrize(("slept", "broken"), [(20.0, True), (0.1, False)])
+def test_a_login_during_which_the_machine_slept_broke_off(connect, monkeypatch, slept, broken):
+    now, passed = time.monotonic, []
+
+    class Sleeping(Silent):
+        def auth_none(self, name):
+            passed.append(SshLimits().login + slept)
+            return super().auth_none(name)
+
+    monkeypatch.setattr(time, "monotonic", lambda: now() + sum(passed))
+    with pytest.raises(Unreachable) as caught:
+        connect()._login(Sleeping(paramiko.AuthenticationException("Authentication timeout.")))
+    assert isinstance(caught.value, Broken) == broken
 
 
 def test_a_login_that_breaks_off_is_not_tried_again_with_a_credential_nobody_knows(host, tmp_path, monkeypatch):

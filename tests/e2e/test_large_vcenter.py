@@ -17,7 +17,7 @@ from support.places import INVENTORY
 from support.seeds import FULL, by_level
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(300)]
-FEW, MANY = by_level((100, 600), (200, 1000), (1000, 10_000))
+FEW, MANY = by_level((200, 1000), (200, 1000), (1000, 10_000))
 PAGE = 500
 """Objects in one answer at most."""
 MEMORY_MIB = 200

@@ -1,6 +1,6 @@
 """How many cases run, and what they draw by chance: RELIABILITY=full or all, RELIABILITY_SEED=N repeats a run.
 
-By default a few cases of every test run; `full` is half an hour of two cores, and `all` has every case there is.
+By default a few cases of every test run; `full` has those that take the longest in smaller numbers than `all`.
 """
 
 from __future__ import annotations
