@@ -213,9 +213,10 @@ def test_the_layout_as_it_is_needs_nothing_wherever_its_instances_stand():
 
 
 def test_an_empty_layout_destroys_what_is_there():
-    judged = judge(layout(), ESX1, on(BOTH_ON, [(0, "7g.40gb", 0, 0, "0:8")]))
-    assert judged.fields == {f"{FIRST} layout": (("7g.40gb:0",), ())}
-    assert commands(judged.steps) == [f"mig -i {A} -dci -gi 0 -ci 0", f"mig -i {A} -dgi -gi 0"]
+    for empty in (layout(), Mig(gpus={FIRST: []}), Mig(layout=[])):
+        judged = judge(empty, ESX1, on(BOTH_ON, [(0, "7g.40gb", 0, 0, "0:8")]))
+        assert judged.fields[f"{FIRST} layout"] == (("7g.40gb:0",), ())
+        assert commands(judged.steps) == [f"mig -i {A} -dci -gi 0 -ci 0", f"mig -i {A} -dgi -gi 0"]
 
 
 def busy(instances):
@@ -231,6 +232,15 @@ def test_instances_of_a_gpu_with_a_running_vm_are_never_destroyed():
     assert set(judged.problems) == {"mig.layout"}
     message = judged.problems["mig.layout"].message
     assert "GPU instance 2: 3g.20gb at 4 is in use by train-01 and not part of the layout" in message
+
+
+def test_a_gpu_with_a_running_vm_is_not_emptied():
+    for empty in (layout(), Mig(gpus={FIRST: []}), Mig(layout=[])):
+        judged = judge(empty, ESX1, busy([(0, "3g.20gb", 9, 2, "4:4")]))
+        assert (set(judged.problems), judged.steps) == ({"mig.layout"}, ())
+        assert judged.problems["mig.layout"].message.endswith(
+            "cannot be emptied: GPU instance 2: 3g.20gb at 4 is in use by train-01 and not part of the layout"
+        )
 
 
 def test_instances_are_added_beside_those_in_use():

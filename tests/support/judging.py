@@ -39,6 +39,7 @@ def judge(state: Any, target: Target, estate: Estate, **of_view: Any) -> Judged:
     later = seen.with_planned(target.ref, settled) if fields else seen
     problems = {p.rule: p for p in settled.problems(target, later)}
     steps = tuple(settled.steps(change, later)) if fields and not problems else ()
+    assert steps or problems or not fields, f"a change that nothing makes and nothing refuses: {fields}"
     return Judged(settled, fields, problems, steps, tuple(settled.notes(target, later)))
 
 

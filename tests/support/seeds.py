@@ -9,7 +9,10 @@ import os
 import random
 
 LEVELS = ("", "full", "all")
-LEVEL = LEVELS.index(os.environ.get("RELIABILITY", ""))
+asked = os.environ.get("RELIABILITY", "")
+if asked not in LEVELS:
+    raise SystemExit(f"RELIABILITY={asked}: write full or all, or leave it out for a few cases of every test")
+LEVEL = LEVELS.index(asked)
 FULL, ALL = LEVEL >= 1, LEVEL == 2
 SEED = int(os.environ.get("RELIABILITY_SEED", "1"))
 

@@ -46,7 +46,7 @@ class GpuKind:
     def __init__(self, slot: GpuSlot) -> None:
         self.board, self.mode, self.driver_major = slot.board, slot.mode, slot.driver_major
         self.offered, self.spellings = slot.offered, slot.spellings or slot.board.vgpu_boards
-        self.any_series, self.explicit = slot.sharing.any_series, slot.explicit
+        self.any_series, self.explicit, self.fixed = slot.sharing.any_series, slot.explicit, slot.fixed
         self.mixed = slot.sharing.mixed and slot.board.architecture not in _EQUAL_SIZES_ONLY
         self._known: dict[str, Profile | VgpuProfile | None] = {}
 
@@ -91,7 +91,7 @@ class GpuSlot:
     An instance in `instances` that is in use needs no entry in `running` to count. `offered` holds the profile names
     the host lists (None: whatever the catalogue says), `spellings` the board's spellings in them (None: all).
     `unsure` says that somebody uses the GPU of whom nothing more is known. With `explicit`, instances can be made at
-    any legal start beforehand; else vSphere makes them where the driver puts them.
+    any legal start beforehand; else vSphere makes them where the driver puts them. With `fixed`, none are made.
     """
 
     host: str
@@ -106,11 +106,15 @@ class GpuSlot:
     driver_major: int | None = None
     unsure: bool = False
     explicit: bool = False
+    fixed: bool = False
 
     @cached_property
     def kind(self) -> GpuKind:
         """What an empty GPU like this one takes; the same object for all that are alike."""
-        key = (self.board, self.mode, self.sharing, self.offered, self.spellings, self.driver_major, self.explicit)
+        key = (
+            *(self.board, self.mode, self.sharing, self.offered, self.spellings),
+            *(self.driver_major, self.explicit, self.fixed),
+        )
         found = _KINDS.get(key)
         if found is None:
             found = _KINDS[key] = GpuKind(self)
@@ -184,6 +188,8 @@ def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | N
     """Return the GPU's state once a vGPU has been given to a VM, and its memory slice under MIG; None if it cannot."""
     takes = kind.takes(name)
     if isinstance(takes, Profile) and isinstance(state, MigState):
+        if kind.fixed and all(p.profile != takes for p in state.idle):
+            return None
         return claim(kind.board, state, takes, kind.driver_major)
     if not isinstance(takes, VgpuProfile) or not isinstance(state, TimeSlicedState):
         return None
@@ -217,7 +223,7 @@ def _mixed_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> b
 
 def _steps(kind: GpuKind, state: State, name: str) -> Sequence[tuple[State, int | None]]:
     takes = kind.takes(name)
-    if kind.explicit and isinstance(takes, Profile) and isinstance(state, MigState):
+    if kind.explicit and not kind.fixed and isinstance(takes, Profile) and isinstance(state, MigState):
         return claims(kind.board, state, takes, kind.driver_major)
     got = step(kind, state, name)
     return () if got is None else (got,)

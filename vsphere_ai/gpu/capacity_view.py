@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -12,14 +12,14 @@ from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, first_failure, solve
 from vsphere_ai.gpu.capacity_gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.gpu.capacity_host import Policy
-from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, mig_profile, parse
 from vsphere_ai.state import Problem, Target
 
-NO_ROOM, NO_SPARE = "capacity.no-room", "capacity.no-spare"
+NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
 MIXED_SIZE, MIG = "mixedSize", "multiInstanceGpu"  # HostGraphicsInfo.vgpuMode, vSphere API 8.0.3.0
 
@@ -59,9 +59,11 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         unsure = any(s.unsure for s in slots)
         if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
             answer = solve(replace(at_home.farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
-        for problem in _refusals(hosts.get(name), answer, question.targets, unsure=unsure):
-            refused = True
-            yield problem
+        problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
+        if not problems and name in hosts:
+            problems += _beside_layouts(view, hosts[name], at_home, here)
+        refused = refused or bool(problems)
+        yield from problems
     if spare_hosts and not refused:
         yield from _without_spare(question, at_home, hosts, spare_hosts)
 
@@ -97,6 +99,47 @@ def _refusals(
             f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other",
             "state a MIG layout with explicit starts for this host",
         )
+
+
+def _beside_layouts(view: View, host: Target, question: Question, here: Sequence[VmDemand]) -> Iterator[Problem]:
+    """Refuse VMs for which vSphere would make instances that an exact layout leaves out: the next plan would find them.
+
+    Somebody else's instance in use is never touched, so that plan could not put the layout right either.
+    """
+    fixed = _fixed(view, host, question.farm.hosts[host.name])
+    if not any(slot.fixed for slot in fixed):
+        return
+    answer = solve(replace(question.farm, slots=fixed), here)
+    if not isinstance(answer, NoFit) or not answer.exact:
+        return
+    vms = {d.name: d.profiles for d in here}
+    for profile in sorted({p for ref in answer.vms for p in vms[ref]}):
+        named = ", ".join(sorted(question.targets[ref].name for ref in answer.vms if profile in vms[ref]))
+        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile)), None)
+        if takes is not None:
+            yield Problem(
+                host,
+                NOT_IN_LAYOUT,
+                f"{named}: the layout of the GPUs leaves no instance for {profile}, so vSphere would make one beside "
+                "it at power-on",
+                f"add {takes.name} to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
+            )
+
+
+def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot, ...]:
+    """Give GPUs whose layout the playbook states its instances, and no others; one that does not fit is no matter here.
+
+    Such a layout has no starts, and the `mig` kind says what is wrong with it.
+    """
+    stated, planned = view.stated.get((host.ref, "mig")), view.is_planned(host.ref, "mig")
+    state = view.state(host.ref, "mig") if planned else stated.settle(host, view) if stated is not None else None
+    found = []
+    for slot in slots:
+        layout = getattr((getattr(state, "gpus", None) or {}).get(slot.pci), "layout", None)
+        made = tuple(_instances(slot.board, layout or ()))
+        exact = slot.mode == "mig" and layout is not None and len(made) == len(layout)
+        found.append(replace(slot, fixed=True, instances=made) if exact else slot)
+    return tuple(found)
 
 
 def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int) -> Iterator[Problem]:

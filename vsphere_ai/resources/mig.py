@@ -203,7 +203,7 @@ class Mig(Resource):
                 yield Problem(target, "mig.id", f"id {number} is {each}", "write profile names, per GPU under gpus")
 
     def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
-        if not wanted.layout:
+        if wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
             return
         if wanted.mode == "disabled":
             yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
@@ -211,10 +211,11 @@ class Mig(Resource):
         way = _way(view, _Slot(target, pci, board), wanted.layout, before)
         if isinstance(way, Impossible):
             close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
+            what = f"cut into {', '.join(wanted.layout)}" if wanted.layout else "emptied"
             yield Problem(
                 target,
                 "mig.layout",
-                f"GPU {pci} ({board.title}) cannot be cut into {', '.join(wanted.layout)}: {'; '.join(way.reasons)}",
+                f"GPU {pci} ({board.title}) cannot be {what}: {'; '.join(way.reasons)}",
                 f"closest legal layouts: {close}" if close else _UNLISTED if board.named_profiles else "",
             )
 
@@ -248,7 +249,7 @@ class Mig(Resource):
                 continue
             if wanted.mode and (have is None or have.mode != wanted.mode):
                 yield from self._mode_steps(target, view, pci, board, wanted.mode)
-            if wanted.layout is not None and wanted.mode == "enabled":
+            if wanted.layout is not None and wanted.mode != "disabled":
                 yield from self._layout_steps(target, view, pci, board, wanted.layout)
 
     def _mode_steps(self, target: Target, view: View, pci: str, board: Board, mode: str) -> Iterator[Step]:
