@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +19,19 @@ WIDTH = 110
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
 # key may be misspelt as well (passwrod, pasword, apssword).
-_NAMED = re.compile(r"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?![\"']?(?:env|file|cmd|keyring|prompt):)(?=\S)")
+_REFERENCE = r"[\"']?(?:(?:env|file|cmd|keyring):|prompt:[\"']?(?:\s|$))"
+_NAMED = re.compile(rf"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?!{_REFERENCE})(?=\S)")
 _SECRET = re.compile(
     r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
 )
 _LONGEST_NAME = 80
+# the same where the value is on a line of its own: below its key (as it is, or behind an anchor, a tag, a "|"), or
+# behind a ":" below "? key"
+_ABOVE = re.compile(r"(\w++)[\"']?+\s*+:(?:\s++[&!|>]\S*+)*+\s*+(?:#.*)?$")
+_ASKED = re.compile(r"\?\s++[\"']?+(\w++)[\"']?+\s*+(?:#.*)?$")
+_IS_KEY = re.compile(r"(?:-\s++)?[\"']?+\w++[\"']?+\s*+:(?:\s|$)")
+_FAR = 1000
+"""Lines above a value that are looked through for its key."""
 _BOMS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -188,7 +197,9 @@ def excerpt(text: str, mark: Mark, width: int = 1) -> str:
     lines = _lines(text)
     if not 0 < mark.line <= len(lines):
         return ""
-    line = _masked(lines[mark.line - 1][: mark.column + WIDTH])  # what is behind is not shown
+    line = lines[mark.line - 1][: mark.column + WIDTH]  # what is behind is not shown
+    hidden = _hidden_from(lines, mark.line - 1)
+    line = line if hidden is None else f"{line[:hidden]}***"
     column = min(mark.column - 1, len(line))
     start = max(0, column - WIDTH // 2) if len(line) > WIDTH else 0
     shown = printable(line[start : start + WIDTH].replace("\t", " ")).rstrip()
@@ -196,12 +207,36 @@ def excerpt(text: str, mark: Mark, width: int = 1) -> str:
     return f"{mark.line:5} | {shown}\n      | {' ' * (column - start)}{carets}"
 
 
-def _masked(line: str) -> str:
-    """Return a line without what follows a name that sounds like a secret's."""
+def _hidden_from(lines: Sequence[str], at: int) -> int | None:
+    """Return the column from which a line belongs to a name that sounds like a secret's; None when none does."""
+    line = lines[at][: WIDTH * _FAR]
     for named in _NAMED.finditer(line):
-        if _SECRET.search(named[1][-_LONGEST_NAME:]):
-            return f"{line[: named.end()]}***"
-    return line
+        if _sounds_secret(named[1]):
+            return named.end()
+    text = line.lstrip()
+    indent = len(line) - len(text)
+    if not text or text[0] == "#":
+        return None
+    nearest = True
+    for above in reversed(lines[max(0, at - _FAR) : at]):
+        words = above.strip()
+        if not words or words[0] == "#":
+            continue
+        before = len(above) - len(above.lstrip())
+        if text[0] == ":" and (asked := _ASKED.match(words[:WIDTH])):
+            return indent + 1 if _sounds_secret(asked[1]) else None
+        if (nearest or before < indent) and not _IS_KEY.match(text):
+            keys = (_ABOVE.search(words[-WIDTH:]), *_NAMED.finditer(words[:WIDTH]))
+            if any(key is not None and _sounds_secret(key[1]) for key in keys):
+                return indent
+        if before < indent or not indent:
+            return None
+        nearest = False
+    return None
+
+
+def _sounds_secret(name: str) -> bool:
+    return _SECRET.search(name[-_LONGEST_NAME:]) is not None
 
 
 @lru_cache(maxsize=4)
@@ -217,7 +252,11 @@ def printable(text: str) -> str:
 
 def _of_fault(fault: Fault, text: str, name: str) -> Diagnostic:
     mark = Mark(name, fault.line + 1, fault.column + 1)
-    return Diagnostic(mark, printable(fault.message), printable(fault.help), excerpt(text, mark))
+    message, lines = fault.message, _lines(text)
+    hidden = _hidden_from(lines, fault.line) if fault.line < len(lines) else None
+    if hidden is not None and fault.column >= hidden:
+        message = fault.unnamed or message
+    return Diagnostic(mark, printable(message), printable(fault.help), excerpt(text, mark))
 
 
 def _mark_at(before: str, name: str) -> Mark:

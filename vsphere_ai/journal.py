@@ -123,10 +123,13 @@ class Journal:
         db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, ?)", row)
         seals.seal_debt(db, owed)
 
-    def sending(self, host: Target) -> None:
-        """Note that the command to reboot a host is about to leave. Raises `Storage`: then it must not be sent."""
+    def sending(self, target: Target) -> None:
+        """Note that a host is about to be told to reboot, or a guest to shut down.
+
+        Raises `Storage`: then it must not be sent.
+        """
         with self._writing() as db:
-            db.execute("update debt set sent = ? where kind = 'reboot' and ref = ?", (now(), host.ref))
+            db.execute("update debt set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
 
     def rebooted(self, host: Target) -> None:
         """Note that a host did reboot: the step that told it to is done, though nobody was there to write that down."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import PORT_GROUP
 from vsphere_ai.facts import Estate
+from vsphere_ai.late import is_late
 from vsphere_ai.plan import Plan
 from vsphere_ai.plays import TargetPlan
 from vsphere_ai.resources import kinds
@@ -65,6 +66,8 @@ DEVICES: Mapping[str, str] = {
 }
 EXTRA_CONFIG = "VirtualMachine.Config.AdvancedConfig"
 NETWORK = "Network.Assign"
+CONNECTING, VNICS = ("AddVirtualNic", "UpdateVirtualNic"), "config.network.vnic"
+"""Methods that take `NETWORK` on a distributed port group as well (HostNetworkSystem, API reference)."""
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {
     "enter-maintenance": ("EnterMaintenanceMode_Task",),
@@ -121,10 +124,9 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
         for privilege in of_step(step, privilege_of):
             name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
             yield Need(name, ref, privilege, step.summary)
-        if isinstance(step, Reconfigure):
-            for ref in _port_groups(step):
-                group = estate.get(ref)
-                yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+        for ref in _port_groups(step, estate):
+            group = estate.get(ref)
+            yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
 
 
 def unplanned(
@@ -150,6 +152,8 @@ def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tup
     for duty in ROLE:
         if duty.purpose.startswith(words) and duty.where == {"host": "hosts", "vm": "VMs"}.get(target.kind):
             yield target, duty
+    if any(s.probes for s in asked.states):
+        yield target, OVER_SSH
     if target.kind == "vm":
         yield target, POWER_CYCLES
     if target.kind == "host":
@@ -225,11 +229,21 @@ def of_spec(fields: Iterable[str], operations: Iterable[str] = (), extra_config:
     return tuple(found)
 
 
-def _port_groups(step: Reconfigure) -> Iterator[str]:
-    for change in step.device_changes:
-        port = (change["device"].get("backing") or {}).get("port") or {}
-        if change.get("operation") != "remove" and port.get("portgroupKey"):
-            yield f"{PORT_GROUP}:{port['portgroupKey']}"
+def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
+    """Return the port groups that a step connects an adapter to, of a VM or of a host's VMkernel."""
+    if isinstance(step, Reconfigure):
+        added = (c for c in step.device_changes if c.get("operation") != "remove")
+        ports = [(c["device"].get("backing") or {}).get("port") for c in added]
+    elif isinstance(step, Invoke) and step.method in CONNECTING:
+        vnics = (estate[step.target.ref].get(VNICS) or ()) if step.target.ref in estate.objects else ()
+        there = [v["spec"] for v in vnics if v["device"] == step.args.get("device")]
+        ports = [spec.get("distributedVirtualPort") for spec in (step.args["nic"], *there)]
+    else:
+        return
+    for port in ports:
+        key = (port or {}).get("portgroupKey")
+        if isinstance(key, str) and not is_late(key):  # what an earlier step makes cannot be asked about
+            yield f"{PORT_GROUP}:{key}"
 
 
 # -- the role, for the documentation
@@ -251,6 +265,11 @@ MAINTENANCE = Duty(
     "maintenance mode, reboots through vCenter",
     "hosts",
     (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
+)
+OVER_SSH = Duty(
+    f"starting and stopping SSH: {', '.join(f'`{k}`' for k, cls in sorted(kinds().items()) if cls.probes)}",
+    "hosts",
+    (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"]),
 )
 POWER_CYCLES = Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"]))
 ROLE = (
@@ -293,6 +312,7 @@ ROLE = (
         "hosts",
         ("AddVirtualNic", "UpdateVirtualNic", "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions"),
     ),
+    Duty("`vmkernel`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),
     Duty(
         "`roce`; reading the options takes it too",
@@ -300,7 +320,7 @@ ROLE = (
         ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
     ),
     *_of_kinds("datacenter", "host"),
-    Duty("`mig`: starting and stopping SSH", "hosts", (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"])),
+    OVER_SSH,
     MAINTENANCE,
     Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
     Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),

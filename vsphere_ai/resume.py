@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, get_args
 
 from vsphere_ai.debts import Debt
@@ -13,7 +14,7 @@ from vsphere_ai.plays import Playbook
 from vsphere_ai.report.plan_json import plan_document
 from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.steps import Shell, Step, Wait, what
-from vsphere_ai.windows import DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
+from vsphere_ai.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
 _DEVICES = "config.hardware.device"
 
@@ -26,6 +27,8 @@ class Owed:
     extra: Mapping[Target, Sequence[Step]]
     true: tuple[Debt, ...]
     """Debts that the world confirms; the others were never made, or somebody settled them."""
+    unclear: tuple[Debt, ...] = ()
+    """Debts of which the world does not tell; they stay as they are."""
 
 
 def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ()) -> Owed:
@@ -36,10 +39,13 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
     """
     objects = dict(estate.objects)
     extra: dict[Target, list[Step]] = {}
-    confirmed = []
+    confirmed, unclear = [], []
     for owed in debts:
         facts = objects.get(owed.target.ref)
-        if facts is None or not _is_true(owed, facts):
+        true = facts is not None and _is_true(owed, facts)
+        if true is None:
+            unclear.append(owed)
+        if facts is None or not true:
             continue
         confirmed.append(owed)
         debt = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
@@ -62,7 +68,7 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
             extra.setdefault(debt.target, []).append(
                 Shell(target=debt.target, argv=("true",), summary="use SSH once more")
             )
-    return Owed(Estate(estate.about, objects), extra, tuple(confirmed))
+    return Owed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
 
 
 def gone(playbook: Playbook, debts: Iterable[Debt], estate: Estate) -> tuple[Target, ...]:
@@ -109,16 +115,24 @@ def _gate(host: Target) -> Step:
     return Wait(target=host, until="healthy", summary="see that the host is healthy again")
 
 
-def _is_true(debt: Debt, facts: Facts) -> bool:
+def _is_true(debt: Debt, facts: Facts) -> bool | None:
+    """Tell whether something is as a debt says; None when what tells it could not be read (a host may be away)."""
     if debt.kind == "maintenance":
         return bool(facts.get("runtime.inMaintenanceMode"))
     if debt.kind == "ssh":
-        return any(s["key"] == SSH_SERVICE and s["running"] for s in facts.get("config.service.service", ()))
+        services = facts.get("config.service.service")
+        return None if services is None else any(s["key"] == SSH_SERVICE and s["running"] for s in services)
     if debt.kind == "restart":
-        return bool(facts.get("runtime.bootTime") == debt.detail)
+        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
     if debt.kind == "gate":
         return True  # whoever owes it has not seen how the host is
     return debt.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
+
+
+def _has_not_booted(now: str | None, before: str) -> bool | None:
+    if not now or not before:
+        return None
+    return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 
 
 def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:

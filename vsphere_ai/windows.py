@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 from vsphere_ai.facts import Estate
@@ -14,6 +15,7 @@ from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 SSH_SERVICE = "TSM-SSH"
 READ_BACK = "read back"
+BOOT_JITTER = timedelta(seconds=60)  # bootTime is computed from the uptime and moves by seconds between reads
 DRIVER_TIMEOUT = 300  # seconds the driver may take after a boot until nvidia-smi answers
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -48,6 +50,7 @@ def find_inventory(given: Path | None) -> Inventory:
     here = Path.cwd()
     for folder in (here, *here.parents):
         if (folder / PROJECT_INVENTORY).is_file():
+            _require_own(folder / PROJECT_INVENTORY, here)
             return load_inventory(folder / PROJECT_INVENTORY)
         if (folder / ".git").exists():
             break
@@ -58,6 +61,21 @@ def find_inventory(given: Path | None) -> Inventory:
             f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
             "vsphere-ai lab up starts the embedded farm",
         ) from error
+
+
+def _require_own(found: Path, here: Path) -> None:
+    """Refuse an inventory that nobody named and that others may have laid there: it says which commands are run.
+
+    Whoever owns this folder may say so for it: a checkout that is mounted into a container is another user's.
+    """
+    status = found.stat()
+    if status.st_uid not in (0, os.getuid(), here.stat().st_uid):
+        why = "belongs to another user"
+    elif status.st_mode & stat.S_IWOTH:
+        why = "can be changed by everybody"
+    else:
+        return
+    raise UsageError(f"the inventory {found} {why}, and was not named", f"if it is the right one: -i {found}")
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,8 @@ class Fault:
     column: int
     message: str
     help: str = ""
+    unnamed: str = ""
+    """The message without what the file says there, for a place that may hold a secret."""
 
 
 class Broken(Exception):
@@ -216,10 +218,12 @@ class _Builder:
             self._stop(f"more than {MAX_ALIASES} aliases are used")
         name = event.anchor
         if name not in self._anchors:
-            self._stop(f"the alias *{_short(name)} has no anchor above it", "quote a value that starts with '*'")
+            what = "has no anchor above it"
+            self._stop(f"the alias *{_short(name)} {what}", "quote a value that starts with '*'", f"an alias {what}")
         node = self._anchors[name]
         if node is None:
-            self._stop(f"the alias *{_short(name)} is inside of what it stands for")
+            what = "is inside of what it stands for"
+            self._stop(f"the alias *{_short(name)} {what}", "", f"an alias {what}")
         frame = self._stack[-1]
         if isinstance(frame.node.value, dict) and frame.key is None:
             self._stop("an alias cannot be a key", "quote a key that starts with '*'")
@@ -244,15 +248,16 @@ class _Builder:
     def _no_tag(self, event: Any) -> None:
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self._fault(f"the tag {_short(tag)} is not allowed", "remove it; quote a value that starts with '!'")
+            hint = "remove it; quote a value that starts with '!'"
+            self._fault(f"the tag {_short(tag)} is not allowed", hint, "a tag is not allowed")
 
-    def _fault(self, message: str, help: str = "") -> None:
+    def _fault(self, message: str, help: str = "", unnamed: str = "") -> None:
         if len(self.faults) >= MAX_FAULTS:
             self._stop("too many faults; the rest of the file was not read")
-        self.faults.append(Fault(*self.last, message, help))
+        self.faults.append(Fault(*self.last, message, help, unnamed))
 
-    def _stop(self, message: str, help: str = "") -> NoReturn:
-        raise Broken(Fault(*self.last, message, help))
+    def _stop(self, message: str, help: str = "", unnamed: str = "") -> NoReturn:
+        raise Broken(Fault(*self.last, message, help, unnamed))
 
 
 def _short(text: str) -> str:

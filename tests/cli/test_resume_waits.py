@@ -102,3 +102,48 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():
     assert resume._patience(a_run(), OTHER) == 1800
+
+
+VM = Target("vm", "train-01", "VirtualMachine:vm-1")
+
+
+class Guest:
+    """Says of a VM that it runs, so many times, then that it is off."""
+
+    def __init__(self, times):
+        self.times, self.looks = times, 0
+
+    def read(self, target, path):
+        assert (target, path) == (VM, "runtime.powerState")
+        self.looks += 1
+        return {path: "poweredOn" if self.looks <= self.times else "poweredOff"}
+
+
+def a_shutdown(*, sent_before=None, timeout=300):
+    """A run that was cut off while a guest shut down; it was told to so many seconds ago, or never."""
+    steps = [{"target": vars(VM), "argv": []},
+             {"target": vars(VM), "action": "power-off", "options": {"shutdown_timeout": timeout}}]  # fmt: skip
+    book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
+    book.begin("s1", act(VM, "power-off", "shut down"), (Debt("off", VM),))
+    if sent_before is not None:
+        book.sending(VM)
+        with sqlite3.connect(book.path) as db:
+            at = datetime.now(UTC) - timedelta(seconds=sent_before)
+            db.execute("update debt set sent = ? where sent is not null", (at.isoformat(timespec="milliseconds"),))
+    return book
+
+
+def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
+    guest, book = Guest(2), a_shutdown(sent_before=0)
+    resume._await_guests(guest, book)
+    assert guest.looks == 3
+    assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {book.id} told to shut down\n"
+
+
+@pytest.mark.parametrize(
+    ("sent_before", "timeout", "most"), [(None, 300, 0), (400, 300, 0), (0, 0.3, 4), (700, 900, 0)]
+)
+def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most):
+    guest = Guest(1000)
+    resume._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
+    assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)

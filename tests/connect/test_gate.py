@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -32,12 +33,24 @@ def test_sixteen_hosts_make_one_attempt_with_a_wrong_credential():
     assert sum(text.startswith("not tried") for text in said) == 15
 
 
-def test_after_the_first_success_logins_go_side_by_side():
-    gate = LoginGate()
+def test_a_credential_that_expires_during_a_run_is_refused_once():
+    gate, attempts = LoginGate(), []
     gate.login("c", lambda: None)
-    together = threading.Barrier(3)
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(lambda _: gate.login("c", lambda: together.wait(5)), range(3)))
+    ready = threading.Barrier(8)
+
+    def refuse():
+        attempts.append(1)
+        time.sleep(0.05)
+        raise CredentialRefused("esx01 does not accept root with a password")
+
+    def one(_):
+        ready.wait(5)
+        with pytest.raises(Denied):
+            gate.login("c", refuse)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(one, range(8)))
+    assert len(attempts) == 1
 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), Denied("takes no passwords at all")])

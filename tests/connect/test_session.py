@@ -79,6 +79,19 @@ def test_a_forgotten_session_is_renewed_once_and_the_call_repeated(fake, vcenter
     assert fake.count("CurrentTime") == 2
 
 
+def test_a_password_that_is_refused_later_is_tried_once_whoever_asks(fake, vcenter):
+    fake.script["CurrentTime"] = lambda _: fault("NotAuthenticated")
+    fake.script["Login"] = lambda _: fault("InvalidLogin", "Cannot complete login")
+
+    def ask(_):
+        with pytest.raises(Denied, match="user name or the password"):
+            vcenter.now()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(ask, range(24)))
+    assert fake.count("Login") == 1 + 1
+
+
 def test_a_change_the_server_did_not_run_for_lack_of_a_session_is_repeated(fake, vcenter):
     fake.script["StartService"] = Sometimes(fault("NotAuthenticated"), "")
     vcenter.call(*START)

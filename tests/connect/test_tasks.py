@@ -129,6 +129,15 @@ def test_a_task_that_does_not_end_in_time_is_unknown_and_named(fake, vcenter):
     assert fake.count("PowerOnVM_Task") == 1
 
 
+@pytest.mark.parametrize("kind", ["SystemError", "InvalidState", "NotSupported"])
+def test_a_task_that_cannot_be_followed_is_unknown_not_failed(fake, vcenter, kind):
+    waits(fake, update("1", state("running")), GONE.format(kind))
+    with pytest.raises(OutcomeUnknown, match=f"task-7 can no longer be followed: {kind}") as caught:
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert caught.value.task == "Task:task-7"
+    assert fake.count("PowerOnVM_Task") == 1
+
+
 def test_a_question_of_the_vm_is_reported_not_answered(fake, vcenter):
     question = (
         "runtime.question",

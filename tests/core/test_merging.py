@@ -9,7 +9,7 @@ from support.estates import ESX1
 from vsphere_ai.debts import Debt, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
 from vsphere_ai.deeds.means import Means
-from vsphere_ai.errors import Conflict
+from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.fabric.module_options import changed, merged, parsed, written
 from vsphere_ai.facts import Facts
 from vsphere_ai.late import Late, chosen, inside, nested, property_path, read, spelled
@@ -176,3 +176,85 @@ def test_what_is_looked_up_can_hang_on_what_is_looked_up():
     assert asked == [key]
     assert chosen((vnic("vmk0", "10.0.0.1", group="g0"), vnic("vmk1", "10.0.0.2")), found) == "vmk1"
     assert chosen((vnic("vmk1", "10.0.0.1"), vnic("vmk2", "10.0.0.2")), found) is None
+
+
+OPTION, PCI_INFO, PNICS = "Net.PVRDMAVmknic", "config.pciPassthruInfo", "config.network.pnic"
+
+
+class Settings(Server):
+    """A host with one advanced setting, or without it."""
+
+    def __init__(self, now):
+        super().__init__({})
+        self.now = now
+
+    def call(self, ref, method, args=None):
+        if method != "QueryOptions":
+            return super().call(ref, method, args)
+        if self.now is None:
+            raise VimFault("no such setting", "", {"_typeName": "InvalidName"})
+        return ({"key": args["name"], "value": self.now},)
+
+
+def setting(value):
+    option = {"_typeName": "OptionValue", "key": OPTION, "value": value}
+    return Invoke(target=ESX1, kinds=(KIND,), summary="", method="UpdateOptions", args={"changedValue": (option,)})
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "sent"), [("", "", 1), ("vmk1", "vmk1", 1), ("", "vmk2", 0), (None, None, 1)]
+)
+def test_a_setting_is_sent_where_it_is_as_planned(planned, now, sent):
+    server = Settings(now)
+    deeds(server, **{f"option:{OPTION}": planned}).do(setting("vmk2"), str)
+    assert len(server.calls) == sent
+
+
+def test_a_setting_that_somebody_changed_is_not_overwritten():
+    server = Settings("vmk7")
+    with pytest.raises(Conflict, match=r"Net\.PVRDMAVmknic is vmk7 since this was planned, was vmk1"):
+        deeds(server, **{f"option:{OPTION}": "vmk1"}).do(setting("vmk2"), str)
+    assert server.calls == []
+
+
+def device(whole=False, functions=0):
+    return {"id": "0000:5e:00.0", "passthruEnabled": whole, "sriovEnabled": functions > 0, "numVirtualFunction": 0,
+            "numVirtualFunctionRequested": functions}  # fmt: skip
+
+
+def shared(functions):
+    config = {"_typeName": "HostSriovConfig", "id": "0000:5e:00.0", "passthruEnabled": False,
+              "sriovEnabled": functions > 0, "numVirtualFunction": functions}  # fmt: skip
+    return Invoke(target=ESX1, kinds=(KIND,), summary="", method="UpdatePassthruConfig", args={"config": (config,)})
+
+
+@pytest.mark.parametrize(("now", "sent"), [(device(), 1), (device(functions=4), 0), (device(functions=8), None),
+                                           (device(whole=True), None)])  # fmt: skip
+def test_a_device_is_shared_where_it_is_as_planned(now, sent):
+    server = Server({PCI_INFO: (now, {"id": "0000:86:00.0"})})
+    doing = deeds(server, **{PCI_INFO: (device(), {"id": "0000:86:00.0"})})
+    if sent is None:
+        with pytest.raises(Conflict, match=r"of 0000:5e:00\.0 is"):
+            doing.do(shared(4), str)
+    else:
+        doing.do(shared(4), str)
+    assert len(server.calls) == (sent or 0)
+
+
+def pnic(speed):
+    link = {"linkSpeed": {"speedMb": speed, "duplex": True}} if speed else {}
+    return {"device": "vmnic4", "spec": link}
+
+
+@pytest.mark.parametrize(("now", "sent"), [(None, 1), (100_000, 0), (25_000, None)])
+def test_a_speed_is_set_where_it_is_as_planned(now, sent):
+    server = Server({PNICS: (pnic(now),)})
+    args = {"device": "vmnic4", "linkSpeed": {"_typeName": "PhysicalNicLinkInfo", "speedMb": 100_000, "duplex": True}}
+    step = Invoke(target=ESX1, kinds=(KIND,), summary="", method="UpdatePhysicalNicLinkSpeed", args=args)
+    doing = deeds(server, **{PNICS: (pnic(None),)})
+    if sent is None:
+        with pytest.raises(Conflict, match="the speed of vmnic4 is"):
+            doing.do(step, str)
+    else:
+        doing.do(step, str)
+    assert len(server.calls) == (sent or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.estates import ESX1, vm
 
 from vsphere_ai.debts import Debt
@@ -43,3 +44,38 @@ def test_what_was_approved_or_is_owed_and_is_not_there_is_gone():
     plays = (Play("", "vm", "all", (), targets=(VM, lost)), Play("", "vm", "all", ()))
     owing = [Debt("off", VM), Debt("maintenance", ESX1), Debt("lock", Target("datacenter", "vc", "x"))]
     assert gone(Playbook("", "", plays), owing, estate(vm="renamed")) == (ESX1, lost)
+
+
+BOOTED = "2026-05-01T10:00:00+00:00"
+
+
+def host(**properties):
+    return Estate(About("", "", "", "", ""), {ESX1.ref: Facts(ESX1.ref, {"name": ESX1.name, **properties})})
+
+
+@pytest.mark.parametrize(
+    ("boot", "owes"),
+    [
+        (BOOTED, True),
+        ("2026-05-01T10:00:03.400000+00:00", True),  # computed from the uptime, it moves by seconds
+        ("2026-05-01T09:59:58+00:00", True),
+        ("2026-05-01T10:04:00+00:00", False),
+    ],
+)
+def test_a_restart_is_owed_until_the_host_has_booted(boot, owes):
+    debt = Debt("restart", ESX1, BOOTED)
+    owed = lay_over(host(**{"runtime.bootTime": boot}), [debt])
+    assert (owed.true, owed.unclear) == ((debt,) if owes else (), ())
+    assert any(s.needs_reboot for steps in owed.extra.values() for s in steps) is owes
+
+
+@pytest.mark.parametrize("debt", [Debt("restart", ESX1, BOOTED), Debt("ssh", ESX1)], ids=lambda d: d.kind)
+def test_a_debt_of_a_host_that_cannot_be_read_is_kept(debt):
+    owed = lay_over(host(), [debt])
+    assert (owed.true, owed.unclear, owed.extra) == ((), (debt,), {})
+
+
+def test_ssh_that_was_stopped_since_is_owed_no_more():
+    stopped = ({"key": "TSM-SSH", "running": False},)
+    owed = lay_over(host(**{"config.service.service": stopped}), [Debt("ssh", ESX1)])
+    assert (owed.true, owed.unclear) == ((), ())

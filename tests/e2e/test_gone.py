@@ -17,6 +17,7 @@ DOWN = r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done"
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture

@@ -8,7 +8,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from support.journals import of_version
@@ -27,6 +29,7 @@ ONCE = ("ReconfigVM_Task", "UpgradeVM_Task", "ShutdownGuest", "PowerOnVM_Task", 
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 3.0)
 
 
 def judge(farm, ledger, before):
@@ -268,3 +271,41 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
     assert f"vsphere-ai resume {run} --reboot-again" in cli.err
     assert f"vsphere-ai rollback {run}" in cli.err
     assert len(ledger()) == before
+
+
+SLOW = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 3.0, vmotion_seconds: 0.02}"
+
+
+def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
+    """What was told to shut down goes off behind everybody's back, and is not somebody else's doing."""
+    from vsphere_ai.lab import process
+
+    r0 = Path(__file__).parents[1] / "reliability" / "r0"
+    farm = (r0 / "farm.yml").read_text(encoding="utf-8")
+    (tmp_path / "farm.yml").write_text(re.sub(r"(?m)^timing: .*$", SLOW, farm), encoding="utf-8")
+    lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    argv = [sys.executable, "-m", "vsphere_ai"]
+    try:
+        (tmp_path / "one.yml").write_text("- vms: train-05\n  hardware: {version: 19}\n", encoding="utf-8")
+        first = subprocess.Popen([*argv, "apply", "-i", str(r0 / "inventory.yml"), str(tmp_path / "one.yml"), "--yes"])
+        end = time.monotonic() + 30
+        while not lab.get("/lab/traffic")["calls"].get("ShutdownGuest") and time.monotonic() < end:
+            time.sleep(0.05)
+        first.kill()
+        first.wait(10)
+        assert power(lab) == "poweredOn", "it is still going down"
+        done = subprocess.run([*argv, "resume"], capture_output=True, text=True, timeout=60)
+        said = done.stdout + done.stderr
+        assert done.returncode == 0, said
+        assert "waiting for its guest" in said
+        assert "not by this run" not in said
+        assert power(lab) == "poweredOn", said
+        checks = lab.check(since=0, max_down=1)["invariants"]
+        assert [c for c in checks if not c["ok"] and c["name"] != "sessions"] == []
+    finally:
+        process.stop(tmp_path / "lab")
+
+
+def power(lab):
+    return next(v["power"] for v in lab.get("/lab/farm")["vms"] if v["name"] == "train-05")

@@ -48,6 +48,7 @@ TWO = """
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0, raising=False)
+    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture

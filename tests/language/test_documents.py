@@ -7,6 +7,7 @@ import pytest
 
 from vsphere_ai.documents import Faults, excerpt, load, parse
 from vsphere_ai.errors import Diagnostic, InputError, Mark
+from vsphere_ai.inventory import load_inventory
 
 # What YAML 1.1 readers take for numbers, times, dates and switches; the ids of this trade look like that.
 TRICKY = [
@@ -177,6 +178,38 @@ def test_one_fault_is_noted_once_and_there_is_an_end_to_it():
 )
 def test_an_excerpt_masks_passwords_and_what_a_terminal_would_obey(line, shown):
     assert excerpt(line, Mark("a.yml", 1, 1)).split("\n")[0] == f"    1 | {shown}"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "password:\n      hunter2",
+        "? password\n    : hunter2",
+        "password: *hunter2",
+        "password: !hunter2 x",
+        "password: !hunter2",
+        'password: "prompt:hunter2"',
+        "password: |\n      one\n      hunter2",
+        "password: &hunter2 x",
+        'password: "one\n      hunter2\\q"',
+        "{password:\n hunter2}",
+        "pasword: >-\n\n      # no comment\n      hunter2",
+    ],
+)
+def test_a_password_is_not_shown_however_it_is_written(tmp_path, value):
+    file = tmp_path / "inventory.yml"
+    file.write_text(f"vcenters:\n  lab:\n    address: vc\n    username: u\n    {value}\n", encoding="utf-8")
+    with pytest.raises(InputError) as caught:
+        load_inventory(file)
+    shown = "\n".join(f"{d.message}\n{d.help}\n{d.excerpt}" for d in caught.value.diagnostics)
+    assert "hunter2" not in shown
+    assert shown
+
+
+def test_what_is_below_or_beside_a_password_is_shown():
+    text = "vcenters:\n  lab:\n    password: env:X\n    address: 1\n    ssh:\n      port: x"
+    assert excerpt(text, Mark("a.yml", 4, 5)).startswith("    4 |     address: 1")
+    assert excerpt(text, Mark("a.yml", 6, 7)).startswith("    6 |       port: x")
 
 
 def test_an_excerpt_of_a_long_line_is_a_window_around_the_place():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from support.places import PLAYBOOKS
 from vsphere_ai import permissions
 from vsphere_ai.connect.privileges import privilege_of
 from vsphere_ai.duty import Duty
+from vsphere_ai.facts import About, Estate, Facts
 from vsphere_ai.permissions import Need, lacking, of_spec, of_step
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
@@ -207,3 +209,25 @@ def test_the_lock_in_vcenter_takes_more_only_where_it_is_wanted(make_lab, scenar
         "  has    System.View  (hold the lock in vCenter)",
     ]
     assert lab.get("/lab/ledger")["entries"] == []
+
+
+def test_every_kind_is_in_the_role():
+    rows = [d.purpose for d in permissions.ROLE]
+    for kind, cls in kinds().items():
+        if kind not in ("kernel", "mig"):  # all they take is SSH
+            assert any(row.startswith(f"`{kind}`") for row in rows), kind
+        if cls.probes:
+            assert f"`{kind}`" in permissions.OVER_SSH.purpose
+
+
+@pytest.mark.parametrize(("method", "nic"), [("AddVirtualNic", {"distributedVirtualPort": {"portgroupKey": "g1"}}),
+                                             ("UpdateVirtualNic", {"mtu": 9000})])  # fmt: skip
+def test_a_vmkernel_adapter_takes_its_port_group(method, nic):
+    port = {"distributedVirtualPort": {"portgroupKey": "g1"}}
+    host = Facts(HOST.ref, {"name": HOST.name, "config.network.vnic": ({"device": "vmk2", "spec": port},)})
+    group = Facts("DistributedVirtualPortgroup:g1", {"name": "dvpg-rdma"})
+    estate = Estate(About("", "", "", "", ""), {f.ref: f for f in (host, group)})
+    args = {"portgroup": "", "nic": nic} if method == "AddVirtualNic" else {"device": "vmk2", "nic": nic}
+    step = Invoke(target=HOST, summary="an adapter", method=method, path="configManager.networkSystem", args=args)
+    assert list(permissions._port_groups(step, estate)) == [group.ref]
+    assert list(permissions._port_groups(replace(step, method="UpdateOptions"), estate)) == []

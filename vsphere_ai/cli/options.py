@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -70,8 +68,10 @@ def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
 
 def _lost(why: str) -> None:
     """The lock in vCenter is somebody else's now: stop as an operator would."""
-    click.echo(f"The lock in vCenter is lost, so this run stops: {why}", err=True)
-    os.kill(os.getpid(), signal.SIGTERM)
+    from vsphere_ai.report.values import safe
+
+    click.echo(f"The lock in vCenter is lost, so this run stops: {safe(why)}", err=True)
+    signals.stop()
 
 
 def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:

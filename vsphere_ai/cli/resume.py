@@ -35,6 +35,8 @@ NEVER_DOWN = 120.0
 """Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
 AT_LEAST = 15.0
 """Seconds a host is watched in any case: a little more than the delay of the command."""
+STILL_RUNNING = 600.0
+"""Seconds after which a guest that still runs is not going to shut down, however long it was given."""
 
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -158,11 +160,12 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     _forget_gone(means, book)
     _stay_out(means, book)
     _await_reboots(Deeds(means), book)
+    _await_guests(means, book)
     _start_ssh_again(Deeds(means), book)
     seen = book.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
     plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
-    for debt in (d for d in book.debts() if d not in owed.true and d.kind != "lock"):
+    for debt in (d for d in book.debts() if d not in (*owed.true, *owed.unclear) and d.kind != "lock"):
         book.settle(debt)  # it was never made, or somebody has settled it
     missing = gone(loaded, owing, estate)
     for target in missing:
@@ -230,8 +233,34 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
 
 def _doubt(sent: str) -> float:
     """Return for how long a host that stays up may still be about to go down."""
-    since = (datetime.now(UTC) - datetime.fromisoformat(sent)).total_seconds()
-    return max(NEVER_DOWN - max(0.0, since), min(AT_LEAST, NEVER_DOWN))
+    return max(NEVER_DOWN - _since(sent), min(AT_LEAST, NEVER_DOWN))
+
+
+def _since(moment: str) -> float:
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+
+
+def _await_guests(means: Means, book: Journal) -> None:
+    """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
+    from vsphere_ai.deeds.means import polling
+
+    for owed in (o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled):
+        vm = owed.debt.target
+        left, say = min(_given(book, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
+        told = False
+        for waited in polling(left, fastest=0.1) if left > 0 else ():
+            if means.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
+                break
+            if not told:
+                click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
+            told = True
+            say(f"its guest still runs, {waited:.0f} s")
+
+
+def _given(book: Journal, vm: Target) -> float:
+    """Return how long the approved plan gives a guest to shut down."""
+    offs = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == vm.ref and s.get("action") == "power-off")
+    return float(next((s["options"]["shutdown_timeout"] for s in offs), STILL_RUNNING))
 
 
 def _patience(book: Journal, host: Target) -> float:
@@ -250,7 +279,7 @@ def _sign_of_life(name: str) -> Callable[[str], None]:
         nonlocal said
         if time.monotonic() - said > HEARTBEAT:
             said = time.monotonic()
-            click.echo(f"{name}: {text}", err=True)
+            click.echo(safe(f"{name}: {text}"), err=True)
 
     return say
 

@@ -19,6 +19,8 @@ LOGOUT = 0.5
 """Seconds of these that are kept for logging out: whatever else needs the session has to be done before."""
 PATIENCE = 2.0
 """Seconds after which an operator is told that the first signal was understood."""
+ONE_HANGUP = 1.0
+"""Seconds within which SIGHUP that comes again is the same end of the same terminal."""
 WAITING = "stopping; once more to leave at once"
 
 _arrived: list[int] = []
@@ -29,6 +31,7 @@ _timers: list[threading.Timer] = []
 _settled: list[int] = []
 _settling = threading.Lock()
 _leaving = threading.Event()
+_hung_up = float("-inf")
 
 
 class Terminated(BaseException):
@@ -142,7 +145,20 @@ def _side_by_side(farewells: Iterable[Callable[[], None]], deadline: float) -> N
         thread.join(max(0.0, deadline - time.monotonic()))
 
 
+def stop() -> None:
+    """Stop in order for a reason of our own; the operator's next signal is still the first."""
+    if _first:
+        _first[-1](signal.SIGTERM)
+    else:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
 def _handle(number: int, frame: FrameType | None) -> None:
+    global _hung_up
+    if number == signal.SIGHUP:  # a terminal that is closed sends it twice: by its shell, and by the kernel
+        since, _hung_up = time.monotonic() - _hung_up, time.monotonic()
+        if since < ONE_HANGUP and _arrived:
+            return
     _arrived.append(number)
     if len(_arrived) > 1:
         if len(_arrived) == 2:  # not in here: what the signal interrupted may hold the locks that leaving needs

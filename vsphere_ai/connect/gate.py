@@ -16,25 +16,22 @@ class CredentialRefused(Denied):
 class LoginGate:
     """Shared by every SSH connection of a run.
 
-    The first login of a credential is made alone; the others wait for its outcome. ESXi 7 locks an account for
+    A credential is given to one host at a time: also one that was accepted may be refused from now on, because it has
+    expired or was changed, and then the others wait for that outcome. ESXi 7 locks an account for
     15 minutes after five failures (Security.AccountLockFailures, Security.AccountUnlockTime).
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._first: dict[str, threading.Lock] = {}
+        self._alone: dict[str, threading.Lock] = {}
         self._good: set[str] = set()
         self._refused: dict[str, str] = {}
 
     def login(self, credential: str, attempt: Callable[[], None]) -> None:
         """Run one login attempt; raise Denied without an attempt when the credential was refused before."""
         with self._lock:
-            first = self._first.setdefault(credential, threading.Lock())
-            good = credential in self._good
-        if good:
-            self._try(credential, attempt)
-            return
-        with first:
+            alone = self._alone.setdefault(credential, threading.Lock())
+        with alone:
             self._try(credential, attempt)
 
     def knows(self, credential: str) -> bool:

@@ -110,6 +110,7 @@ class Session:
         self._generation = self._failures = 0
         self._closed = False
         self._relogins: deque[float] = deque()
+        self._refused: Denied | None = None
         self._active = time.monotonic()
         context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
@@ -234,6 +235,8 @@ class Session:
                 raise Unreachable(f"{self.endpoint}: this session was closed")
             if generation != self._generation:
                 return
+            if self._refused is not None:  # whoever asks again would bring the account closer to being locked
+                raise self._refused
             if failures != self._failures:
                 raise Lost(TimeoutError("another login was not answered"), sent=False)
             now = time.monotonic()
@@ -250,6 +253,9 @@ class Session:
                 self._failures += 1
                 # what was to be done was refused before it began, so it may be tried again
                 raise Lost(lost.error, sent=False) from lost.error
+            except Denied as refused:
+                self._refused = refused
+                raise
             self._relogins.append(now)
 
     def _login(self) -> None:

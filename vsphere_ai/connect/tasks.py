@@ -13,7 +13,7 @@ from vsphere_ai.connect.plain import to_object, to_plain
 from vsphere_ai.connect.reading import read_objects
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
-from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault
+from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
 
 Progress = Callable[[int | None], None]
 _WAKE_S = 8
@@ -76,6 +76,11 @@ class TaskWatch:
             self._collector = None
             self._start_over(error, left)
             return
+        except OutcomeUnknown:
+            raise
+        except (vmodl.MethodFault, VsphereAiError) as error:
+            why = error.message if isinstance(error, VsphereAiError) else type(error).__name__.rpartition(".")[2]
+            raise self._unknown(f"can no longer be followed: {why}") from error
         self._answered()
         if update is not None:
             self._version = update.version
@@ -129,7 +134,7 @@ class TaskWatch:
 
     def _unsubscribe(self) -> None:
         if self._collector is not None:
-            with contextlib.suppress(Lost, vmodl.MethodFault):
+            with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
                 self.session.invoke(self._collector, "DestroyPropertyCollector")
             self._collector = None
 

@@ -95,6 +95,7 @@ class Lifecycles:
         if facts.get("runtime.powerState") == "poweredOff":
             return
         if facts.get("guest.toolsRunningStatus") == "guestToolsRunning":
+            self._means.note.sending(target)
             self._means.vcenter.call(target.ref, "ShutdownGuest")
             for waited in polling(float(step.options["shutdown_timeout"]), fastest=0.2):
                 if self._means.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":

@@ -45,14 +45,14 @@ class CommandLine(Protocol):
 class Note(Protocol):
     """Where is noted what only the sender of a call can know (see `journal.Journal`)."""
 
-    def sending(self, host: Target) -> None:
-        """Note that the command to reboot a host is about to leave; without this note it never did."""
+    def sending(self, target: Target) -> None:
+        """Note that a host is about to be told to reboot, or a guest to shut down; without this note it never was."""
 
 
 class NoNote:
     """Notes nothing."""
 
-    def sending(self, host: Target) -> None:
+    def sending(self, target: Target) -> None:
         """Note nothing."""
 
 

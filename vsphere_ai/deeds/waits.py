@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
 from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable, VsphereAiError
@@ -15,8 +15,8 @@ from vsphere_ai.plan import Item
 from vsphere_ai.report.values import shown
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Wait
+from vsphere_ai.windows import BOOT_JITTER
 
-BOOT_JITTER = timedelta(seconds=60)  # bootTime is computed from the uptime and moves by seconds between reads
 MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 

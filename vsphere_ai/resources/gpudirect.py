@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
+from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import vgpu
@@ -47,6 +48,7 @@ class GpuDirect(Resource):
         "VirtualMachine": ("config.extraConfig", "config.hardware.device"),
         "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),
     }
+    duties: ClassVar[tuple[Duty, ...]] = (Duty("`gpudirect`", "VMs", extra_config=True),)
 
     enabled: bool | None = Field(default=None, description="`gpudirect: true` prepares the VM, `false` takes it back.")
     mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
+from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.resources.base import Resource, vgpus_of
@@ -30,6 +31,7 @@ class Passthrough(Resource):
     target = "host"
     shorthand: ClassVar[str] = "devices"
     keyed: ClassVar[bool] = True
+    duties: ClassVar[tuple[Duty, ...]] = (Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (
             *pci.PATHS,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.compat.devices import is_whole
+from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
@@ -93,6 +94,10 @@ class PciDevices(Resource):
         ),
         "HostSystem": pci.PATHS,
     }
+    duties: ClassVar[tuple[Duty, ...]] = (
+        Duty("`pci_devices`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"),
+             extra_config=True),
+    )  # fmt: skip
 
     devices: tuple[Device, ...] | None = Field(
         default=None, description="The VM's passthrough devices; their order means nothing, `[]` removes all."

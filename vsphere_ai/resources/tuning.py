@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
+from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, View
 from vsphere_ai.resources.base import Resource, advanced_settings, memory_problems, vgpus_of
@@ -69,6 +70,10 @@ class Tuning(Resource):
         ),
         "HostSystem": (MHZ, THREADS, *pci.PATHS),
     }
+    duties: ClassVar[tuple[Duty, ...]] = (
+        Duty("`tuning`", "VMs", (), ("numCPUs", "numCoresPerSocket", "cpuAllocation", "latencySensitivity",
+                                     "memoryReservationLockedToMax"), extra_config=True),
+    )  # fmt: skip
 
     cpus: int | None = Field(default=None, ge=1, le=768, description="Virtual CPUs.")
     cores_per_socket: int | None = Field(default=None, ge=1, description="Cores of each virtual socket.")
