@@ -16,7 +16,15 @@ from vsphere_ai.as_found import AsFound
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
 from vsphere_ai.deeds.withdrawal import Withdrawn
-from vsphere_ai.errors import HostUnhealthy, NoRoom, OutcomeUnknown, Storage, VsphereAiError, most_serious
+from vsphere_ai.errors import (
+    GuestStillRuns,
+    HostUnhealthy,
+    NoRoom,
+    OutcomeUnknown,
+    Storage,
+    VsphereAiError,
+    most_serious,
+)
 from vsphere_ai.graph import PlannedStep
 from vsphere_ai.plan import Plan
 from vsphere_ai.report.values import safe
@@ -306,9 +314,12 @@ class Runner:
                 f"start SSH on {host.name}", start, Debt("ssh-on", host)
             ):
                 left.append(f"SSH is stopped on {host.name}; it was running before")
-        for vm in sorted(self._owed["off"]):
+        slow = {o.planned.step.target for o in self._outcomes.values() if isinstance(o.error, GuestStillRuns)}
+        for vm in sorted(self._owed["off"] | slow):
             start = partial(self._deeds.power_on, vm, _silent)
-            if not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):
+            if vm in slow and self._may_run(vm):
+                left.append(f"{vm.name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on")
+            elif not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):
                 left.append(f"{vm.name} is powered off; it was running before")
         left += [
             f"{host.name}: what was changed there counts from its next restart on"
@@ -320,6 +331,12 @@ class Runner:
             for host in sorted(self._owed["maintenance"])
         ]
         return tuple(left)
+
+    def _may_run(self, vm: Target) -> bool:
+        try:
+            return self._deeds.runs(vm)
+        except VsphereAiError:
+            return True
 
     def _may_power_on(self, vm: Target) -> bool:
         """Not where the VM's own change is in doubt, its power-on was refused, or its host is out of service."""

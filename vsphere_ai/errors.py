@@ -115,6 +115,10 @@ class StepFailed(VsphereAiError):
     title = "step failed"
 
 
+class GuestStillRuns(StepFailed):
+    """A guest was told to shut down and has not within its time; it may still do so."""
+
+
 class VimFault(StepFailed):
     """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
 

@@ -12,7 +12,7 @@ from support.judging import words
 from vsphere_ai import apply
 from vsphere_ai.apply import Runner, failures
 from vsphere_ai.debts import Debt, NoBook
-from vsphere_ai.errors import HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed
+from vsphere_ai.errors import GuestStillRuns, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
@@ -28,7 +28,9 @@ NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "poli
 
 
 class Deeds:
-    """Remembers (target, word) of every step; raises or waits where a test says so."""
+    """Remembers (target, word) of every step; raises or waits where a test says so. `on`: whether VMs run."""
+
+    on = True
 
     def __init__(self, plan, failing=None, during=None, already=()):
         self.done, self.put_back, self.already = [], [], already
@@ -65,6 +67,11 @@ class Deeds:
 
     def out_of_service(self, hosts):
         return {}
+
+    def runs(self, target):
+        if isinstance(self.on, Exception):
+            raise self.on
+        return self.on
 
     def host_of(self, target):
         return self.homes.get(target.ref)
@@ -230,6 +237,19 @@ def test_an_unknown_outcome_is_never_called_done_or_failed():
     assert any(e.what == "unknown" for e in events)
 
 
+@pytest.mark.parametrize("on", [True, False, Unreachable("vCenter is away")], ids=["on", "off", "unknown"])
+def test_a_guest_that_may_still_shut_down_is_not_forgotten(monkeypatch, on):
+    monkeypatch.setattr(Deeds, "on", on)
+    book, name = Settled(), vm(1).name
+    run, deeds, _ = go(vms_only(2), {(name, "power-off"): GuestStillRuns("it did not shut down in 300 s")}, book=book)
+    assert run.exit_code == 1
+    if on is False:
+        assert (run.open, deeds.put_back, book.settled) == ((), [("power-on", name)], [("off", name)])
+    else:
+        assert run.open == (f"{name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on",)
+        assert (deeds.put_back, book.settled) == ([], [])
+
+
 def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
     failing = {(vm(1).name, "reconfigure"): StepFailed("no"), ("power-on", vm(1).name): StepFailed("no host")}
     run, _, events = go(vms_only(1), failing)
@@ -317,6 +337,16 @@ def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
 def test_ssh_that_was_running_is_left_running():
     _, deeds, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
     assert deeds.put_back == []
+
+
+class Settled(NoBook):
+    """Remembers the debts that were settled outside of a step."""
+
+    def __init__(self):
+        self.settled = []
+
+    def settle(self, *debts):
+        self.settled += [(d.kind, d.target.name) for d in debts]
 
 
 class Book(NoBook):

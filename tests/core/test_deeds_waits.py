@@ -8,7 +8,16 @@ from support.estates import ESX1, ON, PCI, smi, vm
 
 from vsphere_ai.deeds import means, waits
 from vsphere_ai.deeds.waits import describe_left
-from vsphere_ai.errors import Conflict, Denied, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.errors import (
+    Conflict,
+    Denied,
+    GuestStillRuns,
+    HostUnhealthy,
+    NotVerified,
+    OutcomeUnknown,
+    StepFailed,
+    Unreachable,
+)
 from vsphere_ai.facts import Output
 from vsphere_ai.gpu.live import GPUS
 from vsphere_ai.health import Found
@@ -208,7 +217,7 @@ def test_a_vm_that_is_off_already_is_left(clock):
 
 def test_without_force_a_guest_that_does_not_shut_down_is_a_failure(clock):
     server = Server(power("poweredOn"))
-    with pytest.raises(StepFailed, match="did not shut down in 20 s"):
+    with pytest.raises(GuestStillRuns, match="did not shut down in 20 s"):
         do(lifecycle("power-off", VM, shutdown_timeout=20, force=False), server)
     assert [c[1] for c in server.calls] == ["ShutdownGuest"]
     assert sum(clock.pauses) <= 20

@@ -253,9 +253,6 @@ class Session:
                 self._failures += 1
                 # what was to be done was refused before it began, so it may be tried again
                 raise Lost(lost.error, sent=False) from lost.error
-            except Denied as refused:
-                self._refused = refused
-                raise
             self._relogins.append(now)
 
     def _login(self) -> None:
@@ -263,10 +260,11 @@ class Session:
         try:
             session = self.invoke(manager, "Login", self.endpoint.username, self.endpoint.password)
         except vim.fault.InvalidLogin:
-            raise Denied(
+            self._refused = Denied(
                 f"{self.endpoint} does not accept the user name or the password of {self.endpoint.username}",
                 "Correct them in the inventory. It is not tried again, so that the account is not locked.",
-            ) from None
+            )
+            raise self._refused from None
         except vmodl.MethodFault as fault:
             raise Denied(f"{self.endpoint} refuses the login: {type_of(to_plain(fault))}") from fault
         self.key = str(session.key)

@@ -185,6 +185,10 @@ class Deeds:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
         self._lifecycles.switch_ssh(host, running=running)
 
+    def runs(self, vm: Target) -> bool:
+        """Read whether a VM is on."""
+        return self._lifecycles.runs(vm)
+
     def power_on(self, vm: Target, say: Say) -> None:
         """Power a VM on, on the host it was on."""
         self._lifecycles.power_on(vm, say)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
 from vsphere_ai.deeds.withdrawal import enter_unless_stopped
-from vsphere_ai.errors import Conflict, HostUnhealthy, OutcomeUnknown, StepFailed
+from vsphere_ai.errors import Conflict, GuestStillRuns, HostUnhealthy, OutcomeUnknown, StepFailed
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle
 from vsphere_ai.windows import SSH_SERVICE
@@ -102,15 +102,20 @@ class Lifecycles:
                     return
                 say(f"guest is shutting down, {waited:.0f} s")
         if not force:
-            raise StepFailed(
+            error = GuestStillRuns if facts.get("guest.toolsRunningStatus") == "guestToolsRunning" else StepFailed
+            raise error(
                 f"{target.name} did not shut down in {step.options['shutdown_timeout']} s",
                 "shut the guest down by hand, or write power: {force: true}",
             )
         self._means.task(target, "PowerOffVM_Task", {}, say)
 
+    def runs(self, vm: Target) -> bool:
+        """Read whether a VM is on."""
+        return bool(self._means.read(vm, "runtime.powerState").get("runtime.powerState") == "poweredOn")
+
     def power_on(self, vm: Target, say: Say) -> None:
         """Power a VM on, on the host it was on: elsewhere the hardware may not be prepared yet."""
-        if self._means.read(vm, "runtime.powerState").get("runtime.powerState") == "poweredOn":
+        if self.runs(vm):
             return
         host = self._means.read(vm, "runtime.host").get("runtime.host")
         self._means.task(vm, "PowerOnVM_Task", {"host": host} if host else {}, say)
