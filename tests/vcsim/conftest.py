@@ -74,7 +74,8 @@ def start(binary: Path, tmp_path: Path) -> Iterator[Callable[..., Vcsim]]:
 
     def run(*options: str) -> Vcsim:
         command = [str(binary), "-cert", str(tmp_path / "cert.pem"), "-key", str(tmp_path / "key.pem"), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        own = {**os.environ, "TMPDIR": str(tmp_path)}  # it leaves its datastores there
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=own)
         running.append(process)
         assert process.stdout is not None
         address = process.stdout.readline().strip()
