@@ -233,7 +233,7 @@ import os
 from vsphere_ai.cli.main import run
 from vsphere_ai.journal import Journal
 sending = Journal.sending
-Journal.sending = lambda self, host: (sending(self, host), os._exit(9))
+Journal.sending = lambda self, target: (sending(self, target), target.kind == "host" and os._exit(9))
 run()
 """
 
