@@ -15,7 +15,7 @@ from vsphere_ai.facts import Facts
 
 ROOT, SEARCH = "Folder:root", "SearchIndex:index"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SEEDS = len(cases(150, 500, 2000))
+SEEDS = len(cases(150, 2000))
 EVERY = 10.0
 HOLDER = vcenter_lock.Holder("alice", "build7", 1, "run")
 

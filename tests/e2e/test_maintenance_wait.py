@@ -106,7 +106,7 @@ def ended_at(slow, cli, ledger, moments):
     judge(slow, cli, ledger, play)
 
 
-@pytest.mark.parametrize("number", cases(2, 4, 30))
+@pytest.mark.parametrize("number", cases(2, 8, 30))
 def test_sessions_that_end_during_a_long_wait_for_maintenance(slow, cli, ledger, number):
     """At any moments of the wait, up to three: a run logs in again no more often than that in ten minutes."""
     drawn = chance("maintenance", number)

@@ -153,7 +153,7 @@ def test_a_vcenter_that_makes_no_sense_is_one_line_and_code_5(lab, cli, monkeypa
     assert len([line for line in cli.err.splitlines() if line.startswith("Error") or "127.0.0.1" in line]) == 1, cli.err
 
 
-@pytest.mark.parametrize("number", cases(4, 5, 100))
+@pytest.mark.parametrize("number", cases(4, 10, 100))
 def test_a_session_that_expires_anywhere_is_renewed(lab, cli, number):
     nth = chance("session", number).randrange(5, 260)
     lab.set_faults(f"- {{on: any, nth: {nth}, do: expire-session}}\n")
@@ -165,7 +165,7 @@ def test_a_session_that_expires_anywhere_is_renewed(lab, cli, number):
     assert judged["ok"], (nth, [i for i in judged["invariants"] if not i["ok"]])
 
 
-@pytest.mark.parametrize("number", cases(2, 5, 60))
+@pytest.mark.parametrize("number", cases(2, 10, 60))
 def test_an_outage_at_any_moment_ends_as_planned(lab, cli, monkeypatch, number):
     monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, backoff=0.2, longest_pause=0.5))
     drawn = chance("outage", number)

@@ -62,7 +62,7 @@ def test_killed_again_while_it_is_resumed(mission, number):
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("number", cases(2, 2, 10))
+@pytest.mark.parametrize("number", cases(2, 4, 10))
 def test_stopped_for_a_while(mission, number):
     """The machine slept: when it goes on, vCenter has forgotten the session."""
     random = chance("stop", number)

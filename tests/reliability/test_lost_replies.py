@@ -51,7 +51,7 @@ def test_killed_after_a_lost_reply(mission, number):
     mission.converged() if ended.code else mission.judge(ended.text)
 
 
-@pytest.mark.parametrize("number", cases(2, 7, 60))
+@pytest.mark.parametrize("number", cases(2, len(NETWORK), 60))
 def test_a_lost_reply_about_networks_and_devices(network_mission, number):
     """Killed thereafter, or not: then the run itself finds out what happened."""
     random = chance("lost-network", number)
@@ -91,7 +91,7 @@ def test_sessions_that_end(mission, number):
     assert logins <= met + 1, f"{logins} logins, {met} sessions ended"
 
 
-@pytest.mark.parametrize("number", cases(2, 5, 20))
+@pytest.mark.parametrize("number", cases(2, 10, 20))
 def test_a_vcenter_that_is_overloaded(mission, number):
     overload(mission, "overload", number)
 

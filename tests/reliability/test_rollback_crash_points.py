@@ -20,7 +20,7 @@ PLAY = """
 CUT = "after end | esx03.lab.local | reboot (over SSH) #1"
 HANDING_OVER = ("create", "flush", "owe", "settle", "set")
 SMALL, LARGEST = 12, 160  # of about 110 points; the plan may grow
-SOME = by_level(SMALL, 18)
+SOME = by_level(SMALL, 30)
 OVER = {"finished", "rolled back"}
 
 
