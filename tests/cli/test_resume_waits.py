@@ -33,17 +33,22 @@ class Deeds:
         self.waits.append((step.target, step.until, dict(step.options)))
 
 
+def told(book, target, seconds):
+    """Note that a target was told to go down so many seconds ago; None = never."""
+    if seconds is not None:
+        book.sending(target)
+        with sqlite3.connect(book.path) as db:
+            at = datetime.now(UTC) - timedelta(seconds=seconds)
+            db.execute("update debt set sent = ? where sent is not null", (at.isoformat(timespec="milliseconds"),))
+    return book
+
+
 def a_run(*, sent_before=None, timeout=900):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
     step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": timeout}}
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
     book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, BOOT), Debt("ssh-on", HOST)))
-    if sent_before is not None:
-        book.sending(HOST)
-        with sqlite3.connect(book.path) as db:
-            at = datetime.now(UTC) - timedelta(seconds=sent_before)
-            db.execute("update debt set sent = ? where sent is not null", (at.isoformat(timespec="milliseconds"),))
-    return book
+    return told(book, HOST, sent_before)
 
 
 def test_a_command_that_never_left_is_not_waited_for():
@@ -125,12 +130,7 @@ def a_shutdown(*, sent_before=None, timeout=300):
              {"target": vars(VM), "action": "power-off", "options": {"shutdown_timeout": timeout}}]  # fmt: skip
     book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
     book.begin("s1", act(VM, "power-off", "shut down"), (Debt("off", VM),))
-    if sent_before is not None:
-        book.sending(VM)
-        with sqlite3.connect(book.path) as db:
-            at = datetime.now(UTC) - timedelta(seconds=sent_before)
-            db.execute("update debt set sent = ? where sent is not null", (at.isoformat(timespec="milliseconds"),))
-    return book
+    return told(book, VM, sent_before)
 
 
 def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):

@@ -292,6 +292,7 @@ def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
         end = time.monotonic() + 30
         while not lab.get("/lab/traffic")["calls"].get("ShutdownGuest") and time.monotonic() < end:
             time.sleep(0.05)
+        assert lab.get("/lab/traffic")["calls"].get("ShutdownGuest") == 1
         first.kill()
         first.wait(10)
         assert power(lab) == "poweredOn", "it is still going down"

@@ -16,7 +16,7 @@ from support.seeds import ALL, by_level, cases, chance
 
 pytestmark = pytest.mark.timeout(120)
 UNHEARD = 8
-SOME = by_level(6, 12)
+SOME = by_level(6, 24)
 """Of the places where the journal is written, unless every one has its turn."""
 
 
@@ -65,7 +65,7 @@ def damage(path, random):
     return f"{path.name}: a bit flipped at {place} of {len(data)}"
 
 
-@pytest.mark.parametrize("number", cases(16, 24, 300))
+@pytest.mark.parametrize("number", cases(16, 48, 300))
 def test_a_damaged_journal_is_refused_or_read_as_far_as_it_is_whole(mission, broken_off, killed, number):
     random = chance("damage", number)
     folder = journals_folder()
