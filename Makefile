@@ -15,6 +15,9 @@ RELIABILITY_JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/nul
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
+# the tests start hundreds of processes that import the same files: compiled once, not in each of them
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help demo test test-reliability test-reliability-all check lint types architecture coverage record bench lab docs clean
 
 help:  ## list the targets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import difflib
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -97,12 +98,20 @@ def _plain_scalar(value: Any) -> Any:
 
 
 def _plain_mapping(value: Any) -> dict[str, Any]:
-    plain: dict[str, Any] = {"_typeName": str(VmomiSupport.GetWsdlName(type(value)))}
-    for info in value._GetPropertyList():
-        field = getattr(value, info.name)
+    kind: Any = type(value)
+    name, fields = _declared(kind)
+    plain: dict[str, Any] = {"_typeName": name}
+    for each in fields:
+        field = getattr(value, each)
         if field is not None and not (isinstance(field, list) and not field):
-            plain[info.name] = to_plain(field)
+            plain[each] = to_plain(field)
     return plain
+
+
+@functools.cache
+def _declared(kind: Any) -> tuple[str, tuple[str, ...]]:
+    """Return the WSDL name of a data object's type, and the names of its fields, those of its bases first."""
+    return str(VmomiSupport.GetWsdlName(kind)), tuple(info.name for info in kind._GetPropertyList())
 
 
 def _utc(value: datetime) -> str:
@@ -263,6 +272,7 @@ def declared_part(managed_type: str, path: str, version: str) -> str:
     return _walk(managed_type, path, version) or path
 
 
+@functools.lru_cache(maxsize=4096)
 def _walk(managed_type: str, path: str, version: str) -> str | None:
     """Follow a path by types; return its declared part, None when the path does not exist."""
     at = type_named(managed_type)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import hashlib
 import typing
 from collections.abc import Iterator, Mapping
@@ -89,8 +90,7 @@ class _Reader:
         if not isinstance(node, yaml.MappingNode):
             self.fault(node, f"expected a mapping with the fields of a {cls.__name__}")
             return None
-        hints = typing.get_type_hints(cls)
-        fields = {f.name: f for f in dataclasses.fields(cls)}
+        hints, fields = _fields(cls)
         values: dict[str, Any] = {}
         for key, value in node.value:
             if not isinstance(key, yaml.ScalarNode):
@@ -153,6 +153,12 @@ class _Reader:
         if hint is str and len(RANGE.findall(text)) > 1:
             self.fault(node, f"{text!r} has more than one range")
         return text
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[dict[str, Any], dict[str, dataclasses.Field[Any]]]:
+    """Return the types and the fields of a dataclass, by name."""
+    return typing.get_type_hints(cls), {f.name: f for f in dataclasses.fields(cls)}
 
 
 def _required(field: dataclasses.Field[Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -48,6 +48,16 @@ class ManagedObject:
     def type_name(self) -> str:
         """The WSDL name of the managed type, e.g. ``HostSystem``."""
         return str(type(self.ref)._wsdlName)
+
+    def shown(self, what: str, state: Any, make: Callable[[], Any]) -> Any:
+        """Return what `make` makes of a state; the one it made last as long as the state is the same.
+
+        For what a host shows, most of which the next change leaves alone: nobody may write into it.
+        """
+        last = self.extra.get(f"shown {what}")
+        if last is None or last[0] != state:
+            last = self.extra[f"shown {what}"] = state, make()
+        return last[1]
 
     def value(self, name: str, session: Any) -> Any:
         """Return a top-level property as `session` sees it."""

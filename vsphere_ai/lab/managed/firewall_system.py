@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
@@ -16,7 +19,15 @@ PORTS = {"pvrdma": 28250, "sshServer": 22, "sshClient": 22, "ntpClient": 123}
 
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the rulesets of a host into its manager and into ``config``."""
-    rulesets = [
+    rulesets = dict(farm.host(mo).firewall)
+    info = mo.shown("firewall", rulesets, lambda: _info(rulesets))
+    farm.store.set(mo.extra["firewallSystem"], firewallInfo=info)
+    if mo["config"] is not None:
+        mo["config"].firewall = info
+
+
+def _info(rulesets: Mapping[str, bool]) -> Any:
+    made = [
         vim.host.Ruleset(
             key=key,
             label=LABELS.get(key, key),
@@ -26,13 +37,10 @@ def project(farm: Farm, mo: ManagedObject) -> None:
             rule=[vim.host.Ruleset.Rule(port=PORTS.get(key, 0), direction="inbound", protocol="tcp")],
             allowedHosts=vim.host.Ruleset.IpList(allIp=True),
         )
-        for key, enabled in farm.host(mo).firewall.items()
+        for key, enabled in rulesets.items()
     ]
     policy = vim.host.FirewallInfo.DefaultPolicy(incomingBlocked=True, outgoingBlocked=True)
-    info = fill(vim.host.FirewallInfo(defaultPolicy=policy, ruleset=rulesets))
-    farm.store.set(mo.extra["firewallSystem"], firewallInfo=info)
-    if mo["config"] is not None:
-        mo["config"].firewall = info
+    return fill(vim.host.FirewallInfo(defaultPolicy=policy, ruleset=made))
 
 
 @handles(vim.host.FirewallSystem, "EnableRuleset")

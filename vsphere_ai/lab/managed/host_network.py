@@ -11,7 +11,6 @@ from vsphere_ai.lab.hardware import drivers
 from vsphere_ai.lab.hardware.drivers import rdma_mtu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
-from vsphere_ai.lab.managed import virtual_nic_manager
 from vsphere_ai.lab.managed.dvs_defaults import release
 from vsphere_ai.lab.managed.network import join_host, new_port
 from vsphere_ai.lab.scenario import Host as HostSpec
@@ -31,9 +30,10 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
             uplinks.setdefault(nic.switch, []).append(nic.name)
     proxies = [join_host(farm, farm.named[f"switch:{name}"], mo, nics) for name, nics in uplinks.items()]
     index = len(farm.hosts)
+    pnics, rdma = _devices(host)
     info = vim.host.NetworkInfo(
-        pnic=[_pnic(host, nic) for nic in host.pnics],
-        rdmaDevice=[_rdma(nic) for nic in host.pnics if nic.rdma],
+        pnic=pnics,
+        rdmaDevice=rdma,
         proxySwitch=proxies,
         vnic=[_vnic(farm, v, v.ip or f"10.{20 + n}.0.{index}", index) for n, v in enumerate(spec.vmkernel)],
         ipV6Enabled=False,
@@ -60,10 +60,13 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     if mo["config"] is not None:
         network, host = mo["config"].network, farm.host(mo)
         _follow_switches(network, host.pnics)
-        network.pnic = [_pnic(host, nic) for nic in host.pnics]
-        network.rdmaDevice = [_rdma(nic) for nic in host.pnics if nic.rdma]
+        nics = [(dict(vars(nic)), dict(vars(nic.rdma)) if nic.rdma else None) for nic in host.pnics]
+        network.pnic, network.rdmaDevice = mo.shown("nics", nics, lambda: _devices(host))
         farm.store.set(mo.extra["networkSystem"], networkInfo=network)
-        virtual_nic_manager.show(farm, mo)
+
+
+def _devices(host: Host) -> tuple[list[Any], list[Any]]:
+    return [_pnic(host, nic) for nic in host.pnics], [_rdma(nic) for nic in host.pnics if nic.rdma]
 
 
 def _follow_switches(network: Any, nics: list[Pnic]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
@@ -23,12 +24,16 @@ VCENTER_SETTINGS: dict[str, Any] = {
 
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the advanced settings of a host into its manager and into ``config``."""
-    options = farm.host(mo).advanced_options
-    values = [vim.option.OptionValue(key=k, value=_LONG(v) if isinstance(v, int) else v) for k, v in options.items()]
-    supported = [_definition(key, value) for key, value in options.items()]
+    options = dict(farm.host(mo).advanced_options)
+    values, supported = mo.shown("options", options, lambda: _settings(options))
     farm.store.set(mo.extra["advancedOption"], setting=values, supportedOption=supported)
     if mo["config"] is not None:
         mo["config"].option, mo["config"].optionDef = values, supported
+
+
+def _settings(options: Mapping[str, str | int]) -> tuple[list[Any], list[Any]]:
+    values = [vim.option.OptionValue(key=k, value=_LONG(v) if isinstance(v, int) else v) for k, v in options.items()]
+    return values, [_definition(key, value) for key, value in options.items()]
 
 
 def _definition(key: str, value: str | int) -> Any:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, get_args
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.hardware.parts import Policy
+from vsphere_ai.lab.hardware.parts import Policy, Service
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_found
@@ -18,22 +19,28 @@ RULESETS = {"TSM-SSH": ["sshServer"], "ntpd": ["ntpClient"], "snmpd": ["snmp"], 
 
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the services of a host into its manager and into ``config``."""
-    services = [
-        vim.host.Service(
-            key=service.id,
-            label=service.label,
-            required=False,
-            uninstallable=False,
-            running=service.running,
-            policy=service.policy,
-            ruleset=RULESETS.get(service.id, []),
-        )
-        for service in farm.host(mo).services.values()
-    ]
-    info = vim.host.ServiceInfo(service=services)
+    services = farm.host(mo).services.values()
+    info = mo.shown("services", [(s.id, s.running, s.policy) for s in services], lambda: _info(services))
     farm.store.set(mo.extra["serviceSystem"], serviceInfo=info)
     if mo["config"] is not None:
         mo["config"].service = info
+
+
+def _info(services: Iterable[Service]) -> Any:
+    return vim.host.ServiceInfo(
+        service=[
+            vim.host.Service(
+                key=service.id,
+                label=service.label,
+                required=False,
+                uninstallable=False,
+                running=service.running,
+                policy=service.policy,
+                ruleset=RULESETS.get(service.id, []),
+            )
+            for service in services
+        ]
+    )
 
 
 @handles(vim.host.ServiceSystem, "StartService")
