@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -273,22 +274,38 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
     assert len(ledger()) == before
 
 
-SLOW = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 3.0, vmotion_seconds: 0.02}"
+TIMING = "timing: {{boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: {}, vmotion_seconds: 0.02}}"
+R0 = Path(__file__).parents[1] / "reliability" / "r0"
+TOOL = (sys.executable, "-m", "vsphere_ai")
+
+
+@contextlib.contextmanager
+def slow_guests(seconds, tmp_path, monkeypatch):
+    """A farm whose guests take so long to shut down; everything is as it was in the end."""
+    from vsphere_ai.lab import process
+
+    farm = (R0 / "farm.yml").read_text(encoding="utf-8")
+    text = re.sub(r"(?m)^timing: .*$", TIMING.format(seconds), farm)
+    (tmp_path / "farm.yml").write_text(text, encoding="utf-8")
+    lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    try:
+        yield lab
+        checks = lab.check(since=0, max_down=1)["invariants"]
+        assert [c for c in checks if not c["ok"] and c["name"] != "sessions"] == []
+    finally:
+        process.stop(tmp_path / "lab")
+
+
+def upgrade_of_one(tmp_path, more=""):
+    (tmp_path / "one.yml").write_text(f"- vms: train-05\n  hardware: {{version: 19}}\n{more}", encoding="utf-8")
+    return [*TOOL, "apply", "-i", str(R0 / "inventory.yml"), str(tmp_path / "one.yml"), "--yes"]
 
 
 def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
     """What was told to shut down goes off behind everybody's back, and is not somebody else's doing."""
-    from vsphere_ai.lab import process
-
-    r0 = Path(__file__).parents[1] / "reliability" / "r0"
-    farm = (r0 / "farm.yml").read_text(encoding="utf-8")
-    (tmp_path / "farm.yml").write_text(re.sub(r"(?m)^timing: .*$", SLOW, farm), encoding="utf-8")
-    lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
-    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-    argv = [sys.executable, "-m", "vsphere_ai"]
-    try:
-        (tmp_path / "one.yml").write_text("- vms: train-05\n  hardware: {version: 19}\n", encoding="utf-8")
-        first = subprocess.Popen([*argv, "apply", "-i", str(r0 / "inventory.yml"), str(tmp_path / "one.yml"), "--yes"])
+    with slow_guests(3.0, tmp_path, monkeypatch) as lab:
+        first = subprocess.Popen(upgrade_of_one(tmp_path))
         end = time.monotonic() + 30
         while not lab.get("/lab/traffic")["calls"].get("ShutdownGuest") and time.monotonic() < end:
             time.sleep(0.05)
@@ -296,16 +313,30 @@ def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
         first.kill()
         first.wait(10)
         assert power(lab) == "poweredOn", "it is still going down"
-        done = subprocess.run([*argv, "resume"], capture_output=True, text=True, timeout=60)
-        said = done.stdout + done.stderr
-        assert done.returncode == 0, said
-        assert "waiting for its guest" in said
-        assert "not by this run" not in said
-        assert power(lab) == "poweredOn", said
-        checks = lab.check(since=0, max_down=1)["invariants"]
-        assert [c for c in checks if not c["ok"] and c["name"] != "sessions"] == []
-    finally:
-        process.stop(tmp_path / "lab")
+        assert "waiting for its guest" in resumed(lab)
+
+
+def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
+    """It took longer than it was given, and is off when resume, which has read that it runs, comes to switch it off."""
+    with slow_guests(6.0, tmp_path, monkeypatch) as lab:
+        short = "  power: {shutdown_timeout: 1s}\n"
+        done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "train-05 was told to shut down, and may do so yet" in done.stdout + done.stderr
+        assert power(lab) == "poweredOn"
+        lab.set_faults("- {on: HasPrivilegeOnEntities, do: {delay: 6s}}")
+        resumed(lab)
+        calls = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
+        assert calls.count("ShutdownGuest") == 1, "it was told a second time, so this is not the case that is meant"
+
+
+def resumed(lab):
+    done = subprocess.run([*TOOL, "resume"], capture_output=True, text=True, timeout=60)
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said
+    assert "not by this run" not in said
+    assert power(lab) == "poweredOn", said
+    return said
 
 
 def power(lab):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +20,7 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
+    from vsphere_ai.debts import Debt
     from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.facts import Estate
@@ -165,7 +166,8 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     seen = book.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
     plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
-    for debt in (d for d in book.debts() if d not in (*owed.true, *owed.unclear) and d.kind != "lock"):
+    kept = {*owed.true, *owed.unclear, *_still_going_down(book, plan)}
+    for debt in (d for d in book.debts() if d not in kept and d.kind != "lock"):
         book.settle(debt)  # it was never made, or somebody has settled it
     missing = gone(loaded, owing, estate)
     for target in missing:
@@ -255,6 +257,20 @@ def _await_guests(means: Means, book: Journal) -> None:
                 click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
             told = True
             say(f"its guest still runs, {waited:.0f} s")
+
+
+def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
+    """Yield the debts of VMs that run, though the run told their guests to shut down, and that the plan switches off.
+
+    Whenever such a guest goes off from now on, even before it is told again, that is not somebody else's doing.
+    """
+    from vsphere_ai.steps import Lifecycle
+
+    steps = (p.step for p in plan.steps)
+    offs = {s.target.ref for s in steps if isinstance(s, Lifecycle) and s.action == "power-off"}
+    for owed in book.owed():
+        if owed.debt.kind == "off" and owed.sent and not owed.settled and owed.debt.target.ref in offs:
+            yield owed.debt
 
 
 def _given(book: Journal, vm: Target) -> float:
