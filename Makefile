@@ -68,13 +68,15 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 	say lab down; \
 	printf '\nThe second apply changed nothing: the farm counted %s changes before it and %s after it.\n' "$$before" "$$after"
 
-test: $(VENV)/.installed-test  ## run every test; nothing else is needed
-	@$(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
-
 # journals are written through at every step; in memory that costs nothing, and what dies by kill -9 cannot tell
 IN_MEMORY = $$(d=$$(mktemp -d /dev/shm/XXXXXX 2>/dev/null) || exit 0; \
 	printf '\#!/bin/sh\n' > $$d/run && chmod +x $$d/run && $$d/run 2>/dev/null && \
 	[ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4000000 ] && echo /dev/shm; rm -rf "$$d")
+TESTED_IN = TMPDIR="$${TMPDIR:-$(IN_MEMORY)}"
+
+test: $(VENV)/.installed-test  ## run every test; nothing else is needed
+	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+
 RELIABILITY_TESTS := tests/reliability \
 	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
 	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py
@@ -88,7 +90,7 @@ test-reliability-all:  ## the same with every case there is, and a million rando
 test-reliability test-reliability-all: $(VENV)/.installed-test
 	@seed="$${RELIABILITY_SEED:-$$(date +%s)}"; again="make $@ RELIABILITY_SEED=$$seed"; \
 	echo "To repeat this: $$again"; \
-	TMPDIR="$${TMPDIR:-$(IN_MEMORY)}" RELIABILITY=$(LEVEL) RELIABILITY_SEED="$$seed" \
+	$(TESTED_IN) RELIABILITY=$(LEVEL) RELIABILITY_SEED="$$seed" \
 		$(BIN)/python -m pytest -n $(RELIABILITY_JOBS) --dist worksteal \
 		$(RELIABILITY_TESTS) $(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
 
@@ -106,7 +108,7 @@ architecture: $(VENV)/.installed-test  ## who may import whom, sizes, a test and
 
 # the rooms without input and output are covered to 90 % of their branches; what talks to servers is tested against the lab
 coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure rooms
-	@$(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(PYTEST_ARGS)
+	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --show-missing
 	@$(BIN)/coverage json -q -o - | $(BIN)/python -c 'import json, sys; t = json.load(sys.stdin)["totals"]; \
 	p = 100 * t["covered_branches"] / t["num_branches"]; print(f"branches of the pure rooms: {p:.1f} %"); sys.exit(p < 90)'
