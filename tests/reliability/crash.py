@@ -18,6 +18,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import Counter
@@ -255,7 +256,7 @@ def prepare(job):
         watch_calls(points)
 
 
-def run(job):
+def run(job, learned):
     """Be the command line, in a forked process; never returns."""
     code = 70
     try:
@@ -265,6 +266,7 @@ def run(job):
         code = main(job["arguments"])
         sys.stdout.flush()
         sys.stderr.flush()
+        learned.tell()
     except BaseException:
         import traceback
 
@@ -296,19 +298,72 @@ def everything_once():
                 made()
 
 
+class Learned:
+    """What commands ask pyVmomi's tables for: else every fork loads it anew. To load all there is takes too long.
+
+    The first command of each name that comes to its end tells it, and it is here when the next ones are forked.
+    """
+
+    def __init__(self):
+        self.from_, self.file = set(), None
+
+    def offer(self, command):
+        """Let a command that is about to be forked tell, unless one of that name has told."""
+        self.file = None if command in self.from_ else tempfile.TemporaryFile("r+")  # noqa: SIM115
+
+    def tell(self):
+        """Tell what was loaded in this process; called in the fork."""
+        if self.file:
+            from pyVmomi import VmomiSupport
+
+            # its own `GetWsdlTypes` loads all there is
+            names = {name: kind.__name__ for (_, name), kind in list(VmomiSupport._wsdlTypeMap.items())}
+            json.dump(names, self.file)
+            self.file.flush()
+
+    def hear(self, command):
+        """Load what a command that has ended told."""
+        if self.file is None:
+            return
+        with self.file:
+            self.file.seek(0)
+            told = self.file.read()
+        if told:
+            self.from_.add(command)
+            load(json.loads(told))
+
+
+def load(names):
+    """Load types by their WSDL names, and tie their fields to those of these types that are theirs."""
+    from vsphere_ai.connect import plain
+
+    there = {*names.values(), *(f"{name}[]" for name in names.values())}
+    for name in names:
+        with contextlib.suppress(plain.NotExpressible):  # str, int and the like
+            fields = getattr(plain.type_named(name), "_propList", ())
+            for field in fields:
+                if vars(field).get("typeName") in there:
+                    field.type  # noqa: B018 - asking loads it
+    gc.collect()
+    gc.freeze()
+
+
 def serve():
     warm_up()
+    learned = Learned()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         job = json.loads(line)
+        learned.offer(job["arguments"][0])
         child = os.fork()
         if not child:
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            run(job)
+            run(job, learned)
         print(json.dumps({"pid": child}), flush=True)
         sys.stdin.readline()  # not to be collected before somebody holds on to it
         _, status = os.waitpid(child, 0)
+        learned.hear(job["arguments"][0])
         print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
 
 
