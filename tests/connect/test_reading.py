@@ -185,20 +185,32 @@ def test_a_view_that_cannot_be_made_is_an_error(fake, vcenter):
         vcenter.read(VM)
 
 
-def test_a_manager_is_found_by_its_path(fake, vcenter):
-    fake.script["RetrievePropertiesEx"] = lambda _: page(
-        item(
-            "HostSystem",
-            "host-1",
-            "<propSet><name>configManager.graphicsManager</name>"
-            '<val xsi:type="ManagedObjectReference" type="HostGraphicsManager">g-1</val></propSet>',
-        )
-    )
-    path = "configManager.graphicsManager"
-    assert vcenter.resolve_path("HostSystem:host-1", path) == "HostGraphicsManager:g-1"
-    assert vcenter.resolve_path("HostSystem:host-1", "") == "HostSystem:host-1"
-    with pytest.raises(StepFailed, match="nothing cannot be used"):
+MANAGERS = (
+    '<propSet><name>configManager</name><val xsi:type="HostConfigManager">'
+    '<serviceSystem type="HostServiceSystem">s-1</serviceSystem>'
+    '<graphicsManager type="HostGraphicsManager">g-1</graphicsManager></val></propSet>'
+)
+
+
+def test_the_managers_of_a_host_are_read_once(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("HostSystem", "host-1", MANAGERS))
+    path, before = "configManager.graphicsManager", fake.count("RetrievePropertiesEx")
+    for _ in range(2):
+        assert vcenter.resolve_path("HostSystem:host-1", path) == "HostGraphicsManager:g-1"
+        assert vcenter.resolve_path("HostSystem:host-1", "configManager.serviceSystem") == "HostServiceSystem:s-1"
+        assert vcenter.resolve_path("HostSystem:host-1", "") == "HostSystem:host-1"
+    assert fake.count("RetrievePropertiesEx") == before + 1
+    with pytest.raises(StepFailed, match="nothing cannot be used: it is not there"):
         vcenter.resolve_path("HostSystem:host-1", "configManager.nothing")
+
+
+def test_a_host_without_managers_is_asked_again(fake, vcenter):
+    path = "configManager.graphicsManager"
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("HostSystem", "host-1", ""))
+    with pytest.raises(StepFailed, match=f"{path} cannot be used: it is not there"):
+        vcenter.resolve_path("HostSystem:host-1", path)
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("HostSystem", "host-1", MANAGERS))
+    assert vcenter.resolve_path("HostSystem:host-1", path) == "HostGraphicsManager:g-1"
 
 
 SWITCH = (

@@ -10,7 +10,6 @@ from typing import Any
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain
-from vsphere_ai.connect.reading import read_objects
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
@@ -38,8 +37,8 @@ class TaskWatch:
         self._broken_since = 0.0
         self._pause = _SHORTEST_PAUSE
 
-    def result(self, timeout: float, progress: Progress | None) -> Any:
-        """Wait for the end; return the task's result. A failed task raises its fault, no end OutcomeUnknown."""
+    def wait(self, timeout: float, progress: Progress | None) -> None:
+        """Wait for the end. A failed task raises its fault, no end OutcomeUnknown."""
         deadline = time.monotonic() + timeout
         try:
             while self.seen.get("info.state") not in _ENDED:
@@ -52,7 +51,8 @@ class TaskWatch:
                 self._look_for_question()
         finally:
             self._unsubscribe()
-        return self._outcome()
+        if self.seen["info.state"] == "error":
+            raise error_of(self._fault(), self.doing)
 
     def _wait(self, left: float) -> None:
         try:
@@ -145,19 +145,6 @@ class TaskWatch:
                 f"waits for an answer to a question of the virtual machine: {question.get('text', '')}",
                 "Answer it in the vSphere Client, then plan again.",
             )
-
-    def _outcome(self) -> Any:
-        """Read how it ended in one piece, because state and result may come in different updates."""
-        try:
-            found = read_objects(self.session, [self.task], {"Task": ("info.error", "info.result", "info.state")})
-        except (Unreachable, Denied) as error:
-            raise self._unknown(f"has ended, but how cannot be read: {error.message}") from error
-        info = found.get(self.task)
-        if info is None:
-            raise self._gone()
-        if info.get("info.state") == "success":
-            return info.get("info.result")
-        raise error_of(self._fault(), self.doing)
 
     def _fault(self) -> Any:
         spec = Collector.FilterSpec(

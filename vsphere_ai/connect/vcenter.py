@@ -22,6 +22,8 @@ MINIMUM = "7.0.2.0"
 DEFAULTS = Limits()
 _READS = ("query", "fetch", "retrieve", "find", "has", "check", "current")
 """How the names of methods begin that change nothing, so that they may be repeated."""
+_MANAGERS = "configManager"
+"""Where a host keeps the references of its managers."""
 
 
 class VCenter:
@@ -34,6 +36,7 @@ class VCenter:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
+        self._managers: dict[tuple[str, str], str] = {}
         about = session.content.about
         self.about = About(
             name=str(about.name),
@@ -127,13 +130,21 @@ class VCenter:
         return reading.read_objects(self._session, refs, paths)
 
     def resolve_path(self, ref: str, path: str) -> str:
-        """Return the reference at a property path, e.g. ``configManager.graphicsManager`` of a host."""
-        if not path:
-            return ref
-        found = self.read_objects([ref], {ref.partition(":")[0]: (path,)}).get(ref)
-        value = found.get(path) if found else None
+        """Return the reference at a property path, e.g. ``configManager.graphicsManager`` of a host.
+
+        The managers of a host are read together, and once: they are its own for as long as it keeps its reference.
+        """
+        if not path or (ref, path) in self._managers:
+            return self._managers.get((ref, path), ref)
+        whole, _, name = path.partition(".")
+        asked = whole if whole == _MANAGERS else path
+        found = self.read_objects([ref], {ref.partition(":")[0]: (asked,)}).get(ref)
+        value = found.get(asked) if found else None
+        if isinstance(value, Mapping):
+            self._managers.update({(ref, f"{whole}.{n}"): v for n, v in value.items() if ":" in str(v)})
+            value = value.get(name)
         if not isinstance(value, str) or ":" not in value:
-            reason = found.unreadable.get(path, "it is not there") if found else "the object is gone"
+            reason = found.unreadable.get(asked, "it is not there") if found else "the object is gone"
             raise StepFailed(f"{ref}: {path} cannot be used: {reason}", "Check that the host is connected.")
         return value
 
@@ -178,8 +189,8 @@ class VCenter:
         *,
         timeout: float,
         progress: Progress | None = None,
-    ) -> Any:
-        """Call a method that returns a task, and wait for its end; return its result as plain values.
+    ) -> None:
+        """Call a method that returns a task, and wait for its end. A failed task raises its fault.
 
         `progress` is called at least every 8 s with a percentage or None. Without an end within `timeout` seconds,
         or when the VM asks a question, the error is OutcomeUnknown and names the task.
@@ -187,11 +198,7 @@ class VCenter:
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)
-        return TaskWatch(self._session, task, ref, f"{method} on {ref}").result(timeout, progress)
-
-    def wait_task(self, task: str, *, subject: str = "", timeout: float, progress: Progress | None = None) -> Any:
-        """Wait for a task somebody else started, e.g. one of the tasks in a ``ClusterPowerOnVmResult``."""
-        return TaskWatch(self._session, task, subject, f"task of {subject or 'vCenter'}").result(timeout, progress)
+        TaskWatch(self._session, task, ref, f"{method} on {ref}").wait(timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         target = plain.to_object(ref)

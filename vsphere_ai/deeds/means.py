@@ -32,7 +32,7 @@ class Server(Protocol):
     def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any: ...  # noqa: D102
     def run_task(  # noqa: D102
         self, ref: str, method: str, args: Mapping[str, Any] | None = None, *, timeout: float, progress: Any = None
-    ) -> Any: ...
+    ) -> None: ...
 
 
 class CommandLine(Protocol):
