@@ -36,6 +36,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         "deeds",
         "checks",
         "room",
+        "outcome",
         "apply",
         "asking",
         "depth",

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from graphlib import TopologicalSorter
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from vsphere_ai.as_found import AsFound
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
@@ -23,90 +22,20 @@ from vsphere_ai.errors import (
     OutcomeUnknown,
     Storage,
     VsphereAiError,
-    most_serious,
 )
 from vsphere_ai.graph import PlannedStep
+from vsphere_ai.outcome import Event, Outcome, Run, State, reads_back
 from vsphere_ai.plan import Plan
 from vsphere_ai.report.values import safe
 from vsphere_ai.room import Room
 from vsphere_ai.state import Target
-from vsphere_ai.steps import Lifecycle, Step, Wait
+from vsphere_ai.steps import Lifecycle, Step
 from vsphere_ai.turns import Turns
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
 STOPPED = "stopped by the operator"
+STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
 LONGEST = 300  # characters of the text of an error nobody thought of
-State = Literal["done", "failed", "unknown", "skipped"]
-
-
-@dataclass(frozen=True)
-class Event:
-    """Something that happened while applying: a step started, made progress or ended; or nothing did for a while."""
-
-    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
-    planned: PlannedStep | None = None
-    text: str = ""
-    seconds: float = 0.0
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for.
-
-    A health gate that is done names the VMs it did not ask for. One that is `left` was skipped because somebody else
-    had switched before us what it is about: nothing is wrong.
-    """
-
-    planned: PlannedStep
-    state: State
-    seconds: float = 0.0
-    error: VsphereAiError | None = None
-    reason: str = ""
-    left: bool = False
-
-    @property
-    def well(self) -> bool:
-        """Whether the steps that wait for it may start."""
-        return self.state == "done" or self.left
-
-
-@dataclass(frozen=True)
-class Run:
-    """How a plan ended. `open` names what could not be put back: maintenance, SSH, VMs that are off."""
-
-    plan: Plan
-    outcomes: tuple[Outcome, ...]
-    seconds: float
-    signal: int = 0
-    open: tuple[str, ...] = ()
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether an operator stopped it."""
-        return self.signal != 0
-
-    @property
-    def exit_code(self) -> int:
-        """0 when everything was done and read back, else the most serious code of what was not."""
-        return most_serious(o.error.exit_code for o in self.outcomes if o.error is not None)
-
-    def count(self, state: State) -> int:
-        """Return how many steps ended in a state."""
-        return sum(o.state == state for o in self.outcomes)
-
-    @property
-    def unstarted(self) -> int:
-        """How many steps were not started though they were to be: something failed, or an operator stopped the run."""
-        return sum(o.state == "skipped" and not o.left for o in self.outcomes)
-
-    @property
-    def left(self) -> tuple[str, ...]:
-        """What somebody else had switched before the run came to it, and what stays so, in sentences."""
-        return tuple(dict.fromkeys(o.reason for o in self.outcomes if o.left))
-
-    def verified(self) -> tuple[Target, ...]:
-        """Return the targets that were read back and found as planned."""
-        return tuple(sorted(o.planned.step.target for o in self.outcomes if o.state == "done" and _reads_back(o)))
 
 
 class Runner:
@@ -126,13 +55,19 @@ class Runner:
         self._told: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
+        self._earlier = {(d.kind, d.target) for d in self._book.debts()}
         self._owing = threading.Lock()
         self.signalled = 0
+        self._unsaid = False  # that it was stopped
         self._last_sign = time.monotonic()
 
-    def stop(self, number: int) -> None:
-        """Start no further step, because this signal came; called from a signal handler."""
+    def stop(self, number: int, *, tell: bool = True) -> None:
+        """Start no further step, because this signal came; called from a signal handler.
+
+        Nothing is said here: the signal may have interrupted its own thread in the middle of a line.
+        """
         self.signalled = number
+        self._unsaid = self._unsaid or tell
 
     def run(self) -> Run:
         """Run every step whose predecessors ended well; then put back what was changed for the run only."""
@@ -143,6 +78,7 @@ class Runner:
             running: dict[Future[Outcome], str] = {}
             held: list[str] = []  # hosts whose turn it is, but as many are out of service as may be
             while sorter.is_active():
+                self._say_what_is_unsaid()
                 ready = sorted([*held, *sorter.get_ready()])
                 held = []
                 for name in ready:
@@ -164,9 +100,11 @@ class Runner:
                     self._collect(running, sorter)
                 elif held == ready:  # nothing in flight will make room
                     self._nothing_moves(held, sorter)
+        self._say_what_is_unsaid()
         opened = self._settle()
-        outcomes = tuple(self._outcomes[p.id] for p in self._plan.steps)
-        return Run(self._plan, outcomes, time.monotonic() - started, self.signalled, opened)
+        outcomes, number = tuple(self._outcomes[p.id] for p in self._plan.steps), self.signalled
+        self._say_what_is_unsaid()
+        return Run(self._plan, outcomes, time.monotonic() - started, number, opened)
 
     def _has_room(self, name: str, quiet: int | None) -> bool:
         down = self._down()
@@ -241,7 +179,8 @@ class Runner:
         if self.signalled and not self._finishes(planned.id):  # it waited for a free thread when the signal came
             return Outcome(planned, "skipped", reason=STOPPED)
         self._say(Event("start", planned))
-        step = planned.step
+        step, took_effect = planned.step, False
+        debts: tuple[Debt, ...] = ()
         try:
             debts = self._debts_of(step)
             left = self._as_found.why_left(step, debts)
@@ -250,24 +189,29 @@ class Runner:
             step, remark = self._as_found.without(step)
             self._book.begin(planned.id, step, debts)
             self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
-            paid = settled_by(step)
-            self._book.end(planned.id, "done", settles=paid)
+            took_effect = True
+            self._book.end(planned.id, "done", settles=settled_by(step))
         except Withdrawn:
             with suppress(Storage):
                 self._book.end(planned.id, "skipped", STOPPED, settles=debts)
             return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED)
         except VsphereAiError as error:
-            return self._broken(planned, error, started)
+            return self._broken(planned, error, started, debts)
         except Exception as error:  # a bug must not leave a host half-way without a word
             wrapped = VsphereAiError(_first_line(error), "this is a bug in vsphere-ai, please report it")
             wrapped.__cause__ = error
-            return self._broken(planned, wrapped, started)
+            return self._broken(planned, wrapped, started, debts)
+        finally:
+            if took_effect:  # also when that could not be written down: it has to be put back all the same
+                self._count(debts, settled_by(step))
+        return Outcome(planned, "done", time.monotonic() - started, reason=remark)
+
+    def _count(self, debts: Collection[Debt], paid: Collection[Debt]) -> None:
         with self._owing:
             for debt in debts:
                 self._owed[debt.kind].add(debt.target)
             for debt in paid:
                 self._owed[debt.kind].discard(debt.target)
-        return Outcome(planned, "done", time.monotonic() - started, reason=remark)
 
     def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
         self._book.begin(planned.id, planned.step, ())
@@ -279,11 +223,20 @@ class Runner:
         again = step.target in self._starts_ssh and not own
         return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._deeds.before(step))
 
-    def _broken(self, planned: PlannedStep, error: VsphereAiError, started: float) -> Outcome:
+    def _broken(self, planned: PlannedStep, error: VsphereAiError, started: float, debts: Collection[Debt]) -> Outcome:
         state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
+        # what was refused is not owed: kept, the debt would make ours what somebody else does there later
+        void: tuple[Debt, ...] = ()
+        if debts and self._deeds.was_refused(planned.step, error):
+            void = tuple(d for d in debts if not self._owes(d))
         with suppress(Storage):  # a journal that fails is what stopped us, then
-            self._book.end(planned.id, state, error.message)
+            self._book.end(planned.id, state, error.message, settles=void)
         return Outcome(planned, state, time.monotonic() - started, error)
+
+    def _owes(self, debt: Debt) -> bool:
+        """Tell whether another step has made the same debt: of this run, or of an earlier attempt."""
+        with self._owing:
+            return debt.target in self._owed[debt.kind] or (debt.kind, debt.target) in self._earlier
 
     def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
         self._say(Event("progress", planned, text, time.monotonic() - started))
@@ -294,6 +247,11 @@ class Runner:
         self._turns.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", ill=ill)
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
+
+    def _say_what_is_unsaid(self) -> None:
+        if self._unsaid:
+            self._unsaid = False
+            self._say(Event("stopping", text=STOPPING))
 
     def _say(self, event: Event) -> None:
         if event.what != "progress":
@@ -342,8 +300,7 @@ class Runner:
         """Not where the VM's own change is in doubt, its power-on was refused, or its host is out of service."""
         own = [o for o in self._outcomes.values() if o.planned.step.target == vm]
         doubtful = any(
-            o.state == "unknown" or (o.state == "failed" and (_is(o.planned, "power-on") or _reads_back(o)))
-            for o in own
+            o.state == "unknown" or (o.state == "failed" and (_is(o.planned, "power-on") or reads_back(o))) for o in own
         )
         host = self._deeds.host_of(vm)
         return not doubtful and host not in {h.ref for h in self._owed["maintenance"]}
@@ -351,10 +308,14 @@ class Runner:
     def _tried(self, what: str, act: Callable[[], None], debt: Debt) -> bool:
         try:
             act()
-            self._book.settle(debt)
         except VsphereAiError as error:
             self._say(Event("failed", text=f"{what}: {error.message}"))
             return False
+        try:
+            self._book.settle(debt)
+        except Storage as error:  # whoever resumes the run finds it as it was before, and settles it then
+            self._say(Event("failed", text=f"{what}: done, but not written down: {error.message}"))
+            return True
         self._say(Event("settled", text=what))
         return True
 
@@ -371,12 +332,3 @@ def _first_line(error: Exception) -> str:
 
 def _is(planned: PlannedStep, action: str) -> bool:
     return isinstance(planned.step, Lifecycle) and planned.step.action == action
-
-
-def _reads_back(outcome: Outcome) -> bool:
-    return isinstance(outcome.planned.step, Wait) and outcome.planned.step.until == "as-planned"
-
-
-def failures(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
-    """Return the outcomes an operator has to look at, in plan order."""
-    return tuple(o for o in outcomes if o.state in ("failed", "unknown"))

@@ -97,6 +97,8 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     depth = request.choose(Estate(vcenter.about, objects))
     deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
     objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in objects.items()}
+    # what another command has started to read is stopped again in a moment: nobody can count on it
+    objects |= _as_stopped(Estate(vcenter.about, objects), started_ssh.held(vcenter.about.instance))
     tell(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
     estate = _with_answers(vcenter, shells, request, objects, depth)
     return estate if stops else _as_found(estate)
@@ -155,9 +157,14 @@ def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Fact
 
 def _as_found(estate: Estate) -> Estate:
     """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
-    left = [estate[ref] for ref in started_ssh.left(estate.about.instance) if ref in estate.objects]
-    found = {host.ref: service.as_stopped(host) for host in left if service.is_running(host)}
+    found = _as_stopped(estate, started_ssh.left(estate.about.instance))
     return Estate(estate.about, {**estate.objects, **found}) if found else estate
+
+
+def _as_stopped(estate: Estate, refs: Iterable[str]) -> dict[str, Facts]:
+    """Return the facts of those of these hosts on which SSH runs, as if it were stopped."""
+    hosts = [estate[ref] for ref in refs if ref in estate.objects]
+    return {host.ref: service.as_stopped(host) for host in hosts if service.is_running(host)}
 
 
 def left_running(vcenter: VCenter) -> tuple[Facts, ...]:

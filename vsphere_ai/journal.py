@@ -26,7 +26,7 @@ from typing import Any, Literal
 from vsphere_ai import __version__, processes, seals
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.journal_format import FORMAT, OLDER, SCHEMA, carry_over, format_of, is_credible
+from vsphere_ai.journal_format import FORMAT, OLDER, SCHEMA, carry_over, format_of, instead_of, is_credible, is_time
 from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
@@ -36,6 +36,13 @@ from vsphere_ai.steps import what
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
 
+# What is owed already stays owed since then, and sent: an earlier order may take effect even now.
+_OWE = """
+insert into debt values (?, ?, ?, ?, ?, ?, null, ?) on conflict (kind, ref) do update set
+    target_kind = excluded.target_kind, name = excluded.name, detail = excluded.detail, settled = null,
+    opened = case when settled is null then opened else excluded.opened end,
+    sent = case when settled is null then coalesce(excluded.sent, sent) else excluded.sent end
+"""
 DRAFT_LASTS = 3600.0
 """Seconds after which the draft of a journal, a matter of milliseconds, is nobody's any more."""
 
@@ -120,7 +127,7 @@ class Journal:
     def _owe(self, db: sqlite3.Connection, debt: Debt, opened: str = "", sent: str = "") -> None:
         owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail)
         row = (*owed, opened or now(), sent or None)
-        db.execute("insert or replace into debt values (?, ?, ?, ?, ?, ?, null, ?)", row)
+        db.execute(_OWE, row)
         seals.seal_debt(db, owed)
 
     def sending(self, target: Target) -> None:
@@ -130,6 +137,10 @@ class Journal:
         """
         with self._writing() as db:
             db.execute("update debt set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
+
+    def next_attempt(self) -> None:
+        """Count what is begun from now on as another attempt than what the journal holds."""
+        self.attempt = (self._rows("select max(attempt) from step")[0][0] or 0) + 1
 
     def rebooted(self, host: Target) -> None:
         """Note that a host did reboot: the step that told it to is done, though nobody was there to write that down."""
@@ -194,6 +205,8 @@ class Journal:
         rows = self._rows(
             "select kind, target_kind, name, ref, detail, opened, sent, settled from debt order by opened, rowid"
         )
+        if any(not is_time(moment) for row in rows for moment in row[5:] if moment):
+            raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
         return tuple(
             Owed(Debt(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
             for kind, of, name, ref, detail, opened, sent, settled in rows
@@ -328,10 +341,7 @@ def _files() -> list[Path]:
 
 
 def _open(path: Path) -> Journal:
-    instead = (
-        "look for hosts in maintenance mode, VMs that are off and SSH that runs, put them right, and plan again "
-        f"(vsphere-ai plan); then remove {path}"
-    )
+    instead = instead_of(path)
     try:
         if stat.S_ISLNK(os.lstat(path).st_mode):
             raise Storage(f"{path} is a link", "remove it")
@@ -351,8 +361,7 @@ def _open(path: Path) -> Journal:
         raise _foreign(journal, written, instead)
     if not seals.hold(journal._db):
         raise damaged
-    latest = journal._rows("select max(attempt) from step")[0][0]
-    journal.attempt = (latest or 0) + 1
+    journal.next_attempt()
     return journal
 
 

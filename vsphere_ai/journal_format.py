@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from vsphere_ai import seals
@@ -60,3 +62,19 @@ def carry_over(db: sqlite3.Connection) -> Any:
     db.execute("update run set value = ? where key = 'format'", (json.dumps(written),))
     seals.seal_all(db)
     return written
+
+
+def is_time(text: str) -> bool:
+    """Tell whether a text is a time as journals hold it."""
+    try:
+        return datetime.fromisoformat(text).tzinfo is not None
+    except ValueError:
+        return False
+
+
+def instead_of(path: Path) -> str:
+    """Say what to do where a journal cannot be used."""
+    return (
+        "look for hosts in maintenance mode, VMs that are off and SSH that runs, put them right, and plan again "
+        f"(vsphere-ai plan); then remove {path}"
+    )

@@ -172,7 +172,8 @@ def doubts(book: Journal) -> tuple[str, ...]:
 
 
 def take_up(book: Journal) -> None:
-    """Note that this process goes on with a run."""
+    """Note that this process goes on with a run. Called under the lock: others may have gone on with it meanwhile."""
+    book.next_attempt()
     book.set(**processes.identity(), resumed=journal.now(), ended=False, rolled_back=None)
 
 

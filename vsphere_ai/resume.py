@@ -88,6 +88,10 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     more = [f"{i['target']['name']}: {i['kind']} {c['field']}" for i, c in found]
     gone = {(each["host"]["ref"], what) for each in approved["impact"].get("lost", ()) for what in each["what"]}
     more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
+    entered = {s["target"]["ref"] for s in approved.get("steps", ()) if s.get("action") == "enter-maintenance"}
+    enter = {p.step.target.ref for p in plan.steps if what(p.step) == "enter-maintenance"}
+    theirs = "is rebooted in the maintenance mode that somebody else has put it into"
+    more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
     hit = (*plan.impact.power_cycles, *plan.impact.reboots)
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 
@@ -130,7 +134,7 @@ def _is_true(debt: Debt, facts: Facts) -> bool | None:
 
 
 def _has_not_booted(now: str | None, before: str) -> bool | None:
-    if not now or not before:
+    if not now or not before or before == "None":  # so wrote earlier versions what vCenter did not show
         return None
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.journals import act
 
 from vsphere_ai import journal
-from vsphere_ai.cli import resume
+from vsphere_ai.cli import at_rest
 from vsphere_ai.debts import Debt
+from vsphere_ai.errors import OutcomeUnknown, Unreachable
+from vsphere_ai.facts import Facts
 from vsphere_ai.state import Target
 
 HOST, OTHER = Target("host", "esx01", "HostSystem:host-1"), Target("host", "esx02", "HostSystem:host-2")
@@ -53,7 +56,7 @@ def a_run(*, sent_before=None, timeout=900):
 
 def test_a_command_that_never_left_is_not_waited_for():
     book, deeds = a_run(), Deeds()
-    resume._await_reboots(deeds, book)
+    at_rest._await_reboots(deeds, book)
     assert deeds.waits == []
     assert [d.kind for d in book.debts()] == ["ssh-on"]
 
@@ -62,7 +65,7 @@ def test_a_command_that_never_left_is_not_waited_for():
 def test_the_time_since_it_left_counts(sent_before, watched):
     book, deeds = a_run(sent_before=sent_before), Deeds()
     (left,) = (o.sent for o in book.owed() if o.sent)
-    resume._await_reboots(deeds, book)
+    at_rest._await_reboots(deeds, book)
     ((host, until, options),) = deeds.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
@@ -73,7 +76,7 @@ def test_the_time_since_it_left_counts(sent_before, watched):
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
     book, deeds = a_run(sent_before=sent_before, timeout=timeout), Deeds()
-    resume._await_reboots(deeds, book)
+    at_rest._await_reboots(deeds, book)
     ((_, _, options),) = deeds.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
@@ -81,7 +84,7 @@ def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_bef
 def test_what_was_settled_is_not_waited_for():
     book, deeds = a_run(sent_before=1), Deeds()
     book.settle(Debt("reboot", HOST))
-    resume._await_reboots(deeds, book)
+    at_rest._await_reboots(deeds, book)
     assert deeds.waits == []
 
 
@@ -91,7 +94,7 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
     book = a_run(sent_before=1)
     if ended != "begun":
         book.end("s1", ended, "it broke off")
-    resume._await_reboots(Deeds(rebooted=rebooted), book)
+    at_rest._await_reboots(Deeds(rebooted=rebooted), book)
     (step,) = book.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
@@ -101,12 +104,12 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     book = a_run(sent_before=1)
     book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     book.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    resume._await_reboots(Deeds(rebooted=True), book)
+    at_rest._await_reboots(Deeds(rebooted=True), book)
     assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
 
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():
-    assert resume._patience(a_run(), OTHER) == 1800
+    assert at_rest._patience(a_run(), OTHER) == 1800
 
 
 VM = Target("vm", "train-01", "VirtualMachine:vm-1")
@@ -135,7 +138,7 @@ def a_shutdown(*, sent_before=None, timeout=300):
 
 def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
     guest, book = Guest(2), a_shutdown(sent_before=0)
-    resume._await_guests(guest, book)
+    at_rest._await_guests(guest, book)
     assert guest.looks == 3
     assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {book.id} told to shut down\n"
 
@@ -145,5 +148,175 @@ def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
 )
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most):
     guest = Guest(1000)
-    resume._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
+    at_rest._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
+
+
+def test_a_vm_that_the_run_powered_on_again_is_not_going_down():
+    """It was killed before it saw the end of that; the order to shut down was carried out before."""
+    guest, book = Guest(1000), a_shutdown(sent_before=0)
+    book.end("s1", "done")
+    book.begin("s2", act(VM, "power-on", "power on"), ())
+    at_rest._await_guests(guest, book)
+    assert guest.looks == 0
+
+
+def test_a_vm_that_was_seen_off_and_runs_is_not_going_down():
+    """Powered on to put it back, and the answer to that was lost."""
+    guest, book = Guest(1000), a_shutdown(sent_before=0)
+    book.end("s1", "done")
+    at_rest._await_guests(guest, book)
+    assert guest.looks == 0
+
+
+def test_of_twins_nobody_knows_which_one_was_seen_off():
+    twin = Target("vm", VM.name, "VirtualMachine:vm-2")
+    steps = [{"target": vars(each)} for each in (VM, twin)]
+    book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
+    for number, each in enumerate((VM, twin)):
+        book.begin(f"s{number}", act(each, "power-off", "shut down"), (Debt("off", each),))
+        book.sending(each)
+    book.end("s1", "done")
+    assert [o.debt.target for o in at_rest.told_to_shut_down(book)] == [VM, twin]
+
+
+# -- tasks
+
+
+class VCenter:
+    """Shows tasks in states that follow one another, and which of them are the latest of an object."""
+
+    def __init__(self, recent=None, **tasks):
+        self.recent, self.tasks, self.looks, self.calls = recent or {}, tasks, 0, []
+
+    def read_objects(self, refs, paths):
+        found = {}
+        for ref in refs:
+            kind, _, name = ref.partition(":")
+            if kind == "Task":
+                assert paths[kind][-1] == "info.state"
+                states = self.tasks[name]
+                if states[0] is not None:
+                    found[ref] = Facts(ref, {"info.state": states[0], "info.descriptionId": f"VirtualMachine.{name}"})
+                    self.tasks[name] = states[1:] or states
+            else:
+                found[ref] = Facts(ref, {"name": ref, "recentTask": self.recent.get(ref, ())})
+        return found
+
+    def call(self, ref, method, args=None):
+        self.calls.append((ref, method))
+
+
+class World:
+    """What deeds act through, as far as waiting needs it. Hosts are in maintenance mode or not."""
+
+    def __init__(self, vcenter, *, inside=False):
+        self.vcenter, self.inside = vcenter, inside
+
+    def read(self, target, path):
+        return self.vcenter.read_objects([target.ref], {})[target.ref]
+
+    def in_maintenance(self, host):
+        return self.inside
+
+
+def a_change(*, ended="", task="Task:reconfigure"):
+    """A run that was cut off in a change of a VM, which vCenter had made a task, or not yet."""
+    book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(VM)}]}})
+    book.begin("s1", act(VM, "power-on", "power on"), ())
+    if task:
+        book.submitted("s1", task)
+    if ended:
+        book.end("s1", ended)
+    return book
+
+
+@pytest.mark.parametrize("ended", ["", "unknown"])
+@pytest.mark.parametrize("noted", [True, False])
+def test_a_task_of_the_run_is_waited_for(ended, noted, capsys):
+    task = "Task:reconfigure"
+    vcenter = VCenter({VM.ref: [task]}, reconfigure=["queued", "running", "success"])
+    if noted:
+        vcenter.recent = {}
+    at_rest._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""))
+    assert vcenter.tasks["reconfigure"] == ["success"]
+    assert "the task reconfigure (reconfigure) is still under way; waiting for its end" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("ended", ["done", "failed", "skipped"])
+def test_a_step_that_was_seen_to_end_is_not_asked_about(ended):
+    vcenter = VCenter({VM.ref: ["Task:reconfigure"]}, reconfigure=["running"])
+    at_rest._await_tasks(World(vcenter), a_change(ended=ended))
+
+
+def test_a_task_that_vcenter_has_forgotten_has_ended():
+    at_rest._await_tasks(World(VCenter(reconfigure=[None])), a_change())
+
+
+def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
+    monkeypatch.setattr(at_rest, "LONGEST_TASK", 0.3)
+    book = a_change()
+    with pytest.raises(OutcomeUnknown, match=f"train-01: the task .* after run {book.id} was taken up"):
+        at_rest._await_tasks(World(VCenter(reconfigure=["running"])), book)
+
+
+# -- maintenance mode
+
+
+def an_entry(task="Task:own"):
+    """A run that was cut off while a host was to enter maintenance mode."""
+    book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}]}})
+    debts = (Debt("maintenance", HOST), Debt("gate", HOST), Debt("off", VM))
+    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), debts)
+    if task:
+        book.submitted("s1", task)
+    return book
+
+
+def entering(**tasks):
+    """A vCenter in which these tasks bring a host into maintenance mode."""
+    vcenter = VCenter({HOST.ref: [f"Task:{name}" for name in tasks]}, **tasks)
+    read = vcenter.read_objects
+
+    def read_objects(refs, paths):
+        found = read(refs, paths)
+        return {r: replace(f, properties={**f.properties, "info.descriptionId": "HostSystem.enterMaintenanceMode"})
+                for r, f in found.items()}  # fmt: skip
+
+    vcenter.read_objects = read_objects
+    return vcenter
+
+
+def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them():
+    """Our own order failed before the run was killed, so the host is not ours to call back or to reboot."""
+    vcenter, book = entering(own=["error"], foreign=["running"]), an_entry()
+    at_rest._stay_out(World(vcenter), book)
+    assert vcenter.calls == []
+    assert [d.kind for d in book.debts()] == ["off"]
+
+
+@pytest.mark.parametrize("task", ["Task:own", ""])
+def test_our_own_order_is_called_back(task):
+    vcenter, book = entering(own=[*["running"] * 4, "error"]), an_entry(task)
+    at_rest._stay_out(World(vcenter), book)
+    assert vcenter.calls == [("Task:own", "CancelTask")]
+    assert [d.kind for d in book.debts()] == ["maintenance", "gate", "off"], "what became of it is read afterwards"
+
+
+# -- SSH
+
+
+def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys):
+    class Away(Deeds):
+        def switch_ssh(self, host, *, running):
+            self.waits.append(host)
+            if host == HOST:
+                raise Unreachable("it is notResponding")
+
+    book, deeds = journal.create({}), Away()
+    for host in (HOST, OTHER):
+        book.owe(Debt("ssh-on", host))
+    assert at_rest._start_ssh_again(deeds, book) == (Debt("ssh-on", HOST),)
+    assert deeds.waits == [HOST, OTHER]
+    assert book.debts() == (Debt("ssh-on", HOST),)
+    assert "SSH of esx01 cannot be started again: it is notResponding" in capsys.readouterr().err

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from vsphere_ai import started_ssh
 from vsphere_ai.collect import LIGHT, Depth, Request, collect
 from vsphere_ai.connect import probing
 from vsphere_ai.connect.esxi import Broken, SshRefused
@@ -323,6 +324,33 @@ def test_a_stopped_service_is_started_if_allowed_and_stopped_again():
     assert found["HostSystem:h1"].probes["gpus"].stdout
     services = [(name, ref) for name, ref in vcenter.requests if name.endswith("Service")]
     assert services == [("StartService", "HostServiceSystem:s1"), ("StopService", "HostServiceSystem:s1")]
+
+
+@pytest.mark.parametrize("may_start", [True, False])
+def test_ssh_that_another_command_reads_over_is_not_counted_on(may_start, monkeypatch, tmp_path):
+    """It is about to be stopped: whoever may start it waits for its turn, anybody else sees it stopped."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
+    vcenter, reading, read = FakeVCenter(estate(h1=host(1))), threading.Event(), threading.Event()
+
+    def other():
+        with started_ssh.noted("i", "HostSystem:h1"):
+            reading.set()
+            read.wait(5)
+            vcenter.requests.append(("the other has stopped it", ""))
+
+    first = threading.Thread(target=other)
+    first.start()
+    reading.wait(5)
+    threading.Timer(0.3, read.set).start()
+    found = collect(vcenter, Farm(), Request({}, everything, (GPUS,), start_ssh=may_start))
+    read.set()
+    first.join()
+    told = [name for name, _ in vcenter.requests if name.endswith(("Service", "it"))]
+    if may_start:
+        assert told == ["the other has stopped it", "StartService", "StopService"]
+        assert found["HostSystem:h1"].probes["gpus"].stdout
+    else:
+        assert found["HostSystem:h1"].probes["gpus"].rule == "ssh.stopped"
 
 
 @pytest.mark.parametrize("error", [Denied("no"), Unreachable("no")])

@@ -5,16 +5,18 @@ from __future__ import annotations
 import gzip
 import re
 import socket
+import ssl
 import threading
 import time
 from dataclasses import replace
 
 import pytest
 
-from vsphere_ai.connect import answers, outage
+from vsphere_ai.connect import answers, outage, tls, versions
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.connect.vmomi import SoapAdapter
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unparsed, Unreachable
 
 START = ("HostServiceSystem:serviceSystem-1", "StartService", {"id": "TSM-SSH"})
@@ -260,7 +262,7 @@ class Http:
         try:
             with self.tls.wrap_socket(raw, server_side=True) as client:
                 request = b""
-                while b"Envelope>" not in request:
+                while b"Envelope>" not in request and not request.startswith(b"GET"):
                     request += client.recv(1 << 16)
                 for at in range(0, len(self.raw), 1 if self.trickle else 1 << 20):
                     client.sendall(self.raw[at : at + (1 if self.trickle else 1 << 20)])
@@ -330,6 +332,15 @@ def test_a_senseless_answer_is_unreachable_in_one_line(fake, connect, serving, w
         assert "an answer that cannot be read" in caught.value.message
     with pytest.raises(OutcomeUnknown):
         vcenter.call(*START)
+
+
+def test_versions_that_trickle_in_are_not_waited_for(authority, serving):
+    port = serving(http(b"<namespaces>" + b" " * 10_000), trickle=0.01)
+    begun = time.monotonic()
+    endpoint = Endpoint("127.0.0.1", port, "root", "x", ca_file=authority.file)
+    with pytest.raises(Unreachable):
+        versions.probe(endpoint, tls.context(endpoint, 0.5), 0.5)
+    assert time.monotonic() - begun < 3
 
 
 def test_what_pyvmomi_does_not_know_is_told_from_what_is_damaged(fake, connect, serving):
@@ -423,9 +434,23 @@ def test_a_server_that_falls_silent_later(fake, authority, limits, method):
 
 
 def test_hints_of_tls_trouble_that_passes():
-    import ssl
-
     assert not outage.distrusted(ssl.SSLEOFError(8, "EOF occurred in violation of protocol"))
     assert not outage.distrusted(ConnectionResetError())
     assert outage.distrusted(ssl.SSLCertVerificationError(1, "certificate verify failed"))
-    assert outage.distrusted(ssl.SSLError(1, "no protocols available"))
+    assert not outage.distrusted(ssl.SSLError(1, "tlsv1 alert internal error"))
+
+
+def test_a_handshake_that_is_refused_while_vcenter_starts_is_waited_for(fake, connect, monkeypatch):
+    vcenter = connect(fake)
+    refused = [ssl.SSLError(1, "tlsv1 alert internal error")] * 2
+    get = SoapAdapter.SoapStubAdapter.GetConnection
+
+    def get_connection(stub):
+        if refused:
+            raise refused.pop()
+        return get(stub)
+
+    monkeypatch.setattr(SoapAdapter.SoapStubAdapter, "GetConnection", get_connection)
+    vcenter.call(*START)
+    assert refused == []
+    assert fake.count("StartService") == 1

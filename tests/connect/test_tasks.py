@@ -92,6 +92,22 @@ def test_a_task_is_followed_by_updates_not_by_polling(fake, vcenter):
     assert ">2</version>" in [b for b in fake.bodies if "WaitForUpdatesEx" in b][2]
 
 
+def test_why_a_task_failed_is_asked_again_in_a_new_session(fake, vcenter):
+    """The session may end between the task's end and the question: then the answer lacks what was asked for."""
+    lost = (
+        '<returnval><objects><obj type="Task">task-7</obj><missingSet><path>info.error</path><fault>'
+        '<fault xsi:type="NotAuthenticated"><object type="Task">task-7</object><privilegeId>System.Read</privilegeId>'
+        "</fault><localizedMessage>x</localizedMessage></fault></missingSet></objects></returnval>"
+    )
+    answers = [lost, FAILURE]
+    waits(fake, update("1", state("error")))
+    fake.script["RetrievePropertiesEx"] = lambda _: answers.pop(0)
+    with pytest.raises(VimFault):
+        vcenter.run_task(VM, "PowerOnVM_Task", timeout=5)
+    assert fake.count("Login") == 2
+    assert fake.count("PowerOnVM_Task") == 1
+
+
 def test_a_failed_task_tells_the_whole_story(fake, vcenter):
     waits(fake, update("1", state("error")))
     fake.script["RetrievePropertiesEx"] = lambda _: FAILURE

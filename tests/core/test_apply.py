@@ -10,9 +10,18 @@ from support.estates import ESX1, ESX2, estate, guest, host, made, vm, wants
 from support.judging import words
 
 from vsphere_ai import apply
-from vsphere_ai.apply import Runner, failures
+from vsphere_ai.apply import Runner
 from vsphere_ai.debts import Debt, NoBook
-from vsphere_ai.errors import GuestStillRuns, HostUnhealthy, NotVerified, OutcomeUnknown, StepFailed, Unreachable
+from vsphere_ai.errors import (
+    GuestStillRuns,
+    HostUnhealthy,
+    NotVerified,
+    OutcomeUnknown,
+    StepFailed,
+    Storage,
+    Unreachable,
+)
+from vsphere_ai.outcome import failures
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
@@ -52,6 +61,9 @@ class Deeds:
             self.during[key](say)
         if key in self.failing:
             raise self.failing[key]
+
+    def was_refused(self, step, error):
+        return type(error) is StepFailed
 
     def switch_ssh(self, target, *, running):
         self._put_back(("ssh", target.name, running))
@@ -352,11 +364,21 @@ class Settled(NoBook):
 class Book(NoBook):
     """Remembers the debts of every step that was begun; owes some from an earlier attempt."""
 
+    full = ()
+    """Words of steps whose end cannot be written down."""
+
     def __init__(self, *debts):
-        self.earlier, self.opened = debts, []
+        self.earlier, self.opened, self.void, self.words = debts, [], [], {}
 
     def begin(self, id, step, debts):
         self.opened += [(d.kind, d.target.name) for d in debts]
+        self.words[id] = words([step])[0]
+
+    def end(self, id, state, error="", settles=()):
+        if self.words[id] in self.full:
+            raise Storage("the disk is full")
+        if state != "done":
+            self.void += [(d.kind, d.target.name) for d in settles]
 
     def debts(self):
         return self.earlier
@@ -424,6 +446,57 @@ def test_vms_of_a_host_that_could_not_enter_maintenance_are_powered_on_again():
     run, deeds, _ = go(farm(), {("esx01", "enter-maintenance"): StepFailed("a VM is in the way")})
     assert sorted(deeds.put_back) == [("power-on", vm(1).name), ("power-on", vm(2).name)]
     assert run.open == ()
+
+
+ENTER = ("esx01", "enter-maintenance")
+
+
+def test_what_was_refused_is_not_owed():
+    """Else `resume` would take it for ours when somebody else does it later, and reboot their host."""
+    book = Book()
+    go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
+    assert ("maintenance", "esx01") in book.opened
+    assert book.void == [("maintenance", "esx01"), ("gate", "esx01")]
+
+
+def test_what_may_have_happened_stays_owed():
+    book = Book()
+    go(farm(), {ENTER: OutcomeUnknown("lost")}, book=book)
+    assert book.void == []
+
+
+def test_what_an_earlier_attempt_owes_stays_owed():
+    book = Book(Debt("maintenance", ESX1), Debt("gate", ESX1))
+    go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
+    assert book.void == []
+
+
+@pytest.mark.parametrize(
+    ("word", "named"),
+    [("enter-maintenance", "esx01 is still in maintenance mode"), ("power-off", None)],
+)
+def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, named):
+    book = Book()
+    book.full = (word,)
+    run, deeds, _ = go(farm(), book=book)
+    assert run.exit_code == 8
+    if named:
+        assert any(named in line for line in run.open)
+    else:
+        off = [name for name, done in deeds.done if done == word]
+        assert off
+        assert sorted(deeds.put_back) == sorted(("power-on", name) for name in off)
+
+
+def test_what_was_put_back_and_could_not_be_written_down_is_not_called_open():
+    class Full(Book):
+        def settle(self, *debts):
+            raise Storage("the disk is full")
+
+    run, deeds, events = go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=Full())
+    assert deeds.put_back
+    assert run.open == ()
+    assert [e.text for e in events if "done, but not written down: the disk is full" in e.text]
 
 
 # -- the operator stops it

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from support.acting import VM, Server, Shells, do, lifecycle
+from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
 from support.estates import ESX1, pvrdma_device, vgpu_device
 
 from vsphere_ai.deeds import means as module
 from vsphere_ai.deeds.changes import config_spec
-from vsphere_ai.errors import Conflict, StepFailed
+from vsphere_ai.errors import (
+    Conflict,
+    Denied,
+    GuestStillRuns,
+    HostUnhealthy,
+    OutcomeUnknown,
+    StepFailed,
+    Storage,
+    Unreachable,
+    VimFault,
+)
 from vsphere_ai.facts import Output
 from vsphere_ai.steps import Invoke, Reconfigure, Shell
 
@@ -168,3 +178,100 @@ def test_ssh_is_switched_through_the_service_system_only_when_needed(action, run
 def test_a_host_without_the_service_is_told():
     with pytest.raises(StepFailed, match="TSM-SSH"):
         do(lifecycle("start-ssh"), Server({"config.service.service": ()}))
+
+
+# -- what comes about without us, and what was refused
+
+
+def fault(name):
+    return VimFault(name, "", {"_typeName": name})
+
+
+@pytest.mark.parametrize(
+    ("action", "path", "before", "after"),
+    [
+        ("power-on", "runtime.powerState", "poweredOff", "poweredOn"),
+        ("exit-maintenance", "runtime.inMaintenanceMode", True, False),
+    ],
+)
+def test_what_came_about_between_the_look_and_the_call_is_done(action, path, before, after):
+    now = {path: before}
+    server = Server(now, now, {path: after}) if action == "power-on" else Server(now, {path: after})
+    server.error = fault("InvalidPowerState" if action == "power-on" else "InvalidState")
+    do(lifecycle(action, VM if action == "power-on" else ESX1, timeout=60), server)
+    assert len(server.calls) == 1
+
+
+def test_a_guest_that_goes_off_just_before_it_is_switched_off_is_off():
+    on = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsNotRunning"}
+    server = Server(on, {"runtime.powerState": "poweredOff"})
+    server.error = fault("InvalidPowerState")
+    do(lifecycle("power-off", VM, force=True, shutdown_timeout=1), server)
+
+
+def test_a_host_that_somebody_else_brought_into_maintenance_mode_is_not_taken_for_ours():
+    server = Server(*[{"runtime.inMaintenanceMode": False}] * 2, {"runtime.inMaintenanceMode": True})
+    server.error = fault("InvalidState")
+    with pytest.raises(VimFault):
+        do(lifecycle("enter-maintenance", timeout=60), server)
+
+
+def test_a_vm_that_does_not_stay_on_was_not_powered_on():
+    off = {"runtime.powerState": "poweredOff", "runtime.host": ESX1.ref}
+    with pytest.raises(StepFailed, match="is off again"):
+        do(lifecycle("power-on", VM), Server(off))
+
+
+@pytest.mark.parametrize("action", ["enter-maintenance", "start-ssh", "power-off"])
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (fault("Timedout"), True),
+        (StepFailed("no"), True),
+        (Conflict("no"), True),
+        (Denied("no"), True),
+        (fault("HostCommunication"), False),
+        (fault("SystemError"), False),
+        (OutcomeUnknown("lost"), False),
+        (Unreachable("away"), False),
+        (Storage("full"), False),
+        (GuestStillRuns("slow"), False),
+    ],
+)
+def test_only_what_certainly_had_no_effect_was_refused(action, error, refused):
+    assert deeds(Server({})).was_refused(lifecycle(action), error) is refused
+
+
+def test_a_change_is_not_taken_for_refused():
+    assert not deeds(Server({})).was_refused(reconfigure(), fault("InvalidState"))
+
+
+def test_a_guest_that_was_told_to_shut_down_may_do_so_yet():
+    server = Server({"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"})
+    own, step = deeds(server), lifecycle("power-off", VM, force=True, shutdown_timeout=0)
+    server.error = fault("InvalidState")
+    with pytest.raises(VimFault):
+        own.do(step, lambda _: None)
+    assert [call[1] for call in server.calls] == ["ShutdownGuest", "PowerOffVM_Task"]
+    assert not own.was_refused(step, server.error)
+
+
+@pytest.mark.parametrize(
+    "step", [lifecycle("reboot", via="ssh"), Invoke(target=ESX1, summary="", method="X", needs_reboot=True)]
+)
+def test_a_host_without_a_boot_time_is_not_rebooted(step):
+    with pytest.raises(HostUnhealthy, match="does not show when esx01 booted"):
+        deeds(Server({})).before(step)
+
+
+def test_ssh_that_is_being_read_over_is_not_taken_for_started_by_somebody(monkeypatch):
+    clock, looks = Clock(), []
+    monkeypatch.setattr(module, "time", clock)
+    server = Server({"config.service.service": ({"key": "TSM-SSH", "running": False},)})
+
+    def is_read(host):
+        looks.append(host)
+        return len(looks) < 4
+
+    assert not deeds(server, is_being_read=is_read).is_so(lifecycle("start-ssh"))
+    assert looks == [ESX1] * 4

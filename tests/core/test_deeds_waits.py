@@ -237,10 +237,11 @@ def test_without_tools_only_force_powers_it_off(clock):
 
 
 def test_power_on_goes_to_the_host_the_vm_is_on():
-    server = Server({"runtime.powerState": "poweredOff"}, {"runtime.host": ESX1.ref})
+    on = {"runtime.powerState": "poweredOn"}
+    server = Server({"runtime.powerState": "poweredOff"}, {"runtime.host": ESX1.ref}, on)
     do(lifecycle("power-on", VM), server)
     assert [c[:3] for c in server.calls] == [(VM.ref, "PowerOnVM_Task", {"host": ESX1.ref})]
-    server = Server({"runtime.powerState": "poweredOff"}, {})
+    server = Server({"runtime.powerState": "poweredOff"}, {}, on)
     do(lifecycle("power-on", VM), server)
     assert server.calls[0][2] == {}
 

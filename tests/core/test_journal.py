@@ -12,7 +12,8 @@ from datetime import datetime
 import pytest
 from support.journals import act, of_version, put
 
-from vsphere_ai import journal, seals
+from vsphere_ai import journal, past, seals
+from vsphere_ai.cli import running
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage
 from vsphere_ai.state import Target
@@ -198,3 +199,65 @@ def test_damage_is_not_sealed_by_carrying_a_journal_over(tmp_path, monkeypatch):
     for _ in range(2):
         with pytest.raises(Storage, match="does not hold what was written"):
             journal.open_run(path.stem)
+
+
+VM = Target("vm", "train-01", "VirtualMachine:vm-1")
+
+
+def test_what_was_told_once_was_told_also_when_it_is_begun_again(tmp_path, monkeypatch):
+    """An earlier order may take effect after a later attempt was killed before it had sent its own."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book, debt = journal.create({}), Debt("off", VM)
+    book.begin("s1", act(VM, "power-off", "shut down"), (debt,))
+    book.sending(VM)
+    (first,) = book.owed()
+    book.close()
+    again = journal.open_run(book.id)
+    again.begin("s1", act(VM, "power-off", "shut down"), (debt,))
+    assert again.owed() == (first,)
+    again.settle(debt)
+    again.begin("s2", act(VM, "power-off", "shut down"), (debt,))
+    (anew,) = again.owed()
+    assert (anew.sent, anew.settled) == ("", ""), "the guest of a VM that ran again was not told yet"
+    again.close()
+    assert journal.open_run(book.id).debts() == (debt,), "its seal holds"
+
+
+def test_who_goes_on_second_counts_another_attempt(tmp_path, monkeypatch):
+    """Two terminals opened the run; what the first one did stays written down."""
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book = journal.create({})
+    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    one, two = journal.open_run(book.id), journal.open_run(book.id)
+    for number, each in ((2, one), (3, two)):
+        past.take_up(each)
+        assert each.attempt == number
+        each.begin("s1", act(HOST, "reboot", f"reboot {number}"), ())
+    assert [s.summary for s in book.steps()] == ["enter maintenance mode", "reboot 2", "reboot 3"]
+
+
+@pytest.mark.parametrize("column", ["opened", "sent", "settled"])
+@pytest.mark.parametrize("time", ["2026-11-22T20*22:15.315+00:00", "2026-11-22T20:22:15.315", "x"])
+def test_a_time_that_cannot_be_read_is_damage(tmp_path, monkeypatch, column, time):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book = journal.create({})
+    book.owe(Debt("off", VM))
+    with contextlib.closing(sqlite3.connect(book.path)) as db, db:
+        db.execute(f"update debt set {column} = ?", (time,))
+    with pytest.raises(Storage, match="damaged"):
+        book.owed()
+
+
+def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
+    """Its request was carried out: the next step is what cannot begin."""
+
+    class Full:
+        asked = ()
+
+        def submitted(self, step, task):
+            self.asked = (step, task)
+            raise Storage("the disk is full")
+
+    book = Full()
+    running._noting(book)("s1", "Task:task-7")
+    assert book.asked == ("s1", "Task:task-7")

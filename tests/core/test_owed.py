@@ -79,3 +79,9 @@ def test_ssh_that_was_stopped_since_is_owed_no_more():
     stopped = ({"key": "TSM-SSH", "running": False},)
     owed = lay_over(host(**{"config.service.service": stopped}), [Debt("ssh", ESX1)])
     assert (owed.true, owed.unclear) == ((), ())
+
+
+def test_a_boot_time_that_was_never_known_settles_nothing():
+    """So were restarts noted once: the text of a value that vCenter did not show."""
+    debt = Debt("restart", ESX1, "None")
+    assert lay_over(host(**{"runtime.bootTime": BOOTED}), [debt]).unclear == (debt,)

@@ -260,6 +260,9 @@ class Deeds:
     def before(self, step):
         return ""
 
+    def was_refused(self, step, error):
+        return False
+
     def do(self, step, say, name=""):
         key = (step.target.name, words([step])[0])
         self.did.append(key)

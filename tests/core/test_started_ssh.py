@@ -5,11 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import threading
+import time
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 
 from vsphere_ai import started_ssh
-from vsphere_ai.errors import Storage
+from vsphere_ai.connect import service
+from vsphere_ai.errors import Denied, OutcomeUnknown, Storage, Unreachable, VimFault
+from vsphere_ai.facts import Facts
 
 HOST = "HostSystem:host-12"
 
@@ -52,3 +58,94 @@ def test_without_a_note_nothing_is_started(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "file"))
     with pytest.raises(Storage, match=r"Not a directory|File exists"), started_ssh.noted("uuid-1", HOST):
         raise AssertionError("not reached")
+
+
+def test_whoever_comes_second_waits_until_the_first_has_stopped_it():
+    first, done = threading.Event(), []
+
+    def read_first():
+        with started_ssh.noted("uuid-1", HOST):
+            first.set()
+            time.sleep(0.3)
+            done.append("first")
+
+    other = threading.Thread(target=read_first)
+    other.start()
+    first.wait(5)
+    assert started_ssh.is_held("uuid-1", HOST)
+    assert not started_ssh.is_held("uuid-2", HOST)
+    with started_ssh.noted("uuid-1", HOST):
+        assert done == ["first"]
+        assert started_ssh.held("uuid-1") == (HOST,), "the second one's note is there, though the first removed its own"
+    other.join()
+    assert started_ssh.held("uuid-1") == started_ssh.left("uuid-1") == ()
+
+
+def test_nobody_waits_for_ever(monkeypatch):
+    monkeypatch.setattr(started_ssh, "PATIENCE", 0.2)
+    with (
+        started_ssh.noted("uuid-1", HOST),
+        pytest.raises(Unreachable, match="another command"),
+        started_ssh.noted("uuid-1", HOST),
+    ):
+        raise AssertionError("not reached")
+    assert started_ssh.held("uuid-1") == started_ssh.left("uuid-1") == ()
+
+
+# -- what is started is stopped, and told of only where it may still run
+
+STOPPED = Facts(HOST, {"name": "esx01", "config.service.service": ({"key": "TSM-SSH", "running": False},)})
+
+
+class VCenter:
+    """Remembers calls; refuses some of them."""
+
+    def __init__(self, **refused):
+        self.refused, self.calls = refused, []
+
+    def resolve_path(self, ref, path):
+        return "HostServiceSystem:1"
+
+    def call(self, ref, method, args):
+        self.calls.append(method)
+        if method in self.refused:
+            raise self.refused[method]
+
+
+def read_over(vcenter, fails=None):
+    with service.running(vcenter, STOPPED, partial(started_ssh.noted, "uuid-1")):
+        if fails is not None:
+            raise fails
+
+
+@pytest.mark.parametrize("fails", [None, Denied("wrong password"), KeyboardInterrupt()])
+def test_what_was_stopped_again_is_not_told_of(fails):
+    vcenter = VCenter()
+    with pytest.raises(type(fails)) if fails is not None else nullcontext():
+        read_over(vcenter, fails)
+    assert vcenter.calls == ["StartService", "StopService"]
+    assert started_ssh.left("uuid-1") == ()
+
+
+@pytest.mark.parametrize(
+    ("answer", "left"),
+    [
+        (Denied("HostServiceSystem:1: no"), ()),
+        (VimFault("no", "", {}), ()),
+        (Unreachable("away"), ()),
+        (OutcomeUnknown("lost"), (HOST,)),
+    ],
+)
+def test_a_note_stays_only_where_ssh_may_have_been_started(answer, left):
+    vcenter = VCenter(StartService=answer)
+    with pytest.raises(type(answer)) as caught:
+        read_over(vcenter)
+    assert vcenter.calls == ["StartService"]
+    assert "HostServiceSystem" not in caught.value.message
+    assert started_ssh.left("uuid-1") == left
+
+
+def test_a_note_stays_where_ssh_could_not_be_stopped():
+    with pytest.raises(service.LeftRunning):
+        read_over(VCenter(StopService=Denied("no")), Denied("wrong password"))
+    assert started_ssh.left("uuid-1") == (HOST,)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 
 import pytest
 from support.places import PLAYBOOKS
+from support.seeds import by_level
 
 from vsphere_ai.deeds.changes import Changes
 from vsphere_ai.deeds.means import Means
@@ -15,7 +15,7 @@ from vsphere_ai.deeds.means import Means
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
 VM = "train-02"
-RUNS = 25 if os.environ.get("RELIABILITY") == "full" else 2
+RUNS = by_level(2, 25)
 
 
 @pytest.fixture

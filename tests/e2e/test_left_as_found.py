@@ -11,6 +11,8 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import killed_at
 
+from vsphere_ai import journal
+
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 MIG = "- hosts: esx01.lab.local\n  graphics: {default_type: shared_direct}\n  mig: {mode: enabled}\n"
@@ -323,6 +325,23 @@ def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, 
     assert "others" not in held_against(lab, since=0)
     assert cli("runs") == 0
     assert "unfinished" not in cli.out
+
+
+def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_theirs(lab, cli, farm, ledger, soap):
+    """What vCenter refused is owed to nobody: `resume` must not take their maintenance mode for its own."""
+    lab.set_faults([{"on": "EnterMaintenanceMode_Task", "target": "esx01*", "do": {"task-fails": "Timedout"}}])
+    assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
+    run = next(iter(journal.every()))
+    assert run.debts() == ()
+    assert cli("show", run.id) == 0
+    assert "because of this run" not in cli.out
+    lab.set_faults([])
+    soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=30))
+    before = len(ledger())
+    assert cli("resume") == 64, cli.out + cli.err
+    assert "not approved then: esx01.lab.local is rebooted in the maintenance mode that somebody" in cli.err
+    assert len(ledger()) == before
+    assert farm()["hosts"]["esx01.lab.local"]["maintenance"]
 
 
 def test_a_rollback_leaves_what_somebody_switched_off_meanwhile(lab, cli, farm, soap, monkeypatch):

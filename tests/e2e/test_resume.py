@@ -29,8 +29,8 @@ ONCE = ("ReconfigVM_Task", "UpgradeVM_Task", "ShutdownGuest", "PowerOnVM_Task", 
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0)
-    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 3.0)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.STILL_RUNNING", 3.0)
 
 
 def judge(farm, ledger, before):
@@ -274,18 +274,39 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
     assert len(ledger()) == before
 
 
-TIMING = "timing: {{boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: {}, vmotion_seconds: 0.02}}"
+@pytest.mark.parametrize("way", ["resume", "rollback"])
+def test_a_run_on_another_vcenter_is_not_taken_up(lab, cli, ledger, way):
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] set graphics", MISSION)
+    book = next(iter(journal.every()))
+    book.set(instance="11111111-2222-3333-4444-555555555555")
+    before = len(ledger())
+    assert cli(way, book.id, "--yes") == 3, cli.out + cli.err
+    assert f"run {book.id} was on another vCenter" in cli.err
+    assert len(ledger()) == before
+
+
+@pytest.mark.parametrize("way", ["resume", "rollback"])
+def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledger, way):
+    process = apply(lab, MISSION, "--lock", "none")
+    process.until(lambda out: len(out) > 10)
+    (book,) = journal.every()
+    assert cli(way, book.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
+    assert f"run {book.id} is under way in process {process.process.pid}" in cli.err
+    assert process.wait() == 0, process.said
+
+
+TIMING = "timing: {{boot_seconds: 0.15, task_seconds: {}, shutdown_seconds: {}, vmotion_seconds: 0.02}}"
 R0 = Path(__file__).parents[1] / "reliability" / "r0"
 TOOL = (sys.executable, "-m", "vsphere_ai")
 
 
 @contextlib.contextmanager
-def slow_guests(seconds, tmp_path, monkeypatch):
-    """A farm whose guests take so long to shut down; everything is as it was in the end."""
+def slow_farm(tmp_path, monkeypatch, *, tasks=0.005, guests=0.05):
+    """A farm whose tasks take so long, and its guests to shut down; everything is as it was in the end."""
     from vsphere_ai.lab import process
 
     farm = (R0 / "farm.yml").read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^timing: .*$", TIMING.format(seconds), farm)
+    text = re.sub(r"(?m)^timing: .*$", TIMING.format(tasks, guests), farm)
     (tmp_path / "farm.yml").write_text(text, encoding="utf-8")
     lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
@@ -304,7 +325,7 @@ def upgrade_of_one(tmp_path, more=""):
 
 def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
     """What was told to shut down goes off behind everybody's back, and is not somebody else's doing."""
-    with slow_guests(3.0, tmp_path, monkeypatch) as lab:
+    with slow_farm(tmp_path, monkeypatch, guests=3.0) as lab:
         first = subprocess.Popen(upgrade_of_one(tmp_path))
         end = time.monotonic() + 30
         while not lab.get("/lab/traffic")["calls"].get("ShutdownGuest") and time.monotonic() < end:
@@ -318,7 +339,7 @@ def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
 
 def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
     """It took longer than it was given, and is off when resume, which has read that it runs, comes to switch it off."""
-    with slow_guests(6.0, tmp_path, monkeypatch) as lab:
+    with slow_farm(tmp_path, monkeypatch, guests=6.0) as lab:
         short = "  power: {shutdown_timeout: 1s}\n"
         done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=60)
         assert done.returncode == 1, done.stdout + done.stderr
@@ -328,6 +349,23 @@ def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
         resumed(lab)
         calls = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
         assert calls.count("ShutdownGuest") == 1, "it was told a second time, so this is not the case that is meant"
+
+
+@pytest.mark.parametrize("method", ["UpgradeVM_Task", "PowerOnVM_Task"])
+def test_a_task_that_still_runs_when_the_run_is_resumed(tmp_path, monkeypatch, method):
+    """Read too early, its end would look like somebody else's doing, or a VM that boots be switched off again."""
+    with slow_farm(tmp_path, monkeypatch, tasks=3.0) as lab:
+        first = subprocess.Popen(upgrade_of_one(tmp_path))
+        end = time.monotonic() + 30
+        while not lab.get("/lab/traffic")["calls"].get(method) and time.monotonic() < end:
+            time.sleep(0.05)
+        first.kill()
+        first.wait(10)
+        assert method not in [e["call"] for e in lab.get("/lab/ledger")["entries"]], "it is still under way"
+        said = resumed(lab)
+        assert re.search(r"train-05: the task \S+ .*is still under way; waiting for its end", said)
+        count = Counter(e["call"] for e in lab.get("/lab/ledger")["entries"])
+        assert {count[m] for m in ("ShutdownGuest", "UpgradeVM_Task", "PowerOnVM_Task")} == {1}, count
 
 
 def resumed(lab):

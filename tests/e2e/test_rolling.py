@@ -47,8 +47,8 @@ TWO = """
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 3.0, raising=False)
-    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 3.0, raising=False)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import chance
 
+from vsphere_ai.report import plan_json
+
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 FLIPS = 500
@@ -69,6 +71,24 @@ def test_an_edited_plan_is_refused(cli, saved, ledger, edit):
     edit(document)
     saved.write_text(json.dumps(document), encoding="utf-8")
     assert cli("apply", saved) == 3
+    assert ledger() == []
+
+
+RESEALED = {
+    "was made for another vCenter": lambda d: d["vcenter"].update(instance="11111111-2222-3333-4444-555555555555"),
+    "has schema version 99, not 1": lambda d: d.update(schema_version=99),
+}
+
+
+@pytest.mark.parametrize("why", RESEALED)
+def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, why):
+    """Its seal holds, because it was not edited: it comes from elsewhere."""
+    document = json.loads(saved.read_text())
+    del document["seal"]
+    RESEALED[why](document)
+    saved.write_text(json.dumps({**document, "seal": plan_json._sha256(document)}))
+    assert cli("apply", saved) == 3
+    assert why in cli.err
     assert ledger() == []
 
 

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import fcntl
+import json
 import os
 import random
 import signal
 import sqlite3
+import struct
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import Process, apply
+from support.seeds import SEED, by_level
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
-SEED = int(os.environ.get("RELIABILITY_SEED", "20261121"))
-ROUNDS = 60 if os.environ.get("RELIABILITY") == "full" else 5
+ROUNDS = by_level(5, 60)
 TAKEN = ("enter maintenance mode", "shut down", "power off")
 GIVEN_BACK = ("health gate", "power on")  # the last step of a host's window, and of a VM's
 
@@ -88,8 +92,8 @@ def test_the_first_signal_ends_in_order(lab, cli, point):
 
 @pytest.mark.parametrize("point", points(max(2, ROUNDS // 6), "second"), ids=moment)
 def test_the_second_signal_leaves_at_once(lab, cli, point, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.cli.resume.NEVER_DOWN", 8.0)  # the second one may cut off the command to reboot
-    monkeypatch.setattr("vsphere_ai.cli.resume.STILL_RUNNING", 8.0)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 8.0)  # the second one may cut off the command to reboot
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.STILL_RUNNING", 8.0)
     process, _ = hit(lab, point)
     sent = process.send(signal.SIGINT)
     code = process.wait()
@@ -123,6 +127,44 @@ def journals():
     from vsphere_ai.places import state_dir
 
     return sorted((state_dir() / "runs").glob("*.db"))
+
+
+def test_a_signal_while_nobody_takes_the_output(lab, cli):
+    """The handler says nothing itself: it may have interrupted its own thread in the middle of a line."""
+    out, into = os.pipe()
+    fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
+    argv = [
+        sys.executable,
+        "-m",
+        "vsphere_ai",
+        "apply",
+        "-i",
+        str(INVENTORY),
+        str(MISSION),
+        "--yes",
+        "--format",
+        "json",
+    ]
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
+    process = subprocess.Popen(argv, stdout=into, stderr=subprocess.PIPE, text=True, env=environment)
+    os.close(into)
+    seen, since, end = -1, time.monotonic(), time.monotonic() + 60
+    while time.monotonic() < end and time.monotonic() - since < 1.5:  # until it stands still: the pipe is full
+        now = struct.unpack("i", fcntl.ioctl(out, termios.FIONREAD, b"\0" * 4))[0]
+        if now != seen or now < 2000:
+            seen, since = now, time.monotonic()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    with os.fdopen(out, encoding="utf-8") as pipe:
+        lines = [json.loads(line) for line in pipe]
+    said = process.stderr.read()
+    assert process.wait(30) == 130, said
+    assert "Traceback" not in said
+    assert (lines[-1]["type"], lines[-1]["interrupted"]) == ("summary", True)
+    assert any(line.get("what") == "stopping" for line in lines)
+    assert lab.check()["ok"], lab.check()
+    converged(lab, cli)
 
 
 # -- a host that waits for its VMs to move

@@ -106,11 +106,23 @@ class TestOnTheLab:
         inventory = inventory_of(lab, known_hosts="keys")
         (tmp_path / "keys").write_text("")
         (tmp_path / "keys").chmod(0o666)
-        inventory.chmod(0o664)
         assert tool("doctor", "-i", inventory, "--limit", "gpu_hosts") == 1
-        assert f"inventory {inventory} can be changed by others (mode 664)" in tool.out
         assert f"chmod go-w {tmp_path / 'keys'}" in tool.out
         assert "vsphere-ai trust host esx01.lab.local" in tool.out
+
+    def test_what_others_may_have_written_is_not_done(self, lab, tool, inventory_of, tmp_path):
+        """Neither is a program run that such an inventory names, nor is a password sent where it says."""
+        inventory = inventory_of(lab, ssh_password="cmd:touch was-run")
+        inventory.chmod(0o664)
+        assert tool("doctor", "-i", inventory) == 1
+        assert f"inventory {inventory} can be changed by others (mode 664)" in tool.out
+        assert f"chmod go-w {inventory}" in tool.out
+        assert "the rest was not looked at" in tool.out
+        assert not (tmp_path / "was-run").exists()
+        assert lab.get("/lab/farm")["logins"] == 0
+        inventory.chmod(0o644)
+        tool("doctor", "-i", inventory)
+        assert (tmp_path / "was-run").exists(), "else this test says nothing"
 
     def test_a_missing_password_and_an_unknown_name(self, lab, tool, inventory_of, monkeypatch):
         monkeypatch.delenv("NOT_SET", raising=False)

@@ -123,7 +123,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, left_out: Collecti
 def _nothing_done(plan: Plan, digest: str, form: str, code: int = 0) -> None:
     """End a JSON stream that has no events: of a plan that was refused, was empty, or was not wanted."""
     if form == "json":
-        from vsphere_ai.apply import Run
+        from vsphere_ai.outcome import Run
         from vsphere_ai.report.run_json import header_line, summary_line
 
         json_stream.write("header", header_line(digest, len(plan.steps)))

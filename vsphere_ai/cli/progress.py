@@ -13,7 +13,7 @@ import click
 from vsphere_ai.cli import json_stream, streams
 
 if TYPE_CHECKING:
-    from vsphere_ai.apply import Event
+    from vsphere_ai.outcome import Event
     from vsphere_ai.plan import Plan
 
 Emit = Callable[["Event"], None]

@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import time
+import os
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vsphere_ai.cli import json_stream
+from vsphere_ai.cli import at_rest, json_stream
 from vsphere_ai.cli.apply import approve
 from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
 from vsphere_ai.cli.running import LEFT_OUT, Way, announce_ssh, carry_out
-from vsphere_ai.errors import Conflict
+from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.debts import Debt
-    from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
@@ -29,16 +26,6 @@ if TYPE_CHECKING:
     from vsphere_ai.playbook import Playbook
     from vsphere_ai.state import Target
     from vsphere_ai.workbench import Workbench
-
-
-HEARTBEAT = 8.0
-NEVER_DOWN = 120.0
-"""Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
-AT_LEAST = 15.0
-"""Seconds a host is watched in any case: a little more than the delay of the command."""
-STILL_RUNNING = 600.0
-"""Seconds after which a guest that still runs is not going to shut down, however long it was given."""
-
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -159,14 +146,11 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
     owing = book.debts()
     _forget_gone(means, book)
-    _stay_out(means, book)
-    _await_reboots(Deeds(means), book)
-    _await_guests(means, book)
-    _start_ssh_again(Deeds(means), book)
+    stopped = at_rest.come_to_rest(means, Deeds(means), book)
     seen = book.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
     plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
-    kept = {*owed.true, *owed.unclear, *_still_going_down(book, plan)}
+    kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(book, plan)}
     for debt in (d for d in book.debts() if d not in kept and d.kind != "lock"):
         book.settle(debt)  # it was never made, or somebody has settled it
     missing = gone(loaded, owing, estate)
@@ -178,10 +162,14 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
 def _is_free(book: Journal) -> None:
     """`Conflict` when another run took over what this one owed and has not put it back: hosts would stay as they are.
 
-    Called under the lock, so that nobody takes anything over meanwhile.
+    `Locked` when the run is under way: it may go without a lock. Called under the lock, so that nobody takes anything
+    over meanwhile.
     """
+    from vsphere_ai.journal import is_alive
     from vsphere_ai.past import heir, look
 
+    if is_alive(book) and book.get("pid") != os.getpid():
+        raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
     found = heir(book.id, look())
     if found is not None:
         raise Conflict(
@@ -204,61 +192,6 @@ def _code_of(missing: tuple[Target, ...]) -> int:
     return LEFT_OUT if missing else 0
 
 
-def _stay_out(means: Means, book: Journal) -> None:
-    """A host that is still on its way into maintenance mode does not get there behind our back."""
-    from vsphere_ai.deeds.withdrawal import leave_alone
-
-    for debt in (d for d in book.debts() if d.kind == "maintenance"):
-        with suppress(Conflict):  # it is gone from the inventory
-            leave_alone(means, debt.target)
-
-
-def _await_reboots(deeds: Deeds, book: Journal) -> None:
-    """A host that was told to reboot is waited for before anything is read of it."""
-    from vsphere_ai.steps import Wait
-
-    for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
-        debt = owed.debt
-        if owed.sent:
-            deeds.remember_boot(debt.target, debt.detail, owed.sent)
-            doubt = _doubt(owed.sent)
-            # a play's shorter timeout is no reason to call a host lost that never went down
-            patience = max(_patience(book, debt.target), doubt + AT_LEAST)
-            options = {"timeout": patience, "unless_never_down": doubt}
-            wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
-            click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
-            deeds.do(wait, _sign_of_life(debt.target.name))
-            if deeds.has_rebooted(debt.target):
-                book.rebooted(debt.target)
-        book.settle(debt)
-
-
-def _doubt(sent: str) -> float:
-    """Return for how long a host that stays up may still be about to go down."""
-    return max(NEVER_DOWN - _since(sent), min(AT_LEAST, NEVER_DOWN))
-
-
-def _since(moment: str) -> float:
-    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
-
-
-def _await_guests(means: Means, book: Journal) -> None:
-    """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
-    from vsphere_ai.deeds.means import polling
-
-    for owed in (o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled):
-        vm = owed.debt.target
-        left, say = min(_given(book, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
-        told = False
-        for waited in polling(left, fastest=0.1) if left > 0 else ():
-            if means.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
-                break
-            if not told:
-                click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
-            told = True
-            say(f"its guest still runs, {waited:.0f} s")
-
-
 def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
     """Yield the debts of VMs that run, though the run told their guests to shut down, and that the plan switches off.
 
@@ -268,43 +201,9 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
 
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, Lifecycle) and s.action == "power-off"}
-    for owed in book.owed():
-        if owed.debt.kind == "off" and owed.sent and not owed.settled and owed.debt.target.ref in offs:
+    for owed in at_rest.told_to_shut_down(book):
+        if owed.debt.target.ref in offs:
             yield owed.debt
-
-
-def _given(book: Journal, vm: Target) -> float:
-    """Return how long the approved plan gives a guest to shut down."""
-    offs = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == vm.ref and s.get("action") == "power-off")
-    return float(next((s["options"]["shutdown_timeout"] for s in offs), STILL_RUNNING))
-
-
-def _patience(book: Journal, host: Target) -> float:
-    """Return how long the approved plan waits for a host to come back."""
-    waits = (
-        s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref and s.get("until") == "host-back"
-    )
-    return float(next((s["options"]["timeout"] for s in waits), 1800))
-
-
-def _sign_of_life(name: str) -> Callable[[str], None]:
-    """Return a function that passes on what is said about a host, but not more often than every few seconds."""
-    said = time.monotonic()
-
-    def say(text: str) -> None:
-        nonlocal said
-        if time.monotonic() - said > HEARTBEAT:
-            said = time.monotonic()
-            click.echo(safe(f"{name}: {text}"), err=True)
-
-    return say
-
-
-def _start_ssh_again(deeds: Deeds, book: Journal) -> None:
-    """SSH that was running before a reboot of this run runs again, whatever else there is to do."""
-    for debt in (d for d in book.debts() if d.kind == "ssh-on"):
-        deeds.switch_ssh(debt.target, running=True)
-        book.settle(debt)
 
 
 def _more(plan: Plan, book: Journal) -> bool:

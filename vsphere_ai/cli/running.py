@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,12 @@ import click
 from vsphere_ai.cli import json_stream, signals
 
 if TYPE_CHECKING:
-    from vsphere_ai.apply import Event, Run, Runner
+    from vsphere_ai.apply import Runner
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
     from vsphere_ai.locks import Hold
+    from vsphere_ai.outcome import Event, Run
     from vsphere_ai.plan import Plan
     from vsphere_ai.playbook import Playbook
     from vsphere_ai.state import Target
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
 LEFT_OUT = 1
 """Exit code when all went well, but something of what was approved is gone."""
-STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
         means = _means(bench, loaded, estate, book, watch)
         runner = Runner(plan, Deeds(means), watch.emit, parallel=bench.options.parallel, book=book)
         watch.runner = runner
-        bench.vcenter.serve(book.id, tell=watch.tell, submitted=book.submitted)
+        bench.vcenter.serve(book.id, tell=watch.tell, submitted=_noting(book))
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
             code = watch.exit_code(run) or (LEFT_OUT if way.missing else 0)
@@ -107,6 +108,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
 
 
 def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Means:
+    from vsphere_ai import started_ssh
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.gpu.inventory import nvidia_gpus
     from vsphere_ai.health import from_document
@@ -116,6 +118,7 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
     found = {f.host.ref: f for f in map(from_document, approved)}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
+    instance = bench.vcenter.about.instance
     return Means(
         vcenter=bench.vcenter,
         shell=bench.shell,
@@ -128,8 +131,20 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
         note=book,
         planned=estate.objects,
         notice=watch.tell,
+        is_being_read=lambda host: started_ssh.is_held(instance, host.ref),
         within=bench.vcenter.doing,
     )
+
+
+def _noting(book: Journal) -> Callable[[str, str], None]:
+    """Return what notes tasks. What cannot be noted is still waited for: the next step cannot begin, though."""
+    from vsphere_ai.errors import Storage
+
+    def note(step: str, task: str) -> None:
+        with suppress(Storage):
+            book.submitted(step, task)
+
+    return note
 
 
 class _Watch:
@@ -139,7 +154,7 @@ class _Watch:
         self.plan, self._form, self._show = plan, way.form, show
         self._last: dict[str, str] = {}
         self._lost: OSError | None = None
-        self._speaking = threading.RLock()  # a signal handler may emit while its own thread is emitting
+        self._speaking = threading.RLock()  # losing the output is told while it is being used
         self.stop = threading.Event()
         self.runner: Runner | None = None
 
@@ -156,25 +171,22 @@ class _Watch:
         except OSError as error:  # `| head`, a closed terminal, a full disk
             self._lost = error
             lose_output(error)
-            self._halt(signal.SIGPIPE)
+            self._halt(signal.SIGPIPE, tell=False)
 
     def tell(self, line: str) -> None:
         """Show a line about the connection."""
-        from vsphere_ai.apply import Event
+        from vsphere_ai.outcome import Event
 
         self.emit(Event("waiting", text=line))
 
     def stopped(self, number: int) -> None:
         """Take the first signal."""
-        from vsphere_ai.apply import Event
-
         self._halt(number)
-        self.emit(Event("stopping", text=STOPPING))
 
-    def _halt(self, number: int) -> None:
+    def _halt(self, number: int, *, tell: bool = True) -> None:
         self.stop.set()
         if self.runner is not None:
-            self.runner.stop(self.runner.signalled or number)
+            self.runner.stop(self.runner.signalled or number, tell=tell)
 
     def exit_code(self, run: Run) -> int:
         """Return the exit code of the process."""
@@ -186,7 +198,7 @@ class _Watch:
 
     def last_words(self) -> None:
         """End a JSON stream as it has to end, though this process leaves before its steps have ended."""
-        from vsphere_ai.apply import Outcome, Run, State
+        from vsphere_ai.outcome import Outcome, Run, State
         from vsphere_ai.report.run_json import summary_line
 
         code = signals.leaving()

@@ -72,9 +72,11 @@ class Lost(Exception):
 
 
 def distrusted(error: BaseException) -> bool:
-    """Tell whether TLS failed in a way that does not pass: the certificate, or no common protocol."""
-    # a server that goes away in the middle of a handshake says nothing about its certificate
-    return isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError)
+    """Tell whether the server's certificate was seen and is not trusted, which does not pass by itself.
+
+    A handshake that breaks off or is refused says nothing about the certificate: what is just starting may do so.
+    """
+    return isinstance(error, ssl.SSLCertVerificationError)
 
 
 class Outage:

@@ -151,7 +151,7 @@ def _pages(session: Session, objects: list[Any], known: Mapping[str, set[str]]) 
     collector = session.content.propertyCollector
     page = session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
     while page is not None:
-        _demand_session(page)
+        demand_session(page)
         yield from page.objects
         page = _following(session, collector, page.token) if page.token else None
 
@@ -163,7 +163,7 @@ def _following(session: Session, collector: Any, token: str) -> Any:
         raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
 
 
-def _demand_session(page: Any) -> None:
+def demand_session(page: Any) -> None:
     """Raise NotAuthenticated when that is why properties are missing: the session is gone, not the properties."""
     for content in page.objects:
         for missing in content.missingSet:

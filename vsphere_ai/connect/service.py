@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.errors import Denied, StepFailed, VsphereAiError
+from vsphere_ai.errors import Denied, StepFailed, Unreachable, VimFault, VsphereAiError
 from vsphere_ai.facts import Facts, ProbeFailure
 
 if TYPE_CHECKING:
@@ -61,15 +61,22 @@ def running(vcenter: VCenter, host: Facts, note: Note) -> Iterator[bool]:
         yield False
         return
     system = host.get("configManager.serviceSystem") or vcenter.resolve_path(host.ref, "configManager.serviceSystem")
-    with note(host.ref):
+    failure: BaseException | None = None
+    with note(host.ref):  # what passes through leaves the note: SSH may run because of us
         try:
             vcenter.call(system, "StartService", {"id": SSH})
         except Denied as error:  # the operator knows the host, not its service system
-            raise Denied(error.message.replace(str(system), host.name), error.remedy) from error
-        try:
-            yield True
-        finally:
+            failure = Denied(error.message.replace(str(system), host.name), error.remedy)
+        except (VimFault, Unreachable) as error:
+            failure = error
+        else:
+            try:
+                yield True
+            except BaseException as error:  # it goes on below, once SSH is stopped
+                failure = error
             _stop(vcenter, host, system)
+    if failure is not None:
+        raise failure
 
 
 def stopped(vcenter: VCenter, host: Facts) -> Facts | None:

@@ -10,6 +10,7 @@ from typing import Any
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain
+from vsphere_ai.connect.reading import demand_session
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
@@ -153,15 +154,19 @@ class TaskWatch:
         )
         collector = self.session.content.propertyCollector
         try:
-            page = self.session.reading(
-                lambda: self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
-            )
+            page = self.session.reading(lambda: self._page(collector, spec))
         except (Unreachable, Denied, VimFault) as error:
             raise self._unknown(f"has failed, but why cannot be read: {error.message}") from error
         faults = [p.val for o in (page.objects if page else ()) for p in o.propSet]
         if not faults:
             raise self._unknown("failed without saying why")
         return faults[0]
+
+    def _page(self, collector: Any, spec: Any) -> Any:
+        page = self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
+        if page is not None:
+            demand_session(page)
+        return page
 
     def _gone(self) -> OutcomeUnknown:
         name = self.task.partition(":")[2]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import ssl
+import time
 from xml.etree import ElementTree
 
 from vsphere_ai.connect.plain import version_id
@@ -14,6 +15,7 @@ from vsphere_ai.errors import Refused, Unreachable
 
 PATH = "/sdk/vimServiceVersions.xml"
 _LARGEST = 1 << 20
+_PIECE = 1 << 14
 
 
 def probe(endpoint: Endpoint, tls: ssl.SSLContext, timeout: float) -> str:
@@ -25,7 +27,7 @@ def probe(endpoint: Endpoint, tls: ssl.SSLContext, timeout: float) -> str:
     try:
         connection.request("GET", PATH)
         answer = connection.getresponse()
-        body = answer.read(_LARGEST)
+        body = _body(answer, time.monotonic() + timeout)
     except (OSError, http.client.HTTPException) as error:
         raise refusal(endpoint, error) from error
     finally:
@@ -36,6 +38,16 @@ def probe(endpoint: Endpoint, tls: ssl.SSLContext, timeout: float) -> str:
             "Check that this is the address of a vCenter, and that its services are up.",
         )
     return _newest_common(endpoint, offered(endpoint, body))
+
+
+def _body(answer: http.client.HTTPResponse, until: float) -> bytes:
+    """Read what is sent until a time; what trickles in is noticed by no limit of the socket."""
+    parts: list[bytes] = []
+    while sum(map(len, parts)) < _LARGEST and (piece := answer.read1(_PIECE)):
+        parts.append(piece)
+        if time.monotonic() > until:
+            raise TimeoutError("timed out")
+    return b"".join(parts)
 
 
 def offered(endpoint: Endpoint, body: bytes) -> frozenset[str]:

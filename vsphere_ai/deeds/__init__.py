@@ -12,20 +12,37 @@ from vsphere_ai.deeds.doubt import Doubt
 from vsphere_ai.deeds.lifecycle import Lifecycles
 from vsphere_ai.deeds.means import Means, Say, polling
 from vsphere_ai.deeds.waits import Waits
-from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
+from vsphere_ai.errors import (
+    Conflict,
+    Denied,
+    GuestStillRuns,
+    HostUnhealthy,
+    OutcomeUnknown,
+    StepFailed,
+    Unreachable,
+    VimFault,
+    VsphereAiError,
+)
 from vsphere_ai.rolling import STATE_PATHS, why_down
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
 
 DOUBT = 15.0  # seconds a lost call is given to show its effect
 MOST_LOST = 3  # answers to one step that may get lost
+BEING_READ = 60.0  # seconds that another command of this machine may take to read a host over SSH
 BUSY, BUSY_PAUSE = 600.0, 2.0  # seconds something else at work is waited for, and the first pause
 UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVMs")
 """Faults of calls that did nothing, because something else was at work."""
-PASSING = (*UNTOUCHED, "HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
+AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
+"""Faults of calls that lost the host on their way."""
+PASSING = (*UNTOUCHED, *AWAY)
 """Faults that pass by themselves."""
+UNCERTAIN = (*AWAY, "SystemError")
+"""Faults that do not tell how far a call came."""
 
 MADE_ALREADY = ("DuplicateName", "AlreadyExists")
+AS_WANTED = ("InvalidPowerState", "InvalidState")
+"""Faults of a call whose target was somewhere else than the call takes it from: maybe where it leads to."""
 
 
 class Deeds:
@@ -36,14 +53,15 @@ class Deeds:
         self._doubt = Doubt(means, self._took_effect)
         self._changes, self._lifecycles, self._waits = Changes(means), Lifecycles(means), Waits(means)
         self._access = Access(means, lambda host: self._lifecycles.switch_ssh(host, running=True))
+        self._in_doubt: set[tuple[str, str]] = set()
 
     def before(self, step: Step) -> str:
         """Return what has to be remembered about a target before a step: the boot time before a reboot.
 
         Also before a change that counts only after one.
 
-        `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, and when one that
-        is to leave it has lost a GPU.
+        `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, when one that is to
+        leave it has lost a GPU, and when vCenter does not show the boot time.
         """
         if isinstance(step, Lifecycle) and step.action == "exit-maintenance":
             self._waits.all_gpus(step.target, float(step.options.get("settle", 0)))
@@ -52,17 +70,41 @@ class Deeds:
         reboots = isinstance(step, Lifecycle) and step.action == "reboot"
         if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
             return ""
-        booted = str(self._means.read(step.target, "runtime.bootTime").get("runtime.bootTime"))
+        booted = str(self._means.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
+        if not booted:
+            raise HostUnhealthy(
+                f"vCenter does not show when {step.target.name} booted, so nobody could tell whether it did again",
+                "look at the host and its connection to vCenter, then resume",
+            )
         if reboots:
             self._waits.remember_boot(step.target, booted)
         return booted
 
+    def was_refused(self, step: Step, error: VsphereAiError) -> bool:
+        """Tell whether a step that makes a debt failed so that it had no effect, and will have none."""
+        if not isinstance(error, VimFault | Denied | Conflict | StepFailed) or isinstance(error, GuestStillRuns):
+            return False
+        if _key(step) in self._in_doubt or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
+            return False
+        match step:
+            case Lifecycle(action="power-off"):
+                return not self._lifecycles.was_told_to_shut_down(step.target)
+            case Lifecycle(action="enter-maintenance" | "start-ssh"):
+                return True
+        return False
+
     def is_so(self, step: Step) -> bool:
-        """Read whether a VM is off that a step is to switch off, or SSH runs that it is to start; else False."""
+        """Read whether a VM is off that a step is to switch off, or SSH runs that it is to start; else False.
+
+        SSH that another command has started to read for a moment is soon stopped again: that is waited for.
+        """
         match step:
             case Lifecycle(action="power-off"):
                 return self._took_effect(step)
             case Lifecycle(action="start-ssh"):
+                for _ in polling(BEING_READ, fastest=0.1, slowest=1.0):
+                    if not self._means.is_being_read(step.target):
+                        break
                 return self._lifecycles.ssh_runs(step.target)
         return False
 
@@ -95,6 +137,7 @@ class Deeds:
             try:
                 self._when_free(step, say)
             except OutcomeUnknown as lost:
+                self._in_doubt.add(_key(step))
                 if self._doubt.resolve(step, lost, say, DOUBT):
                     return
                 if not (left and (_repeatable(step) or self._is_next(step))):
@@ -107,6 +150,8 @@ class Deeds:
             except VimFault as refused:
                 # what is there already was made meanwhile: by an earlier call whose answer was lost?
                 if left + 1 < MOST_LOST and refused.fault in MADE_ALREADY and self._took_effect(step):
+                    return
+                if refused.fault in AS_WANTED and _comes_by_itself(step) and self._took_effect(step):
                     return
                 raise
             else:
@@ -192,6 +237,18 @@ class Deeds:
     def power_on(self, vm: Target, say: Say) -> None:
         """Power a VM on, on the host it was on."""
         self._lifecycles.power_on(vm, say)
+
+
+def _key(step: Step) -> tuple[str, str]:
+    return step.target.ref, step.summary
+
+
+def _comes_by_itself(step: Step) -> bool:
+    """Tell whether what a step is to bring about also happens without it: a guest shuts down, HA restarts a VM.
+
+    Not entering maintenance mode: a host that somebody else put there is not ours to bring out of it.
+    """
+    return isinstance(step, Lifecycle) and step.action in ("power-off", "power-on", "exit-maintenance")
 
 
 def _is_same(step: Step, other: Step) -> bool:

@@ -18,6 +18,11 @@ class Lifecycles:
 
     def __init__(self, means: Means) -> None:
         self._means = means
+        self._told_to_shut_down: set[str] = set()
+
+    def was_told_to_shut_down(self, vm: Target) -> bool:
+        """Tell whether the guest of a VM may have been told to shut down, and may do so yet."""
+        return vm.ref in self._told_to_shut_down
 
     def do(self, step: Lifecycle, say: Say) -> None:
         """Do one step; returns when vCenter or the host has accepted or finished it."""
@@ -96,6 +101,7 @@ class Lifecycles:
             return
         if facts.get("guest.toolsRunningStatus") == "guestToolsRunning":
             self._means.note.sending(target)
+            self._told_to_shut_down.add(target.ref)
             self._means.vcenter.call(target.ref, "ShutdownGuest")
             for waited in polling(float(step.options["shutdown_timeout"]), fastest=0.2):
                 if self._means.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":
@@ -119,3 +125,5 @@ class Lifecycles:
             return
         host = self._means.read(vm, "runtime.host").get("runtime.host")
         self._means.task(vm, "PowerOnVM_Task", {"host": host} if host else {}, say)
+        if not self.runs(vm):
+            raise StepFailed(f"{vm.name} was powered on, and is off again", "look at its events in the vSphere Client")

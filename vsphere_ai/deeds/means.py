@@ -81,6 +81,8 @@ class Means:
     """Takes a line that an operator has to see even where progress is not shown."""
     again: Callable[[Target], tuple[Step, ...] | None] = lambda _target: None
     """Reads a target again and returns the steps that are left there; None when nobody can tell."""
+    is_being_read: Callable[[Target], bool] = lambda _host: False
+    """Tells whether another command of this machine has started a host's SSH, to read over it for a moment."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
-from vsphere_ai.apply import Event, Run
+from vsphere_ai.outcome import Event, Run
 from vsphere_ai.report.plan_json import SCHEMA_VERSION
 from vsphere_ai.report.values import escaped
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vsphere_ai.apply import Event, Run, failures
+from vsphere_ai.outcome import Event, Run, failures
 from vsphere_ai.report.values import duration, safe
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}

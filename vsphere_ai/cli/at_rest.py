@@ -1,0 +1,224 @@
+"""What a run that was cut off has left under way comes to its rest, before anything is read to go on from there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
+from vsphere_ai.report.values import safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.debts import Debt
+    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.deeds.means import Means
+    from vsphere_ai.journal import Journal, Owed
+    from vsphere_ai.state import Target
+
+HEARTBEAT = 8.0
+NEVER_DOWN = 120.0
+"""Seconds after which a host that stayed up did not get the command to reboot, counted from when it left."""
+AT_LEAST = 15.0
+"""Seconds a host is watched in any case: a little more than the delay of the command."""
+STILL_RUNNING = 600.0
+"""Seconds after which a guest that still runs is not going to shut down, however long it was given."""
+LONGEST_TASK = 600.0
+"""Seconds that a task of the run, or another one on what it was working on, is waited for."""
+
+
+def come_to_rest(means: Means, deeds: Deeds, book: Journal) -> tuple[Debt, ...]:
+    """Wait for what vCenter, hosts and guests still do because of a run; return debts that could not be put back now.
+
+    `OutcomeUnknown` when that does not end, `HostUnhealthy` when a host does not come back.
+    """
+    _stay_out(means, book)
+    _await_tasks(means, book)
+    _await_reboots(deeds, book)
+    _await_guests(means, book)
+    return _start_ssh_again(deeds, book)
+
+
+def _stay_out(means: Means, book: Journal) -> None:
+    """A host that is still on its way into maintenance mode does not get there behind our back.
+
+    Where our own order to enter it has failed, whatever else is on its way there is somebody else's, and not touched.
+    """
+    from vsphere_ai.deeds.withdrawal import leave_alone
+
+    for debt in (d for d in book.debts() if d.kind == "maintenance"):
+        if _has_failed(means, book, debt.target):
+            book.settle(*(d for d in book.debts() if d.target == debt.target and d.kind in ("maintenance", "gate")))
+            continue
+        with suppress(Conflict):  # it is gone from the inventory
+            leave_alone(means, debt.target)
+
+
+def _has_failed(means: Means, book: Journal, host: Target) -> bool:
+    """Tell whether the last order of a run to enter maintenance mode became a task that has failed."""
+    own = [s for s in book.steps() if s.target == host.name and s.what == "enter-maintenance"]
+    if not own or not own[-1].task or own[-1].state == "done":
+        return False
+    found = means.vcenter.read_objects([own[-1].task], {"Task": ("info.state",)})
+    return any(task.get("info.state") == "error" for task in found.values())
+
+
+def _await_tasks(means: Means, book: Journal) -> None:
+    """What vCenter still works on would change what is read now, and look like somebody else's doing.
+
+    Of the steps that nobody saw end; a host's reboot is told by its boot time instead.
+    """
+    from vsphere_ai.deeds.means import polling
+
+    steps = [
+        s for s in book.steps() if s.state in ("begun", "unknown") and s.what not in ("reboot", "enter-maintenance")
+    ]
+    if not steps:
+        return
+    refs = _references(book)
+    on = sorted({ref for s in steps for ref in refs.get(s.target, ())})
+    of = {s.task: s.target for s in steps if s.task}
+    say, told, busy = _sign_of_life(", ".join(sorted({s.target for s in steps}))), False, ""
+    for waited in polling(LONGEST_TASK, fastest=0.1):
+        busy = _busy(means, on, of)
+        if not busy:
+            return
+        if not told:
+            click.echo(f"{safe(busy)}; waiting for its end", err=True)
+        told = True
+        say(f"{busy}, {waited:.0f} s")
+    raise OutcomeUnknown(
+        f"{busy}, {LONGEST_TASK:.0f} s after run {book.id} was taken up",
+        "look at it in the vSphere Client; once it has ended, resume the run",
+    )
+
+
+def _references(book: Journal) -> dict[str, set[str]]:
+    """Return the references of what a run is about, by name, as its journal tells of steps."""
+    found: dict[str, set[str]] = {}
+    for step in book.get("approved", {}).get("steps", ()):
+        found.setdefault(step["target"]["name"], set()).add(step["target"]["ref"])
+    for owed in book.owed():
+        found.setdefault(owed.debt.target.name, set()).add(owed.debt.target.ref)
+    return found
+
+
+def _busy(means: Means, refs: list[str], noted: dict[str, str]) -> str:
+    """Return in words which task still runs, of those that were noted and the latest ones of these objects."""
+    objects = (
+        means.vcenter.read_objects(refs, {r.partition(":")[0]: ("name", "recentTask") for r in refs}) if refs else {}
+    )
+    of = {str(task): str(facts.name) for facts in objects.values() for task in facts.get("recentTask") or ()} | noted
+    tasks = means.vcenter.read_objects(sorted(of), {"Task": ("info.descriptionId", "info.state")}) if of else {}
+    for ref, task in tasks.items():
+        if task.get("info.state") in ("queued", "running"):
+            what = str(task.get("info.descriptionId") or "").rpartition(".")[2]
+            return f"{of[ref]}: the task {ref.partition(':')[2]}{f' ({what})' if what else ''} is still under way"
+    return ""
+
+
+def _await_reboots(deeds: Deeds, book: Journal) -> None:
+    """A host that was told to reboot is waited for before anything is read of it."""
+    from vsphere_ai.steps import Wait
+
+    for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
+        debt = owed.debt
+        if owed.sent:
+            deeds.remember_boot(debt.target, debt.detail, owed.sent)
+            doubt = _doubt(owed.sent)
+            # a play's shorter timeout is no reason to call a host lost that never went down
+            patience = max(_patience(book, debt.target), doubt + AT_LEAST)
+            options = {"timeout": patience, "unless_never_down": doubt}
+            wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
+            click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
+            deeds.do(wait, _sign_of_life(debt.target.name))
+            if deeds.has_rebooted(debt.target):
+                book.rebooted(debt.target)
+        book.settle(debt)
+
+
+def _doubt(sent: str) -> float:
+    """Return for how long a host that stays up may still be about to go down."""
+    return max(NEVER_DOWN - _since(sent), min(AT_LEAST, NEVER_DOWN))
+
+
+def _since(moment: str) -> float:
+    return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
+
+
+def _await_guests(means: Means, book: Journal) -> None:
+    """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
+    from vsphere_ai.deeds.means import polling
+
+    for owed in told_to_shut_down(book):
+        vm = owed.debt.target
+        left, say = min(_given(book, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
+        told = False
+        for waited in polling(left, fastest=0.1) if left > 0 else ():
+            if means.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
+                break
+            if not told:
+                click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
+            told = True
+            say(f"its guest still runs, {waited:.0f} s")
+
+
+def told_to_shut_down(book: Journal) -> tuple[Owed, ...]:
+    """Return what is owed to VMs whose guests a run told to shut down, and which nobody has seen off since.
+
+    One that was seen off and runs was powered on again, by this run or by somebody else.
+    """
+    last = {s.target: s for s in book.steps() if s.what in ("power-off", "power-on")}
+    refs = _references(book)  # steps are noted by name: of twins nobody knows which one was seen
+    seen = {name for name, step in last.items() if step.what == "power-on" or step.state == "done"}
+    off = {name for name in seen if len(refs.get(name, ())) < 2}
+    told = (o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled)
+    return tuple(o for o in told if o.debt.target.name not in off)
+
+
+def _given(book: Journal, vm: Target) -> float:
+    """Return how long the approved plan gives a guest to shut down."""
+    offs = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == vm.ref and s.get("action") == "power-off")
+    return float(next((s["options"]["shutdown_timeout"] for s in offs), STILL_RUNNING))
+
+
+def _patience(book: Journal, host: Target) -> float:
+    """Return how long the approved plan waits for a host to come back."""
+    waits = (
+        s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref and s.get("until") == "host-back"
+    )
+    return float(next((s["options"]["timeout"] for s in waits), 1800))
+
+
+def _sign_of_life(name: str) -> Callable[[str], None]:
+    """Return a function that passes on what is said about a host, but not more often than every few seconds."""
+    said = time.monotonic()
+
+    def say(text: str) -> None:
+        nonlocal said
+        if time.monotonic() - said > HEARTBEAT:
+            said = time.monotonic()
+            click.echo(safe(f"{name}: {text}"), err=True)
+
+    return say
+
+
+def _start_ssh_again(deeds: Deeds, book: Journal) -> tuple[Debt, ...]:
+    """SSH that was running before a reboot of this run runs again, whatever else there is to do.
+
+    Returns the debts that stay, because a host cannot be asked: that is no reason to leave the others as they are.
+    """
+    stay = []
+    for debt in (d for d in book.debts() if d.kind == "ssh-on"):
+        try:
+            deeds.switch_ssh(debt.target, running=True)
+        except VsphereAiError as error:
+            click.echo(f"SSH of {safe(debt.target.name)} cannot be started again: {safe(error.message)}", err=True)
+            stay.append(debt)
+        else:
+            book.settle(debt)
+    return tuple(stay)
