@@ -3,6 +3,7 @@
 import http.client
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from pyVmomi import vim
@@ -66,6 +67,26 @@ def test_a_restart_cuts_the_connections_of_others(lab, soap):
     other.sock.settimeout(2)
     assert other.sock.recv(1) == b""  # its end, not more waiting
     other.close()
+
+
+def test_what_a_service_had_not_begun_dies_with_it(lab, soap, new_client):
+    """A login that waits to be carried out when vCenter goes down opens no session in the vCenter that comes up."""
+    lab.set_faults(
+        [
+            {"on": "Login", "nth": 1, "do": {"delay": "400ms"}},
+            {"on": "CurrentTime", "nth": 1, "do": {"restart": "100ms"}},
+        ]
+    )
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(new_client, lab)
+        soap.until(lambda: lab.get("/lab/faults")["fired"])
+        with pytest.raises(http.client.RemoteDisconnected):
+            soap.instance.CurrentTime()
+        with pytest.raises(ConnectionError):
+            waiting.result()
+    time.sleep(0.5)
+    assert lab.get("/lab/farm")["sessions"] == 0
+    assert lab.check()["ok"]
 
 
 def test_a_reset_of_the_lab_ends_an_outage(lab, soap):

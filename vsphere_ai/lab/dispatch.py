@@ -40,19 +40,28 @@ class Answer:
     fired: Fired | None = None
 
 
+@dataclass(frozen=True)
+class Sender:
+    """Where a request comes from: HTTP headers, address, and whether the service that took it still runs."""
+
+    headers: Mapping[str, str]
+    peer: str
+    served: Callable[[], bool]
+
+
 CarryOut = Callable[[Doom | None], Answer]
 
 
-def answer(farm: Farm, body: bytes, headers: Mapping[str, str], peer: str) -> Answer:
+def answer(farm: Farm, body: bytes, sender: Sender) -> Answer:
     """Carry out one request."""
-    version = negotiated(headers.get("SOAPAction", ""), farm.scenario.vcenter.api_version)
+    version = negotiated(sender.headers.get("SOAPAction", ""), farm.scenario.vcenter.api_version)
     try:
         request = wire.RequestParser().parse(body)
     except wire.BadRequest as error:
         return _refused(error, version)
 
     def carry_out(doom: Doom | None) -> Answer:
-        carried = _carried_out(farm, request, version, (headers, peer), doom)
+        carried = _carried_out(farm, request, version, sender, doom)
         farm.traffic.answered(request.name, len(carried.body))
         return carried
 
@@ -82,15 +91,14 @@ def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut) -> 
     return replace(carry_out(calls.doom_of(fired)) if early else result, fired=fired)
 
 
-def _carried_out(
-    farm: Farm, request: wire.Request, version: str, sender: tuple[Mapping[str, str], str], doom: Doom | None
-) -> Answer:
-    headers, peer = sender
+def _carried_out(farm: Farm, request: wire.Request, version: str, sender: Sender, doom: Doom | None) -> Answer:
     ledger.operation.set(request.operation[: ledger.LONGEST_OPERATION])
     try:
         with farm.store.lock:
+            if not sender.served():
+                return Answer(*calls.HTTP_TEXT["503"][:2], kind="text/plain")  # nobody is there to read it
             farm.settle()
-            call = _call(farm, request, headers, version, peer)
+            call = _call(farm, request, version, sender)
             farm.tasks.doom = doom
             try:
                 result, result_type = _by_client(call, request)
@@ -131,12 +139,13 @@ def negotiated(action: str, served: str) -> str:
     return served if Vmomi.IsChildVersion(version, served) else version
 
 
-def _call(farm: Farm, request: wire.Request, headers: Mapping[str, str], version: str, peer: str) -> Call:
-    session = farm.sessions.find(_token(headers.get("Cookie", "")))
+def _call(farm: Farm, request: wire.Request, version: str, sender: Sender) -> Call:
+    session = farm.sessions.find(_token(sender.headers.get("Cookie", "")))
     hidden = request.name == "Fetch" and request.this._moId not in PUBLIC
     if session is None and (hidden or request.name not in WITHOUT_LOGIN):
         raise _not_authenticated(request.this)
-    return Call(farm, farm.store.get(request.this), session, version, peer, headers.get("User-Agent", ""))
+    agent = sender.headers.get("User-Agent", "")
+    return Call(farm, farm.store.get(request.this), session, version, sender.peer, agent)
 
 
 def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:

@@ -56,6 +56,10 @@ class Listener(ThreadingHTTPServer):
         """Tell whether the service behind the port is not up yet after an outage."""
         return time.monotonic() < self._ready_at
 
+    def serves(self, connection: socket.socket) -> bool:
+        """Tell whether the service that took a connection still runs: what it had not begun died with it."""
+        return connection in self._open
+
     def show_certificate(self, directory: Path) -> None:
         """Show the certificate of another directory from now on; open connections end with their next reply."""
         self._context.load_cert_chain(directory / "ca.pem", directory / "key.pem")
@@ -72,6 +76,7 @@ class Listener(ThreadingHTTPServer):
         self.socket.close()
         for connection in tuple(self._open):
             sockets.cut(connection)
+        self._open.clear()
         self._outage.start()
 
     def restore(self) -> None:

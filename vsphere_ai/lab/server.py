@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pyVmomi import VmomiSupport as Vmomi
 
-from vsphere_ai.lab.dispatch import Answer, answer, under_fault
+from vsphere_ai.lab.dispatch import Answer, Sender, answer, under_fault
 from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.faults.calls import HTTP_TEXT, UNANSWERED
 from vsphere_ai.lab.faults.engine import Faults, Fired
@@ -158,7 +158,8 @@ class _Handler(BaseHTTPRequestHandler):
         elif self.server.starting:
             self._send(Answer(*HTTP_TEXT["503"][:2], kind="text/plain"))
         else:
-            self._send(answer(self.server.lab.farm, body, self.headers, self.client_address[0]))  # type: ignore[arg-type]
+            sender = Sender(self.headers, self.client_address[0], lambda: self.server.serves(self.request))  # type: ignore[arg-type]
+            self._send(answer(self.server.lab.farm, body, sender))
 
     def _control(self, method: str, path: str, body: bytes) -> None:
         token, query = self.headers.get("X-Lab-Token", ""), self.path.partition("?")[2]
