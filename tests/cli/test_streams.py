@@ -202,8 +202,13 @@ def test_who_is_asked_is_not_hurried(monkeypatch, fast):
         ({"on": "any", "nth": 12, "do": {"restart": "2500ms"}}, ["verify", str(SMALL)]),
         ({"on": "PowerOnVM_Task", "nth": 1, "do": {"delay": "2500ms"}}, ["apply", str(SMALL), "--yes"]),
         ({"on": "Logout", "nth": 1, "do": {"delay": "2500ms"}}, ["show"]),
+        (
+            {"on": "PowerOnVM_Task", "nth": 1, "do": {"delay": "2500ms"}},
+            ["apply", str(SMALL), "--yes", "--format", "json"],
+        ),
+        ({"on": "connect", "nth": 1, "do": {"delay": "2500ms"}}, ["plan", str(SMALL), "--format", "json"]),
     ],
-    ids=lambda v: v[0] if isinstance(v, list) else v["on"],
+    ids=lambda v: f"{v[0]}-{v[-1]}" if isinstance(v, list) else v["on"],
 )
 def test_no_command_is_silent_for_long(lab, monkeypatch, fast, rule, arguments):
     from vsphere_ai import apply

@@ -6,8 +6,11 @@ import gzip
 import re
 import socket
 import ssl
+import subprocess
+import sys
 import threading
 import time
+import zlib
 from dataclasses import replace
 
 import pytest
@@ -374,6 +377,43 @@ def test_an_answer_without_end_is_not_read_to_its_end(fake, connect, serving, mo
         vcenter.now()
 
 
+GREEDY = """
+import sys
+from pathlib import Path
+from vsphere_ai.connect.outage import Limits
+from vsphere_ai.connect.tls import Endpoint
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Unreachable
+
+port, other, ca_file = sys.argv[1:]
+endpoint = Endpoint("127.0.0.1", int(port), "svc", "secret<&>", ca_file=ca_file)
+vcenter = VCenter.connect(endpoint, limits=Limits(patience=1.0, backoff=0.02))
+vcenter._session.stub.DropConnections()
+vcenter._session.stub.port = int(other)
+try:
+    vcenter.now()
+except Unreachable as error:
+    print(error.message)
+status = Path("/proc/self/status").read_text()
+print(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1])
+"""
+
+
+@pytest.mark.parametrize(("size", "packed"), [(50, False), (50, True), (200, True)])
+def test_an_enormous_answer_takes_little_memory(fake, authority, serving, size, packed):
+    """T-28: below 400 MiB whether it is read and makes no sense, or is given up."""
+    parts = [ENVELOPE.partition(b"%s")[0], *[(b"<!--" + b" " * 1016 + b"-->") * 1024] * size, b"</soapenv:Body>"]
+    deflate = zlib.compressobj(9, wbits=31)
+    text = b"".join([*map(deflate.compress, parts), deflate.flush()] if packed else parts)
+    port = serving(http(text, "text/xml", *(("Content-Encoding: gzip",) if packed else ())))
+    argv = [sys.executable, "-c", GREEDY, str(fake.address[1]), str(port), str(authority.file)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+    *said, kib = done.stdout.splitlines()
+    assert len(said) == 1
+    assert ("larger than 64 MiB" if size > 64 else "an answer that cannot be read") in said[0]
+    assert int(kib) < 400 * 1024, f"{int(kib) >> 10} MiB"
+
+
 def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypatch):
     monkeypatch.setattr("vsphere_ai.connect.session.SLOWEST", 1)
     vcenter = connect(fake, answer=0.5, patience=0.1)
@@ -388,6 +428,15 @@ def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypa
 
 
 # -- servers that accept and say nothing (T-21)
+
+
+SERVING = ("accept", "process_request_thread", "serve_forever")
+
+
+def left_hanging():
+    """Threads of the client that are still there; those of the servers in this process have names of their own."""
+    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
+    return [n for n in names if not any(word in n for word in SERVING)]
 
 
 @pytest.mark.parametrize("phase", ["tcp", "versions"])
@@ -409,6 +458,7 @@ def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, pha
         with pytest.raises(Unreachable, match="did not answer in time"):
             VCenter.connect(endpoint, limits=replace(limits, connect=0.5))
         assert time.monotonic() - begun < 2.5
+        assert left_hanging() == []
 
 
 @pytest.mark.parametrize("method", ["RetrieveServiceContent", "Login", "CurrentTime", "StartService", "CreateFilter"])
@@ -430,6 +480,7 @@ def test_a_server_that_falls_silent_later(fake, authority, limits, method):
     with pytest.raises((Unreachable, OutcomeUnknown)) as caught:
         work()
     assert time.monotonic() - begun < 2.5
+    assert len(left_hanging()) <= 1, left_hanging()  # one that asks whether vCenter is there may wait for its answer
     assert caught.value.exit_code == (9 if method in ("StartService", "CreateFilter") else 5)
 
 

@@ -103,6 +103,24 @@ def test_a_vm_that_was_renamed_since_is_still_the_one_that_was_approved(lab, cli
     assert now["train-01-renamed"]["power"] == "poweredOn"
 
 
+@pytest.mark.parametrize("command", ["resume", "rollback"])
+def test_a_vm_that_was_moved_since_is_still_the_one_that_was_approved(lab, cli, soap, farm, command):
+    """Also where the playbook names it by its path, which is another one now."""
+    places = ", ".join(f"/DC0/vm/ai/training/train-0{n}" for n in range(1, 5))
+    text = MISSION.read_text(encoding="utf-8").replace("vms: train-[01:04]", f"vms: [{places}]")
+    assert places in text
+    killed_at(lab, DOWN, cli.file(text))
+    (run,) = runs(cli)
+    folder = soap.vm("train-01").parent.CreateFolder("quarantine")
+    soap.wait(folder.MoveIntoFolder_Task([soap.vm("train-01"), soap.vm("train-04")]))
+    assert cli(command, run["run"], "--yes") == 0, cli.out + cli.err
+    assert put_back(lab) == {}
+    now = farm()["vms"]
+    wanted = ["grid_a100-3-20c"] if command == "resume" else []
+    assert now["train-01"]["vgpu"] == now["train-04"]["vgpu"] == wanted
+    assert now["train-01"]["power"] == "poweredOn"
+
+
 def test_a_limit_that_names_what_is_gone_does_not_stop_a_resume(lab, cli, soap):
     killed_at(lab, DOWN, MISSION, "--limit", "gpu_hosts,train-04")
     unregister(soap, "train-04")
@@ -122,3 +140,15 @@ def test_a_vm_that_is_removed_between_its_change_and_the_look_at_it_fails_alone(
     assert put_back(lab) == {}
     now = farm()["vms"]
     assert all(now[name]["vgpu"] == ["grid_a100-3-20c"] for name in ("train-01", "train-02", "train-03"))
+
+
+def test_a_vm_that_is_moved_and_renamed_during_the_run_is_finished(lab, soap, farm):
+    lab.set_faults("- {on: ReconfigVM_Task, target: train-04, nth: 1, when: after, do: {delay: 1s}}\n")
+    run = Process(lab, "apply", "-i", INVENTORY, MISSION, "--yes")
+    assert run.until(lambda _: lab.get("/lab/faults")["fired"], 60), run.said
+    vm = soap.vm("train-04")
+    soap.wait(vm.Rename_Task("taken-away"))
+    soap.wait(vm.parent.CreateFolder("quarantine").MoveIntoFolder_Task([vm]))
+    assert run.wait(120) == 0, run.said
+    assert put_back(lab) == {}
+    assert farm()["vms"]["taken-away"]["vgpu"] == ["grid_a100-3-20c"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from pathlib import Path
 
 import pytest
 from support.places import PLAYBOOKS
@@ -29,6 +30,13 @@ def test_a_saved_plan_runs_without_being_asked_again(cli, saved, farm):
     assert cli("apply", saved) == 0, cli.err
     assert farm()["vms"]["train-01"]["vgpu"] == ["grid_a100-3-20c"]
     assert cli("apply", saved) == 3, "it was applied already: the world is not as it was"
+
+
+def test_a_plan_that_0_1_0_saved_is_still_carried_out(cli, ledger, farm):
+    """T-10: a fixture stays for every schema; this one was saved by 0.1.0 for the lab's farm as it starts."""
+    assert cli("apply", Path(__file__).parent / "plans" / "schema-1.json") == 0, cli.out + cli.err
+    assert farm()["vms"]["train-04"]["pvrdma"]
+    assert len(ledger()) > 4
 
 
 def test_a_plan_with_a_flipped_bit_is_refused(cli, saved, ledger):

@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib import resources
 
 import pytest
+from support import every_kind
 from support.places import INVENTORY, PLAYBOOKS
 from support.seeds import FULL
 
@@ -133,7 +134,7 @@ def test_a_host_that_is_disconnected_fails_alone(lab, cli, soap, farm, monkeypat
 
 # -- privileges, one missing at a time
 
-NEEDED = (
+MISSION = (
     "Host.Config.Settings",
     "Host.Config.Maintenance",
     "Host.Config.NetService",
@@ -146,20 +147,51 @@ NEEDED = (
     "VirtualMachine.Interact.PowerOff",
     "Network.Assign",
 )
+EVERY_KIND = (
+    "DVPortgroup.Create",
+    "DVPortgroup.Modify",
+    "DVSwitch.Create",
+    "DVSwitch.Modify",
+    "DVSwitch.ResourceManagement",
+    "Host.Config.Image",
+    "Host.Config.Network",
+    "Host.Config.PciPassthru",
+    "VirtualMachine.Config.CPUCount",
+)
+ADAPTERS = "- vms: train-04\n  adapters: [{port_group: dvpg-lan, shares: high}]\n  tuning: {numa_affinity: [0]}\n"
+NEEDED = [
+    *((privilege, "mission") for privilege in MISSION),
+    *((privilege, "every kind") for privilege in EVERY_KIND),
+    ("VirtualMachine.Config.EditDevice", "adapters"),
+]
 
 
-@pytest.mark.parametrize("privilege", NEEDED if FULL else NEEDED[::5])
-def test_a_missing_privilege_is_named_before_anything_is_changed(make_lab, cli, monkeypatch, tmp_path, privilege):
+@pytest.fixture
+def books(cli):
+    """Playbooks by what they are for; what each takes, an account that has everything is told."""
+    every = cli.file(every_kind.TOGETHER_AND_NEW, "every.yml")
+    return {"mission": PLAYBOOKS / "ai-ready-cluster.yml", "every kind": every, "adapters": cli.file(ADAPTERS)}
+
+
+def test_every_privilege_has_its_turn(lab, cli, books):
+    found = set()
+    for book in books.values():
+        assert cli("doctor", "--permissions", book, "-i", INVENTORY) == 0, cli.out + cli.err
+        found |= set(re.findall(r"(?m)^  has    (\S+)", cli.out))
+    assert found - {"System.Read", "System.View"} == {privilege for privilege, _ in NEEDED}
+
+
+@pytest.mark.parametrize(("privilege", "book"), NEEDED if FULL else NEEDED[::10])
+def test_a_missing_privilege_is_named_before_anything_is_changed(make_lab, cli, books, monkeypatch, privilege, book):
     scenario = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
     lab = make_lab(f"{scenario}\nprivileges_denied: [{privilege}]\n")
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
-    mission = PLAYBOOKS / "ai-ready-cluster.yml"
-    assert cli("doctor", "--permissions", mission, "-i", INVENTORY) == 4, cli.out + cli.err
+    assert cli("doctor", "--permissions", books[book], "-i", INVENTORY) == 4, cli.out + cli.err
     lacking = [line for line in cli.out.splitlines() if line.startswith("  lacks")]
     assert lacking
     assert all(privilege in line for line in lacking), lacking
     assert lab.get("/lab/ledger")["entries"] == []
-    assert cli("apply", mission, "--yes") == 4, cli.out + cli.err
+    assert cli("apply", books[book], "--yes") == 4, cli.out + cli.err
     assert f": {privilege} (" in cli.err, cli.err
     assert lab.get("/lab/ledger")["entries"] == [], "it was found out only in the middle"
 

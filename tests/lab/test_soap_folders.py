@@ -136,3 +136,22 @@ def test_the_judge_has_nothing_against_folders(soap, lab):
     soap.wait(soap.content.rootFolder.CreateFolder("one").Destroy_Task())
     soap.content.sessionManager.Logout()
     assert lab.check()["ok"]
+
+
+def test_vms_are_moved_and_stay_the_same(soap):
+    ours = soap.find(vim.Folder, "vm")
+    vm, twin = soap.vm("train-01"), soap.vm("train-02")
+    before, key = vm.parent, vm.config.changeVersion
+    made = ours.CreateFolder("quarantine")
+    soap.wait(made.MoveIntoFolder_Task([vm]))
+    soap.wait(made.MoveIntoFolder_Task([vm]))  # it is there already
+    assert (vm.parent, vm.config.changeVersion) == (made, key)
+    assert soap.vm("train-01") == vm
+    assert vm in made.childEntity
+    assert vm not in before.childEntity
+    soap.wait(twin.Rename_Task("train-01"))
+    with pytest.raises(vim.fault.DuplicateName):
+        soap.wait(made.MoveIntoFolder_Task([twin]))
+    with pytest.raises(vmodl.fault.NotSupported):
+        soap.content.rootFolder.MoveIntoFolder_Task([vm])
+    assert soap.calls().count(("train-01", "MoveIntoFolder_Task")) == 1

@@ -82,6 +82,24 @@ def large_mission(large_learned, monkeypatch):
 
 
 @pytest.fixture(scope="session")
+def r2_lab(tmp_path_factory):
+    with farm(tmp_path_factory.mktemp("r2"), harness.R2 / "farm.yml") as lab:
+        yield lab
+
+
+@pytest.fixture(scope="session")
+def rare_learned(r2_lab, tool, tmp_path_factory):
+    play, inventory = harness.R2 / "play.yml", harness.R2 / "inventory.yml"
+    return learn(r2_lab, tool, tmp_path_factory.mktemp("r2-learned"), playbook=play, inventory=inventory, max_down=2)
+
+
+@pytest.fixture
+def rare_mission(rare_learned, monkeypatch):
+    """A plan of the calls that no other plan here needs, on a fresh farm."""
+    return afresh(rare_learned, monkeypatch)
+
+
+@pytest.fixture(scope="session")
 def network_lab(tmp_path_factory):
     from importlib import resources
 

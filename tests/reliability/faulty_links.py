@@ -10,10 +10,47 @@ import asyncio
 import json
 import random
 import socket
+import struct
 import sys
+from contextvars import ContextVar
 
 from faulty.core import FaultyProxy
-from faulty.middlewares import CorruptBytesMiddleware, DropMiddleware, LatencyMiddleware, ThrottleMiddleware
+from faulty.middlewares import (
+    BaseMiddleware,
+    CorruptBytesMiddleware,
+    DropMiddleware,
+    LatencyMiddleware,
+    ThrottleMiddleware,
+)
+
+towards = ContextVar("towards")
+"""Who gets what is on its way."""
+
+
+class Proxy(FaultyProxy):
+    """The proxy, whose middlewares know the connection that they write to."""
+
+    async def _pipe(self, reader, writer, pipeline, direction):
+        towards.set(writer)  # each direction is a task, with a context of its own
+        await super()._pipe(reader, writer, pipeline, direction)
+
+
+class ResetMiddleware(BaseMiddleware):
+    """Now and then lets only the first bytes through, and resets the connection."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+    async def process(self, chunk):
+        if random.random() >= self.rate:
+            yield chunk
+            return
+        yield chunk[: random.randrange(len(chunk))]
+        writer = towards.get()
+        now = struct.pack("ii", 1, 0)  # what is not acknowledged is thrown away, and RST sent
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
+        writer.transport.abort()
+        raise ConnectionResetError
 
 
 def free_port():
@@ -29,6 +66,8 @@ def rules(wanted):
         made.append(LatencyMiddleware(*wanted["delay_ms"]))
     if "bytes_per_second" in wanted:
         made.append(ThrottleMiddleware(wanted["bytes_per_second"]))
+    if "reset" in wanted:
+        made.append(ResetMiddleware(wanted["reset"]))
     if "drop" in wanted:
         made.append(DropMiddleware(wanted["drop"]))
     if "corrupt" in wanted:
@@ -38,7 +77,7 @@ def rules(wanted):
 
 async def main(seed, targets):
     random.seed(seed)
-    proxies = [FaultyProxy("127.0.0.1", free_port(), "127.0.0.1", port) for port in targets]
+    proxies = [Proxy("127.0.0.1", free_port(), "127.0.0.1", port) for port in targets]
     serving = [asyncio.create_task(p.start()) for p in proxies]
     while not all(p._server and p._server.sockets for p in proxies):
         await asyncio.sleep(0.01)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 HERE = Path(__file__).parent
-R0, R1 = HERE / "r0", HERE / "r1"
+R0, R1, R2 = HERE / "r0", HERE / "r1", HERE / "r2"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
 TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0, "STILL_RUNNING": 1.0}
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
@@ -228,7 +228,7 @@ class Mission:
         `stopped` is how many attempts before the last one ended by themselves: each leaves no VM off, so that the next
         one may have to switch it off and on once more. A killed one cannot do that.
         """
-        assert code == 0, f"not brought to its end: {code}\n{said}"
+        assert code == 0, f"not brought to its end: {code}\n{said}\n{self.left()}"
         found = {
             v["name"]: v["findings"]
             for v in self.lab.check(since=0, max_down=self.max_down)["invariants"]
@@ -250,6 +250,10 @@ class Mission:
             assert left.code == 0, f"{left.text}\n{said}"
             self.settled.add(found)
         self.books(said)
+
+    def left(self):
+        """What there still is to do, for whoever reads why a test failed."""
+        return self.tool("plan", "-i", self.inventory, self.playbook, "--start-ssh").text
 
     def books(self, said=""):
         """No run is unfinished, none owes anything, and every journal is whole."""

@@ -8,6 +8,7 @@ import os
 import shutil
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -131,8 +132,8 @@ class SmallDisk:
     def clear(self):
         (self.seen / "ballast").unlink()
 
-    def grow(self):
-        subprocess.run([*self.within, "mount", "-o", "remount,size=16m", str(self.folder)], check=True)
+    def remount(self, options):
+        subprocess.run([*self.within, "mount", "-o", f"remount,{options}", str(self.folder)], check=True)
 
     def close(self):
         self.holder.kill()
@@ -160,7 +161,7 @@ def test_a_disk_that_is_really_full(mission, small_disk, leave):
     print(f"{leave} KiB were free, {small_disk.free()} bytes are left, exit {ended.code}")
     assert ended.code == UNHEARD, ended.text
     small_disk.clear()
-    small_disk.grow()
+    small_disk.remount("size=16m")
     books = small_disk.journals()
     if not books:
         assert not effects(mission.lab), "it was changed without a journal"
@@ -170,6 +171,29 @@ def test_a_disk_that_is_really_full(mission, small_disk, leave):
         assert not sent, f"done, but not written down: {sent}\n{ended.text}"
     resumed = small_disk.mission.go_on()
     small_disk.mission.judge(resumed.text, code=resumed.code, stopped=1)
+
+
+@pytest.mark.parametrize("lock", ["local", "none"])
+def test_a_disk_that_cannot_be_written(mission, small_disk, lock):
+    """T-09: not even root can write there; before anything was sent, and again when it is to be finished."""
+    tool, begun = small_disk.mission.tool, ("apply", "-i", mission.inventory, mission.playbook, "--yes", "--lock", lock)
+    small_disk.remount("ro")
+    ended = tool(*begun)
+    assert ended.code == UNHEARD, ended.text
+    assert str(small_disk.folder) in ended.text
+    assert "Read-only file system" in ended.text
+    assert not effects(mission.lab)
+    small_disk.remount("rw,size=16m")
+    assert tool(*begun, spec=Spec(at=mission.points[len(mission.points) // 2])).code == 137
+    small_disk.remount("ro")
+    time.sleep(0.5)  # what vCenter still worked on when the run died
+    done = effects(mission.lab)
+    ended = tool("resume", "--lock", lock)
+    assert ended.code == UNHEARD, ended.text
+    assert str(small_disk.folder) in ended.text
+    assert effects(mission.lab) == done
+    small_disk.remount("rw")
+    small_disk.mission.converged()
 
 
 def full_points(points):

@@ -8,6 +8,8 @@ import pytest
 from reliability.harness import TUNE, Spec
 from support.seeds import cases, chance
 
+from vsphere_ai import permissions
+
 pytestmark = pytest.mark.timeout(120)
 METHODS = ("ShutdownGuest", "EnterMaintenanceMode_Task", "UpdateGraphicsConfig", "UpdateOptions", "EnableRuleset",
            "ssh: nvidia-smi -i \\S+ -mig", "ssh: esxcli system shutdown reboot", "StartService",
@@ -19,6 +21,12 @@ NETWORK = {"CreateDVS_Task": 2, "AddDVPortgroup_Task": 2, "ReconfigureDVPortgrou
            "EnableRuleset": 3, "UpdatePassthruConfig": 3, "UpdateModuleOptionString": 2, "UpgradeVM_Task": 2,
            "ReconfigVM_Task": 2}  # fmt: skip
 """Methods of the playbook of every kind, and how often each is called."""
+RARE = {"PerformDvsProductSpecOperation_Task": 1, "DvsReconfigureVmVnicNetworkResourcePool_Task": 1,
+        "DisableRuleset": 2, "UpdatePhysicalNicLinkSpeed": 2, "SelectVnicForNicType": 2, "DeselectVnicForNicType": 2,
+        "PowerOffVM_Task": 2}  # fmt: skip
+"""Methods that only a third playbook needs."""
+LOCKS = {"CreateFolder", "Destroy_Task"}
+"""Sent to hold the lock in vCenter, which has tests of its own."""
 READS = ("RetrievePropertiesEx", "ContinueRetrievePropertiesEx", "WaitForUpdatesEx", "CreateContainerView",
          "QueryOptions", "fetchSoftwarePackages", "RetrieveServiceContent")  # fmt: skip
 
@@ -53,15 +61,30 @@ def test_killed_after_a_lost_reply(mission, number):
 
 @pytest.mark.parametrize("number", cases(2, len(NETWORK), 60))
 def test_a_lost_reply_about_networks_and_devices(network_mission, number):
+    lose_one_of(network_mission, NETWORK, number)
+
+
+@pytest.mark.parametrize("number", cases(2, 2 * len(RARE), 6 * len(RARE)))
+def test_a_lost_reply_to_a_call_that_is_rare(rare_mission, number):
+    lose_one_of(rare_mission, RARE, number)
+
+
+def lose_one_of(mission, counts, number):
     """Killed thereafter, or not: then the run itself finds out what happened."""
-    random = chance("lost-network", number)
-    method = list(NETWORK)[number % len(NETWORK)]
-    nth = random.randint(1, NETWORK[method])
+    random = chance("lost-one", len(counts), number)
+    method = list(counts)[number % len(counts)]
+    nth = random.randint(1, counts[method])
     delay = random.choice((60.0, 60.0, random.uniform(0.0, 1.5)))
     print(f"{method} no. {nth}, killed {delay:.3f} s later")
-    ended = lose_and_kill(network_mission, method, nth, delay)
+    ended = lose_and_kill(mission, method, nth, delay)
     assert ended.code == 0 or delay < 60, ended.text
-    network_mission.converged() if ended.code else network_mission.judge(ended.text)
+    mission.converged() if ended.code else mission.judge(ended.text)
+
+
+def test_every_call_that_changes_something_loses_its_reply_by_name():
+    sent = {m for duty in permissions.ROLE for m in duty.methods}
+    reads = {m for m in sent if m.lower().startswith(("query", "fetch", "has", "current", "createcontainerview"))}
+    assert sent - reads - LOCKS <= {*METHODS, *NETWORK, *RARE}
 
 
 @pytest.mark.parametrize(

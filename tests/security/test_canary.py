@@ -20,6 +20,8 @@ from pathlib import Path
 from xml.sax import saxutils
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, PublicFormat
 from support.places import PLAYBOOKS
 
 pytestmark = pytest.mark.lab
@@ -75,6 +77,16 @@ class Case:
         document["ssh"] |= {"password": ssh, "known_hosts": str(self.lab.directory / "known_hosts")}
         (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
         return self.folder / name
+
+    def with_key(self, name, passphrase):
+        """An inventory that reaches hosts with a key that is locked."""
+        for what, value in (("passphrase", self.canaries[3]), ("no passphrase", self.canaries[2])):
+            with open(self.folder / "secrets" / what, "w", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+                file.write(value)
+        document = json.loads((self.folder / "inventory.yml").read_text(encoding="utf-8"))
+        del document["ssh"]["password"]
+        document["ssh"] |= {"key_file": str(self.lab.directory / "key"), "key_passphrase": f"file:secrets/{passphrase}"}
+        (self.folder / name).write_text(json.dumps(document), encoding="utf-8")
 
     def run(self, what, *arguments, inventory="inventory.yml", code=None, env=None):
         command = ["-c", code] if code else ["-m", "vsphere_ai"]
@@ -161,7 +173,12 @@ def canary_lab(tmp_path_factory, quick_scenario):
     from vsphere_ai.lab import process
 
     folder = tmp_path_factory.mktemp("canary-lab")
-    canaries = [canary() for _ in range(3)]
+    canaries = [canary() for _ in range(4)]
+    key = Ed25519PrivateKey.generate()
+    locked = BestAvailableEncryption(canaries[3].encode())
+    (folder / "key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, locked))
+    (folder / "key").chmod(0o600)
+    (folder / "key.pub").write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
     (folder / "canaries").write_text("\n".join(canaries[:2]), encoding="utf-8")
     argv = [sys.executable, str(HERE / "canary_lab.py"), str(folder), "--scenario", str(quick_scenario)]
     running = subprocess.Popen([*argv, "--exit-with", str(os.getpid())], stdin=subprocess.DEVNULL)
@@ -195,6 +212,27 @@ def test_a_run_leaves_no_password_anywhere(case):
     case.run("trust", "trust", "host", "gpu_hosts")
     assert (case.folder / "plan.json").is_file()
     assert any(b"vsphere_ai apply" in c for c in case.cmdlines), "nobody watched"
+    assert hits(case.canaries, case.everything()) == []
+
+
+def test_a_run_leaves_no_passphrase_of_a_key_anywhere(case):
+    case.with_key("key.yml", "passphrase")
+    case.with_key("wrong-key.yml", "no passphrase")
+    playbook = PLAYBOOKS / "mig-precreate.yml"
+    wrong = case.run("wrong passphrase", "apply", playbook, "--yes", inventory="wrong-key.yml")
+    assert wrong.returncode == 4, wrong.stdout.decode() + wrong.stderr.decode()
+    assert b"Check file and passphrase" in wrong.stdout + wrong.stderr
+    case.run("doctor", "doctor", inventory="key.yml")
+    done = case.run("apply", "apply", playbook, "--yes", inventory="key.yml")
+    assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
+    case.lab.post("/lab/reset")
+    spelt = CRASH.replace("self.endpoint.password", "self.endpoint.passphrase").replace(
+        "session.Session._login", "Ssh._key"
+    )
+    spelt = spelt.replace("from vsphere_ai.connect import session", "from vsphere_ai.connect.esxi import Ssh")
+    spelt = spelt.replace("def login(self)", "def login(self, path)").replace("{sabotage}", "")
+    crash = case.run("crash", "plan", playbook, inventory="key.yml", code=spelt)
+    assert b"could not send" in crash.stdout, crash.stdout.decode() + crash.stderr.decode()
     assert hits(case.canaries, case.everything()) == []
 
 

@@ -1,8 +1,9 @@
-"""Folder: creating, renaming and destroying folders, of whose names each parent has one."""
+"""Folder: creating, renaming and destroying folders, of whose names each parent has one; moving VMs into them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim
@@ -79,6 +80,31 @@ def rename(call: Call, newName: str) -> Any:
             farm.record(mo, "Rename_Task", before=old)
 
     return farm.tasks.start(mo, "rename", work)
+
+
+@handles(vim.Folder, "MoveIntoFolder_Task")
+def move_into(call: Call, list: Sequence[Any]) -> Any:
+    """Move VMs into this folder, from wherever in the datacenter they are; they keep their references."""
+    farm, folder = call.farm, call.mo
+    if vim.VirtualMachine not in folder["childType"]:
+        raise not_supported("the folder takes no virtual machines")
+    if any(not isinstance(ref, vim.VirtualMachine) for ref in list):
+        raise not_supported("the lab moves nothing but virtual machines")
+    demand(call, "VirtualMachine.Inventory.Move")
+
+    def work(_task: Task) -> None:
+        farm.store.get(folder.ref)
+        for vm in map(farm.store.get, list):
+            old = farm.store.get(vm["parent"])
+            if old is folder:
+                continue
+            refuse_twin(farm, folder, str(vm["name"]))
+            farm.store.set(old, childEntity=[ref for ref in old["childEntity"] if ref != vm.ref])
+            farm.store.set(folder, childEntity=[*folder["childEntity"], vm.ref])
+            farm.store.set(vm, parent=folder.ref)
+            farm.record(vm, "MoveIntoFolder_Task", before=str(old["name"]), folder=str(folder["name"]))
+
+    return farm.tasks.start(folder, "moveInto", work)
 
 
 def checked_name(name: str) -> str:
