@@ -78,6 +78,8 @@ test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
 RELIABILITY_TESTS := tests/reliability \
+	tests/e2e/test_resume.py::test_a_killed_run_is_resumed \
+	tests/e2e/test_faults.py::test_a_lost_answer_or_session_changes_nothing_for_the_operator \
 	$(foreach name,concurrent hosts_ssh large_vcenter locks maintenance_wait outage saved_plan signals tasks,tests/e2e/test_$(name).py) \
 	tests/connect/test_vcenter_lock.py tests/language/test_fuzz.py tests/language/test_fuzz_cli.py
 

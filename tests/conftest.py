@@ -11,7 +11,7 @@ from importlib import resources
 import pytest
 from support import order, seeds
 
-QUICK = "timing: {boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
+QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
 
 def pytest_report_header():
@@ -74,23 +74,47 @@ def lab(session_lab, monkeypatch):
     return session_lab
 
 
-@pytest.fixture
-def make_lab(tmp_path):
-    """Start labs of one's own: `make_lab(scenario_text)`."""
+IDLE_LABS = 3
+"""How many labs wait for the next test that wants their scenario: starting one takes longer than most tests do."""
+
+
+@pytest.fixture(scope="session")
+def idle_labs():
+    """Labs that no test uses just now, by their scenario, the one that was used last at the end."""
     from vsphere_ai.lab import process
 
-    started = []
+    idle = {}
+    yield idle
+    for lab in idle.values():
+        process.stop(lab.directory)
+
+
+@pytest.fixture
+def make_lab(tmp_path_factory, idle_labs):
+    """Labs of one's own: `make_lab(scenario_text)`, fresh, each another one."""
+    from vsphere_ai.lab import process
+
+    used = []
 
     def make(text):
-        directory = tmp_path / f"lab{len(started)}"
-        directory.mkdir()
-        (directory / "scenario.yml").write_text(text, encoding="utf-8")
-        started.append(directory)
-        return process.start(directory, directory / "scenario.yml", exit_with=os.getpid())
+        lab = idle_labs.pop(text, None)
+        if lab is not None and process.find(lab.directory):
+            lab.post("/lab/reset")
+        else:
+            directory = tmp_path_factory.mktemp("lab")
+            (directory / "scenario.yml").write_text(text, encoding="utf-8")
+            lab = process.start(directory, directory / "scenario.yml", exit_with=os.getpid())
+        used.append((text, lab))
+        return lab
 
     yield make
-    for directory in started:
-        process.stop(directory)
+    for text, lab in used:
+        if text in idle_labs:
+            process.stop(lab.directory)
+            continue
+        while len(idle_labs) >= IDLE_LABS:
+            process.stop(idle_labs.pop(next(iter(idle_labs))).directory)
+        idle_labs[text] = lab
 
 
 class Client:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.places import PLAYBOOKS
-from support.seeds import ALL, FULL, cases, chance
+from support.seeds import ALL, FULL, cases, chance, few
 
 from vsphere_ai.connect import vcenter
 
@@ -54,7 +54,7 @@ def test_a_connection_that_breaks_at_the_logout_leaves_no_session(lab, cli, when
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", few(POINTS, 3))
 def test_a_restart_of_vcenter_is_waited_for(lab, cli, clean_wall, point):
     if "clean" not in clean_wall:
         code, clean_wall["clean"] = applied(cli)

@@ -17,6 +17,7 @@ import pytest
 from support.journals import of_version
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
+from support.seeds import few
 
 from vsphere_ai import journal
 
@@ -67,7 +68,7 @@ POINTS = [
 ]
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize("point", few(POINTS, 4))
 def test_a_killed_run_is_resumed(lab, cli, farm, ledger, point):
     before = farm()
     killed_at(lab, point, MISSION)

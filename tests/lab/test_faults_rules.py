@@ -174,6 +174,7 @@ def test_which_methods_change_something():
         "CreateDVS_Task", "CreateFolder", "DeselectVnicForNicType", "Destroy_Task", "DisableRuleset",
         "DvsReconfigureVmVnicNetworkResourcePool_Task",
         "EnableNetworkResourceManagement", "EnableRuleset", "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task",
+        "MoveIntoFolder_Task",
         "PerformDvsProductSpecOperation_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
         "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",
         "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task", "RemoveVirtualNic", "Rename_Task", "ResetVM_Task",

@@ -22,7 +22,7 @@ WEATHERS = {
     "storm": {"corrupt": 0.015, "drop": 0.0005, "delay_ms": [0, 5]},
 }
 REPORTED = {0, 1, 5, 6, 9}  # done; a step failed; unreachable; a host's health cannot be told; outcome unknown
-SPEC = Spec(limits={**LIMITS, "answer": 2.0, "patience": 6.0, "run_patience": 6.0}, tune={**TUNE, "COMMAND_TIMEOUT": 4})
+SPEC = Spec(limits={**LIMITS, "answer": 2.0, "patience": 3.0, "run_patience": 3.0}, tune={**TUNE, "COMMAND_TIMEOUT": 4})
 
 
 class Links:

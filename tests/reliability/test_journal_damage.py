@@ -66,7 +66,7 @@ def damage(path, random):
     return f"{path.name}: a bit flipped at {place} of {len(data)}"
 
 
-@pytest.mark.parametrize("number", cases(16, 48, 300))
+@pytest.mark.parametrize("number", cases(8, 48, 300))
 def test_a_damaged_journal_is_refused_or_read_as_far_as_it_is_whole(mission, broken_off, killed, number):
     random = chance("damage", number)
     folder = journals_folder()

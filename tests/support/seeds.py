@@ -22,6 +22,11 @@ def by_level(small, full, every=None):
     return (small, full, full if every is None else every)[LEVEL]
 
 
+def few(values, every):
+    """All of them, or by default only every third, fourth, ..."""
+    return values if FULL else values[::every]
+
+
 def cases(small, full, every=None):
     """Numbers of the cases to run."""
     return range(by_level(small, full, every))
