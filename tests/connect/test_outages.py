@@ -433,14 +433,20 @@ def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypa
 SERVING = ("accept", "process_request_thread", "serve_forever")
 
 
+@pytest.fixture
 def left_hanging():
-    """Threads of the client that are still there; those of the servers in this process have names of their own."""
-    names = [t.name for t in threading.enumerate() if t is not threading.main_thread()]
-    return [n for n in names if not any(word in n for word in SERVING)]
+    """Threads that a client has left; those of the servers in this process have names of their own."""
+    before = {t.ident for t in threading.enumerate()}
+
+    def since():
+        names = [t.name for t in threading.enumerate() if t.ident not in before]
+        return [n for n in names if not any(word in n for word in SERVING)]
+
+    return since
 
 
 @pytest.mark.parametrize("phase", ["tcp", "versions"])
-def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, phase):
+def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, left_hanging, phase):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         held = []
 
@@ -462,7 +468,7 @@ def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, pha
 
 
 @pytest.mark.parametrize("method", ["RetrieveServiceContent", "Login", "CurrentTime", "StartService", "CreateFilter"])
-def test_a_server_that_falls_silent_later(fake, authority, limits, method):
+def test_a_server_that_falls_silent_later(fake, authority, limits, left_hanging, method):
     fake.script[method] = lambda _: fake.hang.wait(20) and ""
     fake.script["PowerOnVM_Task"] = lambda _: '<returnval type="Task">task-7</returnval>'
     fake.script["CreatePropertyCollector"] = lambda _: '<returnval type="PropertyCollector">pc-1</returnval>'

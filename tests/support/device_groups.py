@@ -8,7 +8,7 @@ WHOLE = "Nvidia:2@10de:2321"
 SCENARIO = f"""
 name: groups
 vcenter: {{version: 8.0.2, build: 22617221, api: 8.0.2.0}}
-timing: {{boot_seconds: 0.6, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
+timing: {{boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}}
 clusters: [{{name: gpu-a}}]
 switches: [{{name: dvs-lan, port_groups: [{{name: dvpg-lan}}]}}]
 hosts:
