@@ -142,13 +142,15 @@ class Journal:
         """Count what is begun from now on as another attempt than what the journal holds."""
         self.attempt = (self._rows("select max(attempt) from step")[0][0] or 0) + 1
 
-    def rebooted(self, host: Target) -> None:
-        """Note that a host did reboot: the step that told it to is done, though nobody was there to write that down."""
+    def rebooted(self, host: Target, *, did: bool) -> None:
+        """Note whether a host did reboot, which the step that told it to could not know: it is done, or failed."""
+        state, error = ("done", None) if did else ("failed", "the host did not go down")
+        wrong = "('begun', 'unknown', 'failed')" if did else "('done')"
         with self._writing() as db:
             db.execute(
-                "update step set state = 'done', ended = ?, error = null"
-                " where target = ? and what = 'reboot' and state in ('begun', 'unknown', 'failed')",
-                (now(), host.name),
+                "update step set state = ?, ended = ?, error = ?"
+                f" where target = ? and what = 'reboot' and state in {wrong}",
+                (state, now(), error, host.name),
             )
 
     def submitted(self, id: str, task: str) -> None:

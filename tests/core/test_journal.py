@@ -156,8 +156,11 @@ def test_a_reboot_of_an_older_run_that_is_seen_is_written_down(tmp_path, monkeyp
     with contextlib.closing(sqlite3.connect(path := put("format-2.sql"))) as db, db:
         db.execute("update step set state = 'begun', ended = null where id = 's4'")
     old = journal.open_run(path.stem)
-    old.rebooted(HOST)
+    old.rebooted(HOST, did=True)
     assert "s4" in [s.id for s in old.done()]
+    old.rebooted(HOST, did=False)  # it was told to, and its boot time shows that it never heard of it
+    assert "s4" not in [s.id for s in old.done()]
+    assert next(s for s in old.steps() if s.id == "s4").error == "the host did not go down"
 
 
 @pytest.mark.parametrize("number", [1, 2])

@@ -14,6 +14,8 @@ from itertools import pairwise
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
 
+from vsphere_ai import journal
+
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 ESX1, ESX2 = "esx01.lab.local", "esx02.lab.local"
@@ -250,6 +252,22 @@ def test_a_host_whose_boot_time_does_not_move_has_not_rebooted(lab, cli, two, le
     assert farm()["hosts"][ESX1]["maintenance"]
     assert reboots(ledger) == []
     assert not [e for e in ledger() if e["object"] in (ESX2, "train-03")]
+    assert cli("resume") == 0, cli.out + cli.err  # it never got the order, so this is not its second reboot
+    assert reboots(ledger) == [ESX1, ESX2]
+
+
+@pytest.mark.parametrize("via", ["ssh", "api"])
+def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(lab, cli, two, ledger, monkeypatch, via):
+    monkeypatch.setattr("vsphere_ai.deeds.waits.UNANSWERED", 2.0)
+    on, do = (REBOOT, "drop") if via == "ssh" else ("RebootHost_Task", "reset")
+    lab.set_faults(f"- {{on: '{on}', nth: 1, when: before, do: {do}}}\n")
+    assert cli("apply", two(f"timeout: 30m, reboot: {via}"), "--yes") == 6, cli.out + cli.err
+    assert f"{ESX1} did not go down within 2 s; the order to reboot was sent, but its answer was lost" in cli.out
+    assert reboots(ledger) == []
+    assert cli("resume") == 0, cli.out + cli.err
+    assert reboots(ledger) == [ESX1, ESX2]
+    assert cli("show", next(iter(journal.every())).id) == 0
+    assert "the host did not go down" in cli.out
 
 
 def test_a_host_that_somebody_else_put_into_maintenance_stays_so(lab, farm, soap):

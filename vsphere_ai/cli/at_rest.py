@@ -136,8 +136,7 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
             wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
             click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
             deeds.do(wait, _sign_of_life(debt.target.name))
-            if deeds.has_rebooted(debt.target):
-                book.rebooted(debt.target)
+            book.rebooted(debt.target, did=deeds.has_rebooted(debt.target))
         book.settle(debt)
 
 

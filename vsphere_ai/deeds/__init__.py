@@ -51,7 +51,8 @@ class Deeds:
     def __init__(self, means: Means) -> None:
         self._means = means
         self._doubt = Doubt(means, self._took_effect)
-        self._changes, self._lifecycles, self._waits = Changes(means), Lifecycles(means), Waits(means)
+        self._changes, self._waits = Changes(means), Waits(means)
+        self._lifecycles = Lifecycles(means, self._waits.unanswered)
         self._access = Access(means, lambda host: self._lifecycles.switch_ssh(host, running=True))
         self._in_doubt: set[tuple[str, str]] = set()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
 from vsphere_ai.deeds.withdrawal import enter_unless_stopped
 from vsphere_ai.errors import Conflict, GuestStillRuns, HostUnhealthy, OutcomeUnknown, StepFailed
@@ -16,8 +18,11 @@ REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsph
 class Lifecycles:
     """Each does nothing when the target is as wanted already."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, means: Means, unanswered: Callable[[Target], None] = lambda _host: None) -> None:
+        """Keep the means. `unanswered` is told of hosts whose order to reboot was sent, and nobody knows whether it
+        came.
+        """
+        self._means, self._unanswered = means, unanswered
         self._told_to_shut_down: set[str] = set()
 
     def was_told_to_shut_down(self, vm: Target) -> bool:
@@ -90,6 +95,7 @@ class Lifecycles:
                 self._means.note.sending(step.target)
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)
         except OutcomeUnknown:
+            self._unanswered(step.target)
             return  # the host takes the connection down with it; the newer boot time will tell
         if answer.status != 0:
             raise StepFailed(f"{step.target.name} refused to reboot: {(answer.stdout + answer.stderr).strip()}")

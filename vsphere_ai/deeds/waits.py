@@ -18,6 +18,8 @@ from vsphere_ai.steps import Wait
 from vsphere_ai.windows import BOOT_JITTER
 
 MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
+UNANSWERED = 300.0
+"""Seconds after which a host that is still up did not get the order to reboot, if its answer was lost."""
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 
 
@@ -28,6 +30,7 @@ class Waits:
         self._means = means
         self._booted: dict[str, tuple[datetime, datetime]] = {}
         self._rebooted: set[str] = set()
+        self._unanswered: set[str] = set()
 
     def remember_boot(self, host: Target, booted: str, sent: str = "") -> None:
         """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt.
@@ -36,6 +39,10 @@ class Waits:
         """
         leaves = datetime.fromisoformat(sent) if sent else datetime.now(UTC)
         self._booted[host.ref] = datetime.fromisoformat(booted), leaves
+
+    def unanswered(self, host: Target) -> None:
+        """Remember that nobody knows whether the order to reboot has reached a host."""
+        self._unanswered.add(host.ref)
 
     def has_rebooted(self, host: Target) -> bool:
         """Tell whether a host that was waited for has been seen with a newer boot time."""
@@ -70,6 +77,12 @@ class Waits:
             never = step.options.get("unless_never_down")
             if never is not None and waited >= never and not seen_down:
                 return  # an earlier attempt was cut off before it sent the reboot
+            if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
+                raise HostUnhealthy(
+                    f"{step.target.name} did not go down within {UNANSWERED:.0f} s; the order to reboot was sent, but "
+                    "its answer was lost",
+                    "resume the run: it looks whether the host has rebooted, and else reboots it",
+                )
             say(f"host is {state}, {waited:.0f} s")
         raise HostUnhealthy(
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
