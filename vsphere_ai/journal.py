@@ -145,12 +145,11 @@ class Journal:
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note whether a host did reboot, which the step that told it to could not know: it is done, or failed."""
         state, error = ("done", None) if did else ("failed", "the host did not go down")
-        wrong = "('begun', 'unknown', 'failed')" if did else "('done')"
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ?"
-                f" where target = ? and what = 'reboot' and state in {wrong}",
-                (state, now(), error, host.name),
+                " where target = ? and what = 'reboot' and (state = 'done') <> ?",
+                (state, now(), error, host.name, did),
             )
 
     def submitted(self, id: str, task: str) -> None:

@@ -19,9 +19,7 @@ class Lifecycles:
     """Each does nothing when the target is as wanted already."""
 
     def __init__(self, means: Means, unanswered: Callable[[Target], None] = lambda _host: None) -> None:
-        """Keep the means. `unanswered` is told of hosts whose order to reboot was sent, and nobody knows whether it
-        came.
-        """
+        """Keep the means. `unanswered` is told of a host whose order to reboot was sent and may not have arrived."""
         self._means, self._unanswered = means, unanswered
         self._told_to_shut_down: set[str] = set()
 
