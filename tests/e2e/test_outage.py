@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from support.places import PLAYBOOKS
+from support.processes import killed_at
 from support.seeds import ALL, FULL, cases, chance, few
 
 from vsphere_ai.connect import vcenter
@@ -111,6 +112,16 @@ def test_an_outage_that_does_not_end_leaves_a_run_that_can_be_resumed(lab, cli, 
     judged = lab.check()
     assert judged["ok"], [i for i in judged["invariants"] if not i["ok"]]
     assert cli("plan", MISSION, "--detailed-exitcode") == 0
+
+
+def test_resume_waits_for_vcenter_as_long_as_the_run_does(lab, cli, monkeypatch):
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 3.0)
+    killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", MISSION)
+    monkeypatch.setattr(vcenter, "DEFAULTS", replace(vcenter.DEFAULTS, patience=0.5, backoff=0.1, longest_pause=0.5))
+    lab.set_faults("- {on: RetrievePropertiesEx, nth: 2, when: before, do: {restart: 3s}}\n")
+    assert cli("resume") == 0, cli.out + cli.err
+    assert lab.get("/lab/faults")["fired"], "the fault was never met"
+    assert "still waiting for vCenter" in cli.err
 
 
 def test_reads_before_a_run_are_given_up_sooner(lab, cli, ledger, monkeypatch):

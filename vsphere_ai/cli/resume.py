@@ -142,6 +142,8 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     from vsphere_ai.resume import gone
 
     _is_free(book)
+    # from here on vCenter is waited for as in the run itself
+    bench.vcenter.serve(book.id, tell=lambda line: click.echo(safe(line), err=True))
     announce_ssh(bench)
     means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
     owing = book.debts()
