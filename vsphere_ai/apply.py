@@ -267,10 +267,11 @@ class Runner:
                 left.append(f"SSH is still running on {host.name}; it was stopped before")
         for host in sorted(self._owed["ssh-on"]):
             start = partial(self._deeds.switch_ssh, host, running=True)
-            # a host that did not come back cannot be asked
-            if host in self._owed["reboot"] or not self._tried(
-                f"start SSH on {host.name}", start, Debt("ssh-on", host)
-            ):
+            if host in self._owed["reboot"]:  # it cannot be asked, or may go down yet
+                left.append(
+                    f"SSH was running on {host.name}; a reboot stops it, until vsphere-ai resume starts it again"
+                )
+            elif not self._tried(f"start SSH on {host.name}", start, Debt("ssh-on", host)):
                 left.append(f"SSH is stopped on {host.name}; it was running before")
         slow = {o.planned.step.target for o in self._outcomes.values() if isinstance(o.error, GuestStillRuns)}
         for vm in sorted(self._owed["off"] | slow):

@@ -148,7 +148,7 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ?"
-                " where target = ? and what = 'reboot' and (state = 'done') <> ?",
+                " where target = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?",
                 (state, now(), error, host.name, did),
             )
 

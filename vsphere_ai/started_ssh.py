@@ -29,14 +29,21 @@ def noted(instance: str, ref: str) -> Iterator[None]:
     try:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         note = _ours(path)
-        _flush(path.parent)
     except OSError as error:
-        raise Storage(f"{path}: {error.strerror}", "give a folder of your own in VSPHERE_AI_STATE_DIR") from error
+        raise _unwritable(path, error) from error
     try:
+        try:
+            _flush(path.parent)
+        except OSError as error:
+            raise _unwritable(path, error) from error
         yield
         path.unlink(missing_ok=True)
     finally:
         os.close(note)
+
+
+def _unwritable(path: Path, error: OSError) -> Storage:
+    return Storage(f"{path}: {error.strerror}", "give a folder of your own in VSPHERE_AI_STATE_DIR")
 
 
 def _ours(path: Path) -> int:

@@ -26,6 +26,19 @@ def test_a_note_is_gone_when_all_went_well():
     assert started_ssh.left("uuid-1") == ()
 
 
+def test_a_note_that_cannot_be_flushed_is_let_go(monkeypatch):
+    def full(_folder):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(started_ssh, "_flush", full)
+        with pytest.raises(Storage, match="No space left"), started_ssh.noted("uuid-1", HOST):
+            pass
+    assert not started_ssh.is_held("uuid-1", HOST), "nobody would be able to read that host"
+    with started_ssh.noted("uuid-1", HOST):
+        assert started_ssh.is_held("uuid-1", HOST)
+
+
 def test_a_note_stays_when_it_could_not_be_stopped():
     with pytest.raises(RuntimeError), started_ssh.noted("uuid-1", HOST):
         raise RuntimeError

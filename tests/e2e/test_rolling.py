@@ -263,6 +263,8 @@ def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(la
     lab.set_faults(f"- {{on: '{on}', nth: 1, when: before, do: {do}}}\n")
     assert cli("apply", two(f"timeout: 30m, reboot: {via}"), "--yes") == 6, cli.out + cli.err
     assert f"{ESX1} did not go down within 2 s; the order to reboot was sent, but its answer was lost" in cli.out
+    assert "SSH is stopped" not in cli.out, "it still runs: the host did not go down"
+    assert f"! SSH was running on {ESX1}; a reboot stops it" in cli.out
     assert reboots(ledger) == []
     assert cli("resume") == 0, cli.out + cli.err
     assert reboots(ledger) == [ESX1, ESX2]

@@ -77,6 +77,7 @@ def test_what_a_service_had_not_begun_dies_with_it(lab, soap, new_client):
             {"on": "CurrentTime", "nth": 1, "do": {"restart": "100ms"}},
         ]
     )
+    logins = lab.get("/lab/traffic")["calls"]["Login"]
     with ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(new_client, lab)
         soap.until(lambda: lab.get("/lab/faults")["fired"])
@@ -84,7 +85,7 @@ def test_what_a_service_had_not_begun_dies_with_it(lab, soap, new_client):
             soap.instance.CurrentTime()
         with pytest.raises(ConnectionError):
             waiting.result()
-    time.sleep(0.5)
+    soap.until(lambda: lab.get("/lab/traffic")["calls"]["Login"] > logins)  # it had its turn after the restart
     assert lab.get("/lab/farm")["sessions"] == 0
     assert lab.check()["ok"]
 

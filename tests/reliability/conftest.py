@@ -63,16 +63,18 @@ def mission(learned, monkeypatch):
     return afresh(learned, monkeypatch)
 
 
-@pytest.fixture(scope="session")
-def r1_lab(tmp_path_factory):
-    with farm(tmp_path_factory.mktemp("r1"), harness.R1 / "farm.yml") as lab:
-        yield lab
+@contextlib.contextmanager
+def learned_at(place, tool, tmp_path_factory, max_down):
+    """What a run of the playbook in a folder does, on a farm of its own that is described there."""
+    with farm(tmp_path_factory.mktemp(place.name), place / "farm.yml") as lab:
+        books = {"playbook": place / "play.yml", "inventory": place / "inventory.yml"}
+        yield learn(lab, tool, tmp_path_factory.mktemp(f"{place.name}-learned"), max_down=max_down, **books)
 
 
 @pytest.fixture(scope="session")
-def large_learned(r1_lab, tool, tmp_path_factory):
-    play, inventory = harness.R1 / "play.yml", harness.R1 / "inventory.yml"
-    return learn(r1_lab, tool, tmp_path_factory.mktemp("r1-learned"), playbook=play, inventory=inventory, max_down=4)
+def large_learned(tool, tmp_path_factory):
+    with learned_at(harness.R1, tool, tmp_path_factory, 4) as mission:
+        yield mission
 
 
 @pytest.fixture
@@ -82,15 +84,9 @@ def large_mission(large_learned, monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def r2_lab(tmp_path_factory):
-    with farm(tmp_path_factory.mktemp("r2"), harness.R2 / "farm.yml") as lab:
-        yield lab
-
-
-@pytest.fixture(scope="session")
-def rare_learned(r2_lab, tool, tmp_path_factory):
-    play, inventory = harness.R2 / "play.yml", harness.R2 / "inventory.yml"
-    return learn(r2_lab, tool, tmp_path_factory.mktemp("r2-learned"), playbook=play, inventory=inventory, max_down=2)
+def rare_learned(tool, tmp_path_factory):
+    with learned_at(harness.R2, tool, tmp_path_factory, 2) as mission:
+        yield mission
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import os
 import shutil
 import sqlite3
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -28,13 +27,17 @@ def killed():
     return {}
 
 
+def half_way(mission):
+    """A point at which vCenter works on nothing: what has taken effect when the run dies there is all there will be."""
+    return next(p for p in mission.points if p.startswith("after call | esx02.lab.local | set Net.PVRDMA"))
+
+
 @pytest.fixture
 def broken_off(mission, killed, tmp_path_factory):
     """A run that was killed half way, and its journal in files."""
     if killed.get("changes") != len(mission.lab.get("/lab/ledger")["entries"]) or not killed:
         mission.lab.post("/lab/reset")
-        point = next(p for p in mission.points if p.startswith("after call | esx02.lab.local | set Net.PVRDMA"))
-        assert mission.apply(Spec(at=point)).code == 137
+        assert mission.apply(Spec(at=half_way(mission))).code == 137
         kept = tmp_path_factory.mktemp("kept")
         for file in journals()[0].parent.iterdir():
             shutil.copy2(file, kept / file.name)
@@ -107,14 +110,19 @@ class SmallDisk:
                 ["unshare", "--mount", "sh", "-c", mount], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
             )
         except FileNotFoundError as error:
-            pytest.skip(f"a disk of its own cannot be made here: {error}")
+            self.impossible(str(error))
         said = self.holder.stdout.readline()
         if said != "ready\n":
             self.close()
-            pytest.skip(f"a disk of its own cannot be made here: {said.strip() or 'no mount namespaces'}")
+            self.impossible(said.strip() or "no mount namespaces")
         self.folder = folder
         self.seen = Path(f"/proc/{self.holder.pid}/root{folder}")
         self.within = ("nsenter", "--target", str(self.holder.pid), "--mount")
+
+    @staticmethod
+    def impossible(why):
+        """Leave the test out on a user's machine; where everything has to be tested, that is a failure."""
+        (pytest.fail if os.environ.get("CI") else pytest.skip)(f"a disk of its own cannot be made here: {why}")
 
     def fill(self, leave):
         """Leave so many bytes free."""
@@ -185,9 +193,8 @@ def test_a_disk_that_cannot_be_written(mission, small_disk, lock):
     assert "Read-only file system" in ended.text
     assert not effects(mission.lab)
     small_disk.remount("rw,size=16m")
-    assert tool(*begun, spec=Spec(at=mission.points[len(mission.points) // 2])).code == 137
+    assert tool(*begun, spec=Spec(at=half_way(mission))).code == 137
     small_disk.remount("ro")
-    time.sleep(0.5)  # what vCenter still worked on when the run died
     done = effects(mission.lab)
     ended = tool("resume", "--lock", lock)
     assert ended.code == UNHEARD, ended.text

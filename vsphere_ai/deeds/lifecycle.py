@@ -18,7 +18,7 @@ REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsph
 class Lifecycles:
     """Each does nothing when the target is as wanted already."""
 
-    def __init__(self, means: Means, unanswered: Callable[[Target], None] = lambda _host: None) -> None:
+    def __init__(self, means: Means, unanswered: Callable[[Target], None]) -> None:
         """Keep the means. `unanswered` is told of a host whose order to reboot was sent and may not have arrived."""
         self._means, self._unanswered = means, unanswered
         self._told_to_shut_down: set[str] = set()
