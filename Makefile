@@ -18,7 +18,7 @@ PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 # the tests start hundreds of processes that import the same files: compiled once, not in each of them
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-reliability test-reliability-all check lint types architecture coverage record bench lab docs clean
+.PHONY: help demo test test-oldest-pyvmomi test-reliability test-reliability-all honesty check lint types architecture coverage record bench lab docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | awk -F '\t' '{printf "  make %-22s %s\n", $$1, $$2}'
@@ -95,6 +95,31 @@ test-reliability test-reliability-all: $(VENV)/.installed-test
 	$(TESTED_IN) RELIABILITY=$(LEVEL) RELIABILITY_SEED="$$seed" \
 		$(BIN)/python -m pytest -n $(RELIABILITY_JOBS) --dist worksteal \
 		$(RELIABILITY_TESTS) $(PYTEST_ARGS) || { echo "To repeat this: $$again" >&2; exit 1; }
+
+# the oldest pyVmomi that setup.cfg allows, in a folder of its own before that of the newest one
+PYVMOMI_8 := $(VENV)/pyvmomi-8
+PYVMOMI_8_TESTS := tests/recorded tests/connect/test_plain.py tests/core/test_newer.py \
+	tests/lab/test_soap_recorded.py tests/lab/test_soap_devices.py tests/lab/test_soap_vms.py tests/lab/test_soap_hosts.py \
+	tests/thirdparty/test_faces.py tests/thirdparty/test_versions.py tests/thirdparty/test_pyvmomi.py \
+	$(foreach name,all_kinds main_job vgpu_mode,tests/e2e/test_$(name).py)
+
+$(PYVMOMI_8)/.installed: $(VENV)/.installed-test
+	@echo "Installing pyVmomi 8.0.3 into $(PYVMOMI_8) ..."
+	@$(BIN)/python -m pip install --quiet --upgrade --target $(PYVMOMI_8) 'pyvmomi==8.0.3.*'
+	@touch $@
+
+test-oldest-pyvmomi: $(PYVMOMI_8)/.installed  ## a fast part of the tests on pyVmomi 8.0.3, the oldest that is supported
+	@$(TESTED_IN) PYTHONPATH="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest -n $(JOBS) $(PYVMOMI_8_TESTS) $(PYTEST_ARGS)
+	@$(TESTED_IN) PYVMOMI_8="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest -n $(JOBS) \
+		tests/thirdparty/test_old_pyvmomi.py $(PYTEST_ARGS)
+
+HONESTY_CASES ?= 520
+HONESTY_ARGS ?= --cases $(HONESTY_CASES)
+
+honesty: $(VENV)/.installed-test  ## random farms and playbooks: plan says yes exactly where apply then does it
+	@seed="$${HONESTY_SEED:-$$(date +%s)}"; \
+	echo "To repeat this: make honesty HONESTY_SEED=$$seed; one case of it: add HONESTY_ARGS='--case N'"; \
+	$(TESTED_IN) $(BIN)/python tests/honesty/run.py --seed "$$seed" $(HONESTY_ARGS)
 
 check: lint types coverage  ## what has to pass before a change goes in
 

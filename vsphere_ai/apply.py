@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable, Collection
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from functools import partial
 from graphlib import TopologicalSorter
 from typing import Any, get_args
 
 from vsphere_ai.as_found import AsFound
+from vsphere_ai.cleanup import Cleanup
 from vsphere_ai.debts import Book, Debt, Kind, NoBook, opened_by, settled_by
 from vsphere_ai.deeds import Deeds
 from vsphere_ai.deeds.withdrawal import Withdrawn
+from vsphere_ai.ended import Ended
 from vsphere_ai.errors import (
-    GuestStillRuns,
     HostUnhealthy,
     NoRoom,
     OutcomeUnknown,
@@ -24,8 +24,9 @@ from vsphere_ai.errors import (
     VsphereAiError,
 )
 from vsphere_ai.graph import PlannedStep
-from vsphere_ai.outcome import Event, Outcome, Run, State, reads_back
+from vsphere_ai.outcome import Event, Outcome, Run, State
 from vsphere_ai.plan import Plan
+from vsphere_ai.redact import foreign
 from vsphere_ai.report.values import safe
 from vsphere_ai.room import Room
 from vsphere_ai.state import Target
@@ -101,10 +102,11 @@ class Runner:
                 elif held == ready:  # nothing in flight will make room
                     self._nothing_moves(held, sorter)
         self._say_what_is_unsaid()
-        opened = self._settle()
+        cleanup = Cleanup(self._deeds, self._book, self._as_found, self._say)
+        opened = cleanup.settle(Ended(self._plan, self._outcomes, self._owed, self._earlier))
         outcomes, number = tuple(self._outcomes[p.id] for p in self._plan.steps), self.signalled
         self._say_what_is_unsaid()
-        return Run(self._plan, outcomes, time.monotonic() - started, number, opened)
+        return Run(self._plan, outcomes, time.monotonic() - started, number, opened, tuple(cleanup.put_back))
 
     def _has_room(self, name: str, quiet: int | None) -> bool:
         down = self._down()
@@ -258,76 +260,10 @@ class Runner:
             self._last_sign = time.monotonic()
         self._emit(event)
 
-    def _settle(self) -> tuple[str, ...]:
-        """Put back what can be put back; return what stays open, with the words an operator needs."""
-        left = []
-        for host in sorted(self._owed["ssh"]):
-            stop = partial(self._deeds.switch_ssh, host, running=False)
-            if not self._tried(f"stop SSH on {host.name}", stop, Debt("ssh", host)):
-                left.append(f"SSH is still running on {host.name}; it was stopped before")
-        for host in sorted(self._owed["ssh-on"]):
-            start = partial(self._deeds.switch_ssh, host, running=True)
-            if host in self._owed["reboot"]:  # it cannot be asked, or may go down yet
-                left.append(
-                    f"SSH was running on {host.name}; a reboot stops it, until vsphere-ai resume starts it again"
-                )
-            elif not self._tried(f"start SSH on {host.name}", start, Debt("ssh-on", host)):
-                left.append(f"SSH is stopped on {host.name}; it was running before")
-        slow = {o.planned.step.target for o in self._outcomes.values() if isinstance(o.error, GuestStillRuns)}
-        for vm in sorted(self._owed["off"] | slow):
-            start = partial(self._deeds.power_on, vm, _silent)
-            if vm in slow and self._may_run(vm):
-                left.append(f"{vm.name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on")
-            elif not (self._may_power_on(vm) and self._tried(f"power on {vm.name}", start, Debt("off", vm))):
-                left.append(f"{vm.name} is powered off; it was running before")
-        left += [
-            f"{host.name}: what was changed there counts from its next restart on"
-            for host in sorted(self._owed["restart"])
-        ]
-        left += [
-            f"{host.name} is still in maintenance mode; leave it in the vSphere Client once it is healthy, "
-            f"or with govc host.maintenance.exit {host.name}"
-            for host in sorted(self._owed["maintenance"])
-        ]
-        return tuple(left)
-
-    def _may_run(self, vm: Target) -> bool:
-        try:
-            return self._deeds.runs(vm)
-        except VsphereAiError:
-            return True
-
-    def _may_power_on(self, vm: Target) -> bool:
-        """Not where the VM's own change is in doubt, its power-on was refused, or its host is out of service."""
-        own = [o for o in self._outcomes.values() if o.planned.step.target == vm]
-        doubtful = any(
-            o.state == "unknown" or (o.state == "failed" and (_is(o.planned, "power-on") or reads_back(o))) for o in own
-        )
-        host = self._deeds.host_of(vm)
-        return not doubtful and host not in {h.ref for h in self._owed["maintenance"]}
-
-    def _tried(self, what: str, act: Callable[[], None], debt: Debt) -> bool:
-        try:
-            act()
-        except VsphereAiError as error:
-            self._say(Event("failed", text=f"{what}: {error.message}"))
-            return False
-        try:
-            self._book.settle(debt)
-        except Storage as error:  # whoever resumes the run finds it as it was before, and settles it then
-            self._say(Event("failed", text=f"{what}: done, but not written down: {error.message}"))
-            return True
-        self._say(Event("settled", text=what))
-        return True
-
-
-def _silent(_: str) -> None:
-    return
-
 
 def _first_line(error: Exception) -> str:
     """Say what an error is: some libraries put a whole object, over many lines, into its text."""
-    line = next(iter(str(error).strip().splitlines()), "")
+    line = next(iter(foreign(str(error)).strip().splitlines()), "")
     return safe(f"{type(error).__name__}: {line[:LONGEST]}".removesuffix(": "))
 
 

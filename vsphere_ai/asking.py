@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from vsphere_ai.compat import gate
+from vsphere_ai.evacuation import has_vgpus
 from vsphere_ai.facts import Estate
+from vsphere_ai.plays import TargetPlan
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import State, Target
+from vsphere_ai.state import Target
 from vsphere_ai.steps import Probe, Query
+from vsphere_ai.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
     "ClusterComputeResource": ("name", "parent", "configurationEx"),
-    "HostSystem": ("config.graphicsInfo", "network", "summary.rebootRequired", "triggeredAlarmState"),
+    "HostSystem": (
+        "config.graphicsInfo",
+        "config.sharedGpuCapabilities",
+        "network",
+        "summary.rebootRequired",
+        "triggeredAlarmState",
+    ),
     "VirtualMachine": (
         "config.changeVersion",
         "config.hardware.device",
@@ -48,10 +57,23 @@ def queries() -> tuple[Query, ...]:
     return tuple({q.name: q for k in kinds().values() for q in k.queries}.values())
 
 
-def questions(wanted: Mapping[Target, Sequence[State]], estate: Estate) -> tuple[Query, ...]:
+def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:
     """Return the questions that depend on what is wanted of whom; `estate` is what was read before."""
-    found = {(q.on, q.name): q for k in kinds().values() for q in k.questions(wanted, estate)}
+    states = {t: p.states for t, p in wanted.items()}
+    asked = [q for k in kinds().values() for q in k.questions(states, estate)]
+    found = {(q.on, q.name): q for q in (*asked, *_about_moves(wanted, estate))}
     return tuple(found[key] for key in sorted(found))
+
+
+def _about_moves(wanted: Mapping[Target, TargetPlan], estate: Estate) -> Iterator[Query]:
+    """Ask for what moving VMs with vGPUs takes, where they may have to move: the switch for it, and stun times."""
+    moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
+    hosts = [h for h in estate.hosts if estate[h.ref].get("parent") in moving]
+    sources = [h for h in hosts if any(has_vgpus(estate, v) for v in estate.vms_on(h.ref))]
+    if sources:
+        yield SWITCH
+        if estate.about.api_numbers >= PROFILES_API:
+            yield from (profile_query(h.ref) for h in sources)
 
 
 def looked_at(targets: Collection[Target], estate: Estate) -> frozenset[str]:

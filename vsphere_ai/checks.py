@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, Protocol
 
 from vsphere_ai.collect import calls_at_once
@@ -15,12 +14,17 @@ from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.late import is_late
 from vsphere_ai.plan import Answer, Plan
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Lifecycle, Reconfigure
+from vsphere_ai.state import Problem, Target
+from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure
 
 Paths = Mapping[str, tuple[str, ...]]
 
 TIMEOUT = 60
+RULE = "vcenter.check"
+CONFIG, POWER_ON = "CheckVmConfig_Task", "CheckPowerOn_Task"
+ASKED = {CONFIG: "to change its configuration", POWER_ON: "to power it on"}
+OFF_BY_THEN = "InvalidPowerState"
+"""The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
 MOST = 64  # each check is a task; a very large plan asks for its first VMs only, and says so
 
 
@@ -32,11 +36,12 @@ class Checker(Protocol):
     def read_objects(self, refs: Sequence[str], paths: Paths) -> Mapping[str, Facts]: ...  # noqa: D102
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Question:
     target: Target
     method: str
     args: Mapping[str, Any]
+    off_by_then: bool = False
 
     def answered(self, *, faults: Sequence[str] = (), warnings: Sequence[str] = (), note: str = "") -> Answer:
         return Answer(self.target, self.method.removesuffix("_Task"), tuple(faults), tuple(warnings), note)
@@ -45,37 +50,61 @@ class _Question:
 def with_answers(plan: Plan, vcenter: Checker, estate: Estate, *, parallel: int = 8) -> Plan:
     """Return the plan with the answers of CheckVmConfig_Task and CheckPowerOn_Task (API 6.7 and later).
 
-    They judge by the state of now: for a VM whose host this plan changes, power-on is not asked, because the answer
-    would be about hardware that is not there yet. `parallel` questions are asked at a time, and all tasks followed
-    together: where vCenter is far away, a request for each would take longer than the rest of planning.
+    A refusal is a problem of the plan. They judge by the state of now, and are asked only where it is still that when
+    the plan comes to the VM: not after a hardware upgrade of the same plan or a change of the host's hardware, and
+    power-on only of a VM that is off and stays as it is. `parallel` questions are asked at a time, and all tasks
+    followed together: where vCenter is far away, a request for each would take longer than the rest of planning.
     """
     checker = vcenter.service("vmCompatibilityChecker")
     if checker is None or not plan.steps:
         return plan
-    found = list(islice(_questions(plan, estate), MOST + 1))
-    asked = found[:MOST]
-    answers = _answers(vcenter, checker, [q for q in asked if isinstance(q, _Question)], parallel)
-    shown = [next(answers) if isinstance(each, _Question) else each for each in asked]
-    if len(found) > MOST:
-        shown.append(Answer(asked[-1].target, "", note=f"only the first {MOST} checks were asked"))
-    return replace(plan, answers=tuple(shown))
+    found = list(_questions(plan, estate))
+    asked = [q for q in found if isinstance(q, _Question)]
+    answers = dict(zip(asked[:MOST], _answers(vcenter, checker, asked[:MOST], parallel), strict=True))
+    shown = [
+        answers[q] if isinstance(q, _Question) else q for q in found if not isinstance(q, _Question) or q in answers
+    ]
+    if len(asked) > MOST:
+        shown.append(Answer(asked[MOST - 1].target, "", note=f"only the first {MOST} checks were asked"))
+    return replace(plan, answers=tuple(shown), problems=tuple(sorted({*plan.problems, *_refusals(shown)})))
+
+
+def _refusals(answers: Sequence[Answer]) -> Iterator[Problem]:
+    for answer in answers:
+        for fault in answer.faults:
+            message = f"vCenter refuses {ASKED[f'{answer.check}_Task']}: {fault}"
+            yield Problem(answer.target, RULE, message, "correct what vCenter names, or leave the VM out of the play")
 
 
 def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
     """Yield what is to be asked, in the order of the steps, and in its place what cannot be."""
-    touched = {p.step.target.ref for p in plan.steps if p.step.target.kind == "host"}
+    refused = {p.target for p in plan.problems}
+    own = {p.step.target for p in plan.steps}
+    upgraded = {p.step.target for p in plan.steps if isinstance(p.step, Invoke)}
+    changed = upgraded | {p.step.target for p in plan.steps if isinstance(p.step, Reconfigure)}
+    changed |= {p.step.target for p in plan.steps if p.step.target.kind == "host"}
     for planned in plan.steps:
         step, target = planned.step, planned.step.target
         host = estate.host_of(target.ref) if target.kind == "vm" else None
-        if host is None:
+        if host is None or target in refused:
             continue
-        if isinstance(step, Reconfigure) and is_late((step.spec, step.device_changes)):
-            yield Answer(target, "CheckVmConfig", note="not asked: it needs what this plan makes first")
-        elif isinstance(step, Reconfigure):
-            args = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
-            yield _Question(target, "CheckVmConfig_Task", args)
-        elif isinstance(step, Lifecycle) and step.action == "power-on" and host.ref not in touched:
-            yield _Question(target, "CheckPowerOn_Task", {"vm": target.ref, "host": host.ref})
+        if isinstance(step, Reconfigure):
+            if is_late((step.spec, step.device_changes)):
+                yield Answer(target, "CheckVmConfig", note="not asked: it needs what this plan makes first")
+            elif target in upgraded:
+                yield Answer(target, "CheckVmConfig", note="not asked: this plan upgrades the virtual hardware first")
+            elif host in own:
+                yield Answer(target, "CheckVmConfig", note="not asked: this plan changes its host first")
+            elif estate.datacenter_of(target.ref) in own:
+                note = "not asked: this plan changes switches or port groups of its datacenter first"
+                yield Answer(target, "CheckVmConfig", note=note)
+            else:
+                args = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
+                yield _Question(target, CONFIG, args, target in plan.impact.power_cycles)
+        elif isinstance(step, Lifecycle) and step.action == "power-on" and not {target, host} & changed:
+            off = estate[target.ref].get("runtime.powerState") == "poweredOff"
+            if off:
+                yield _Question(target, POWER_ON, {"vm": target.ref, "host": host.ref})
 
 
 def _answers(vcenter: Checker, checker: str, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
@@ -118,8 +147,13 @@ def _answer(question: _Question, said: Facts | VsphereAiError | None) -> Answer:
     if said.get("info.state") == "error":
         return question.answered(note=f"could not be asked: {_text(said.get('info.error') or 'it failed')}")
     results = said.get("info.result") or ()
-    faults = (_text(e) for r in results for e in r.get("error", ()))
+    found = (e for r in results for e in r.get("error", ()))
+    faults = (_text(e) for e in found if not (question.off_by_then and _type(e) == OFF_BY_THEN))
     return question.answered(faults=tuple(faults), warnings=[_text(w) for r in results for w in r.get("warning", ())])
+
+
+def _type(fault: Any) -> str:
+    return str(fault.get("_typeName")) if isinstance(fault, dict) else ""
 
 
 def _text(fault: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
-from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.facts import UNTYPED, Estate, Facts
 from vsphere_ai.steps import Probe, Query
 
 _NAMED = ("name", "parent")
@@ -21,6 +21,7 @@ LIGHT: Mapping[str, tuple[str, ...]] = {
     "Folder": _NAMED,
     "Datacenter": _NAMED,
     "ComputeResource": _NAMED,
+    "VirtualApp": (*_NAMED, "parentFolder"),
     "DistributedVirtualSwitch": _NAMED,
     "DistributedVirtualPortgroup": _NAMED,
     "HostSystem": (
@@ -33,7 +34,9 @@ LIGHT: Mapping[str, tuple[str, ...]] = {
     ),
     "VirtualMachine": (
         *_NAMED,
+        "config.managedBy",
         "config.template",
+        "parentVApp",
         "runtime.connectionState",
         "runtime.host",
         "runtime.powerState",
@@ -60,14 +63,19 @@ class Depth:
     vms: frozenset[str] = frozenset()
     probe: frozenset[str] = frozenset()
 
+    def __or__(self, other: Depth) -> Depth:
+        """Return what is in the one or the other."""
+        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe)
+
 
 @dataclass(frozen=True)
 class Request:
     """What somebody wants to know.
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
-    read as far as `choose` says after the light reading, every other type wholly. `queries` are asked of each host that
-    is read deeply, what `ask` returns of the objects it names, after everything else was read. `start_ssh` allows to
+    read as far as `choose` says after the light reading, every other type wholly. Settings,
+    packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it, what
+    `ask` returns of the objects it names, after everything else was read. `start_ssh` allows to
     start a stopped SSH service for the time of the probes. `progress` is told what is going on.
     """
 
@@ -76,6 +84,7 @@ class Request:
     probes: tuple[Probe, ...] = ()
     queries: tuple[Query, ...] = ()
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
+    worth: Callable[[Facts], bool] = lambda _host: True
     start_ssh: bool = False
     parallel: int = 8
     deadline_s: float = 60.0
@@ -124,7 +133,8 @@ def _with_answers(
     for facts in _extras(vcenter, hosts, request):
         objects[facts.ref] = facts
     objects |= _alarms(vcenter, hosts)
-    objects |= _answers(vcenter, Estate(vcenter.about, objects), request)
+    objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
+    objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
     return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
 
 
@@ -137,10 +147,14 @@ def ask_hosts(
         return estate
     if request.progress:
         request.progress(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
-    note = partial(started_ssh.noted, vcenter.about.instance)
-    prober = Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
-    answers = prober.probe_all(probed, request.probes, request.parallel)
+    answers = prober_of(vcenter, shells, request).probe_all(probed, request.probes, request.parallel)
     return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=a) for r, a in answers.items()}})
+
+
+def prober_of(vcenter: VCenter, shells: Shells, request: Request) -> Prober:
+    """Return what runs probes, and logs in to hosts, in the way of a request."""
+    note = partial(started_ssh.noted, vcenter.about.instance)
+    return Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
 
 
 def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Facts]:
@@ -188,6 +202,12 @@ def _alarms(vcenter: VCenter, hosts: Iterable[Facts]) -> dict[str, Facts]:
     return {ref: Facts(ref, {"name": facts.get("info.name", ref)}) for ref, facts in found.items()}
 
 
+def _tasks(vcenter: VCenter, vms: Iterable[Facts]) -> dict[str, Facts]:
+    """Read what is at work on these VMs, or was lately."""
+    refs = sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
+    return vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
+
+
 def _closely(request: Request) -> dict[str, tuple[str, ...]]:
     """Return what chosen hosts and VMs are read for, beside the light paths."""
     paths = {kind: _real(kind, request.paths.get(kind, ())) for kind in _CHOSEN}
@@ -231,7 +251,9 @@ def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Fact
         for query in request.queries:
             yield f"{QUERY}{query.name}", partial(_query, vcenter, host, query)
 
-    asked = [(host, *question) for host in hosts for question in questions(host)]
+    asked = [(host, *question) for host in hosts if request.worth(host) for question in questions(host)]
+    if not asked:
+        return []
     with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(asked))) as pool:
         answers = pool.map(lambda each: _answered(*each), asked)
         found = {host.ref: host for host in hosts}
@@ -249,7 +271,8 @@ def _answered(of: Facts, path: str, question: Callable[[], Any]) -> Facts:
     try:
         value = question()
     except (Denied, StepFailed, Unparsed) as error:
-        return Facts(of.ref, {}, {path: error.message})
+        said = f"{UNTYPED}: {error.message}" if isinstance(error, Unparsed) else error.message
+        return Facts(of.ref, {}, {path: said})
     return Facts(of.ref, {} if value is None else {path: value})
 
 
@@ -267,9 +290,17 @@ def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
     return next((v.get("value", "") for v in values or ()), None)
 
 
-def _answers(vcenter: VCenter, estate: Estate, request: Request) -> dict[str, Facts]:
-    """Ask what depends on what was read; return the objects that were asked, with the answers."""
-    queries = [q for q in request.ask(estate) if q.on in estate.objects]
+def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collection[str]) -> dict[str, Facts]:
+    """Ask what depends on what was read; return the objects that were asked, with the answers.
+
+    Of hosts in lockdown mode, among those that were read deeply, who may log in all the same.
+    """
+    locked = (h for h in estate.of_type("HostSystem") if h.ref in deep and service.is_locked(h))
+    exceptions = (
+        Query(service.EXCEPTIONS, service.ACCESS_MANAGER, service.EXCEPTIONS_METHOD, on=h.ref) for h in locked
+    )
+    asking = (*request.ask(estate), *exceptions)
+    queries = [q for q in asking if q.on in estate.objects or q.on.startswith("ServiceInstance:")]
     paths: dict[str, tuple[str, ...]] = {}
     for query in queries:
         managed = query.on.partition(":")[0]
@@ -277,7 +308,7 @@ def _answers(vcenter: VCenter, estate: Estate, request: Request) -> dict[str, Fa
     if not queries:
         return {}
     read = vcenter.read_objects(sorted({q.on for q in queries}), paths)
-    asked = {ref: _merged(estate[ref], facts) for ref, facts in read.items()}
+    asked = {ref: _merged(estate.get(ref) or Facts(ref), facts) for ref, facts in read.items()}
 
     def answer(query: Query) -> Facts:
         holder = asked[query.on]

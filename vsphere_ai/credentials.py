@@ -26,16 +26,16 @@ def fetch(reference: str, base: Path | None = None, *, purpose: str = "password"
     """
     match parse(reference):
         case {"cmd": command}:
-            return _printed_by(command, base)
+            return _printed_by(command, base, purpose)
         case {"service": service, "user": user}:
             return _from_keyring(service, user)
         case {"prompt": _}:
             return _asked(purpose)
         case _:
-            return resolve(reference, base)
+            return resolve(reference, base, purpose=purpose)
 
 
-def _printed_by(command: str, base: Path | None) -> Secret:
+def _printed_by(command: str, base: Path | None, purpose: str) -> Secret:
     try:
         argv = shlex.split(command)
     except ValueError as error:
@@ -43,7 +43,14 @@ def _printed_by(command: str, base: Path | None) -> Secret:
     if not argv or not argv[0]:
         raise Denied("the password program has no name", "write cmd:PROGRAM ARGUMENTS")
     name = f"the password program {argv[0]}"
-    status, output = _output_of(argv, base, name)
+    try:
+        status, output = _output_of(argv, base, name)
+    except OSError as error:
+        raise Denied(
+            f"the program that prints the {purpose} cannot be run: {error.strerror}",
+            "look at cmd: in the inventory: behind it is the full path of a program, or one on PATH; it is not shown "
+            "because it may be a password",
+        ) from None
     by_hand = "run it by hand to see what it says"  # its own messages may hold the secret: they are not repeated
     if status != 0:
         raise Denied(f"{name} ended with {status}", by_hand)
@@ -59,17 +66,14 @@ def _printed_by(command: str, base: Path | None) -> Secret:
 
 
 def _output_of(argv: list[str], base: Path | None, name: str) -> tuple[int, bytes]:
-    try:
-        process = subprocess.Popen(  # noqa: S603 - no shell: the operator's own inventory names the program
-            argv,
-            cwd=base,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # so that what it starts can be ended with it
-        )
-    except OSError as error:
-        raise Denied(f"{name} cannot be run: {error.strerror}", "give its full path after cmd:") from None
+    process = subprocess.Popen(  # noqa: S603 - no shell: the operator's own inventory names the program
+        argv,
+        cwd=base,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # so that what it starts can be ended with it
+    )
     with process:
         try:
             output, _ = process.communicate(timeout=PATIENCE)

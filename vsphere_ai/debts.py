@@ -51,6 +51,9 @@ class Book(Protocol):
     def settle(self, *debts: Debt) -> None:
         """Note that debts were settled outside of a step."""
 
+    def rebooted(self, host: Target, *, did: bool) -> None:
+        """Note whether a host did reboot, which the step that ordered it could not know."""
+
     def debts(self) -> tuple[Debt, ...]:
         """Return what is still owed, by this attempt or an earlier one."""
 
@@ -65,6 +68,9 @@ class NoBook:
         """Note nothing."""
 
     def settle(self, *debts: Debt) -> None:
+        """Note nothing."""
+
+    def rebooted(self, host: Target, *, did: bool) -> None:
         """Note nothing."""
 
     def debts(self) -> tuple[Debt, ...]:

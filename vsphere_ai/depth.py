@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vsphere_ai import asking
+from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.resources import kinds
@@ -32,9 +33,14 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
     beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
     beside |= within  # whose RDMA goes over what is shared
+    # VMs of others on target hosts are never powered off: whether they are, and can move, has to be known
+    foreign = {v.ref for h in hosts for v in estate.managed_on(h)}
+    vms |= foreign
+    around |= {h.ref for v in foreign for h in estate.hosts_for(v)}
     # where VMs of a host that enters maintenance mode may move
     moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
-    around |= {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving}
+    around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
+    beside |= movers  # what runs there takes GPUs that others would move to
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
     vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
     vms |= asking.looked_at(wanted, estate)
@@ -53,6 +59,17 @@ def _looks_at_probes(plan: TargetPlan) -> bool:
 def with_gpus(estate: Estate) -> frozenset[str]:
     """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
     return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
+
+
+def may_accelerate(host: Facts) -> bool:
+    """Tell whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
+
+    Only such a host is worth calls of its own: what they ask (drivers, RDMA settings) means nothing on any other.
+    """
+    devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
+    if devices is None or found_gpus(devices) or host.get("config.network.rdmaDevice"):
+        return True
+    return any(str(nic.get("driver", "")).startswith("nmlx") for nic in nics)
 
 
 def _powered_on(facts: Facts) -> bool:

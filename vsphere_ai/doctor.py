@@ -14,8 +14,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from vsphere_ai import newer
+from vsphere_ai.depth import may_accelerate
 from vsphere_ai.errors import Denied, VsphereAiError
-from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.facts import About, Estate, Facts, View
+from vsphere_ai.ownership import gap
 
 if TYPE_CHECKING:
     from vsphere_ai.workbench import Workbench
@@ -28,6 +31,7 @@ SKEW_WARN, SKEW_FAIL = 5.0, 300.0
 EXPIRY_DAYS = 30
 EVACUATION = "VgpuMMAutomationTimeoutSecs"
 """DRS option that lets vGPU VMs migrate when a host enters maintenance mode, from 7.0 Update 3f on (KB 88271)."""
+NETWORK = ("config.network.rdmaDevice", "config.network.pnic")
 DRIVER_RULE = "gpu.vib"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)\s*(?:>=\s*(?P<floor>[0-9.]+))?")
 
@@ -45,11 +49,10 @@ class Check:
 def examine(bench: Workbench) -> Iterator[Check]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
-    own = True
-    for check in files(bench):
-        own = own and not (check.verdict == "fail" and check.message.startswith("inventory "))
-        yield check
-    if not own:
+    own = inventory(bench)
+    yield own
+    yield from files(bench)
+    if own.verdict != "ok":
         why = "others may have written the inventory, which says what programs are run and where passwords go"
         yield Check("vCenter", "warn", f"the rest was not looked at: {why}")
         return
@@ -69,6 +72,7 @@ def examine(bench: Workbench) -> Iterator[Check]:
     about = vcenter.about
     yield Check("login", "ok", f"{bench.settings.username} is logged in")
     yield Check("vCenter", "ok", f"{about.name} {about.version} build {about.build}, API {about.api}")
+    yield from library_of(about)
     yield clock(vcenter.now)
     estate = read(bench)
     yield from hosts(bench, estate)
@@ -82,8 +86,12 @@ def read(bench: Workbench) -> Estate:
 
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = Request(
-        paths={"HostSystem": paths, "ClusterComputeResource": ("name", "parent", "configurationEx")},
+        paths={
+            "HostSystem": (*paths, "config.network.rdmaDevice", "config.network.pnic"),
+            "ClusterComputeResource": ("name", "parent", "configurationEx"),
+        },
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in bench.limited(estate, estate.hosts))),
+        worth=may_accelerate,
         parallel=bench.options.parallel,
         progress=bench.options.progress,
     )
@@ -113,6 +121,18 @@ def libraries() -> Iterator[Check]:
         yield Check("software", "fail" if old else "ok", words, install if old else "")
 
 
+def library_of(about: About) -> Iterator[Check]:
+    """Say when vCenter offers a later API than the installed pyVmomi knows, and what that hides."""
+    if about.offered_numbers <= about.api_numbers:
+        return
+    words = f"vCenter offers API {about.offered_api}; pyVmomi {metadata.version('pyvmomi')} knows up to {about.api}"
+    hidden = [str(field) for field in newer.unseen(about)]
+    if hidden:
+        yield Check("vCenter", "warn", f"{words} and cannot see {', '.join(hidden)}", newer.UPDATE)
+    else:
+        yield Check("vCenter", "ok", f"{words}, which has everything this release uses")
+
+
 def _numbers(version: str) -> tuple[int, ...]:
     found = re.match(r"\d+(?:\.\d+)*", version)
     parts = [int(n) for n in found[0].split(".")] if found else []
@@ -121,10 +141,23 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
+def inventory(bench: Workbench) -> Check:
+    """Look whether others may have written the inventory; also one that was named, which every command takes."""
+    path = bench.inventory.path
+    try:
+        unsafe = gap(path)
+    except OSError as error:
+        return Check("files", "fail", f"inventory {path}: {error.strerror}", "check its path")
+    if unsafe is None:
+        return Check("files", "ok", f"inventory {path}")
+    where = "" if unsafe.path == path else f"{path}: "
+    return Check("files", "fail", f"inventory {where}{unsafe.path} {unsafe.why}", unsafe.remedy)
+
+
 def files(bench: Workbench) -> Iterator[Check]:
     """Look who may change the files that say whom to trust, and who may read those that hold secrets."""
     ssh = bench.inventory.ssh
-    trusted = [("inventory", str(bench.inventory.path)), ("CA file", bench.settings.tls.ca_file)]
+    trusted = [("CA file", bench.settings.tls.ca_file)]
     secret = [("SSH key", ssh.key_file if ssh else None)]
     trusted.append(("known_hosts", ssh.known_hosts if ssh else None))
     for (what, name), forbidden in [*((t, 0o022) for t in trusted), *((s, 0o077) for s in secret)]:
@@ -154,13 +187,12 @@ def ssh_secret(bench: Workbench) -> Iterator[Check]:
 
     ssh = bench.inventory.ssh
     if ssh is None:
-        yield Check("SSH", "warn", "the inventory has no ssh: section", "mig needs it, and reboots over SSH")
-        return
+        return  # said of each host that needs it
     for what, reference in (("password", ssh.password), ("key passphrase", ssh.key_passphrase)):
         if reference is None or reference.startswith("prompt:"):
             continue
         try:
-            fetch(reference, bench.inventory.base)
+            fetch(reference, bench.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
         except Denied as error:
             yield Check("SSH", "fail", f"{what}: {error.message}", error.remedy)
         else:
@@ -241,8 +273,11 @@ def hosts(bench: Workbench, estate: Estate) -> Iterator[Check]:
         if facts.ref in left:
             words = "SSH runs because a command that was killed had started it to read"
             yield Check(facts.name, "warn", words, f"stop it: {bench.stopping_ssh(facts.name)}")
-        else:
+        elif bench.inventory.ssh is not None:
             yield from _ssh(bench, facts)
+        elif may_accelerate(facts):
+            words = "the inventory has no ssh: section, and commands on this host (mig, reboots over SSH) need one"
+            yield Check(facts.name, "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
         if stranger(facts.name):
             words = "its SSH host key is not known"
             yield Check(facts.name, "warn", words, f"vsphere-ai trust host {facts.name}")
@@ -268,12 +303,12 @@ def _strangers(bench: Workbench) -> Callable[[str], bool]:
 
 
 def _ssh(bench: Workbench, host: Facts) -> Iterator[Check]:
-    from vsphere_ai.connect.service import is_running
+    from vsphere_ai.connect.service import is_running, locked_out
 
-    lockdown = host.get("config.lockdownMode", "lockdownDisabled")
-    if lockdown != "lockdownDisabled":
-        remedy = "commands on the host (mig, reboots over SSH) are refused; lockdown is never changed by this tool"
-        yield Check(host.name, "warn", f"lockdown mode is on ({lockdown})", remedy)
+    locked = locked_out(host, bench.inventory.ssh.username if bench.inventory.ssh else "")
+    if locked is not None:
+        mode = host.get("config.lockdownMode")
+        yield Check(host.name, "warn", f"lockdown mode is on ({mode}), and commands are refused", locked.help)
         return
     running, start = is_running(host), bench.inventory.ssh.start_service if bench.inventory.ssh else "never"
     if running:
@@ -318,5 +353,8 @@ def clusters(estate: Estate) -> Iterator[Check]:
         elif EVACUATION in options:
             yield Check(cluster.name, "ok", f"DRS may migrate vGPU VMs ({EVACUATION} = {options[EVACUATION]})")
         else:
-            words = "DRS does not migrate vGPU VMs for maintenance: plans name them and switch them off"
+            words = (
+                "DRS does not migrate vGPU VMs for maintenance before 8.0 U2; from 8.0 U1 on a run moves them itself "
+                "with evacuate: vmotion"
+            )
             yield Check(cluster.name, "ok", words)

@@ -19,11 +19,16 @@ WIDTH = 110
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
 # key may be misspelt as well (passwrod, pasword, apssword).
-_REFERENCE = r"[\"']?(?:(?:env|file|cmd|keyring):|prompt:[\"']?(?:\s|$))"
+# Behind env: only what nobody's password looks like is shown: `env:hunter2` is a password in the wrong place.
+_REFERENCE = (
+    r"[\"']?(?-i:env:(?:[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?=[\"'\s,}\]]|$)"
+    r"|(?:file|cmd|keyring):[^\"'\s,]+[/ ]|prompt:[\"']?(?:\s|$))"
+)
 _NAMED = re.compile(rf"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?!{_REFERENCE})(?=\S)")
 _SECRET = re.compile(
     r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
 )
+_ADDRESS = re.compile(r"(?i)\baddress(?:es)?[\"']?+\s*+:\s*+(?=[^\s,}]*@)")
 _LONGEST_NAME = 80
 # the same where the value is on a line of its own: below its key (as it is, or behind an anchor, a tag, a "|"), or
 # behind a ":" below "? key"
@@ -210,6 +215,20 @@ def excerpt(text: str, mark: Mark, width: int = 1) -> str:
 def _hidden_from(lines: Sequence[str], at: int) -> int | None:
     """Return the column from which a line belongs to a name that sounds like a secret's; None when none does."""
     line = lines[at][: WIDTH * _FAR]
+    columns = (_secret_from(lines, at, line), _account_from(line))
+    return min((c for c in columns if c is not None), default=None)
+
+
+def _account_from(line: str) -> int | None:
+    """Return the column from which a line holds an account in an address: ``user:password@host``; None without one."""
+    end = line.rfind("@")
+    for colon in re.finditer(r"(?<![\"']):(?!//)(?=\S)", line[: max(end, 0)]):
+        return max(line.rfind(sign, 0, colon.start()) for sign in " \t\"'[{,") + 1
+    found = _ADDRESS.search(line)
+    return found.end() if found else None
+
+
+def _secret_from(lines: Sequence[str], at: int, line: str) -> int | None:
     for named in _NAMED.finditer(line):
         if _sounds_secret(named[1]):
             return named.end()

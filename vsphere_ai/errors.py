@@ -102,6 +102,12 @@ class HostUnhealthy(VsphereAiError):
     title = "host unhealthy"
 
 
+class DidNotReboot(HostUnhealthy):
+    """A host was seen up, with its old boot time, for longer than an order to reboot takes to have an effect."""
+
+    title = "not rebooted"
+
+
 class NoRoom(HostUnhealthy):
     """Other hosts of a cluster went out of service since it was planned, so no further one of it is started."""
 

@@ -9,27 +9,66 @@ from vsphere_ai.facts import Estate, Facts
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.rolling import is_down
 from vsphere_ai.state import Problem, Target
+from vsphere_ai.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
 
-PINNING = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
+PASSTHROUGH, SRIOV = "VirtualPCIPassthrough", "VirtualSriovEthernetCard"
+VGPU_BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 POWER_OFF = "write rolling: {evacuate: power_off}"
 
 
-def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling) -> Iterator[Problem]:
-    """Yield why a running VM that is not switched off cannot leave its host."""
+def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_drs: bool = False) -> Iterator[Problem]:
+    """Yield why a running VM that is not switched off cannot leave its host.
+
+    A VM with vGPUs is moved by the run itself, to a host on which they have been placed (see `vgpu_moves`), every other
+    one by DRS. With `by_drs` DRS has to move those with vGPUs, too.
+    """
     where = f"it runs on {host.name}, which has to enter maintenance mode"
     if rolling.evacuate == "refuse":
         help_ = "write rolling: {evacuate: power_off} (or vmotion), or power it off first"
         yield Problem(vm, "rolling.evacuate", where, help_)
-    elif is_pinned(estate, vm):
-        message = f"{where}; it has a vGPU or passthrough device, which vSphere 7.0 U2 does not evacuate"
-        yield Problem(vm, "rolling.pinned", message, POWER_OFF)
-    else:
-        yield from _ways(estate, vm, host, where)
+        return
+    pinned = why_pinned(estate, vm, host)
+    if pinned:
+        yield Problem(vm, "rolling.pinned", f"{where}; {pinned}", POWER_OFF)
+        return
+    vgpus = has_vgpus(estate, vm)
+    if vgpus and not hot_migration(estate):
+        message = f"{where}; it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
+        yield Problem(
+            vm, "rolling.hotmigrate", message, f"set it to true in vCenter's advanced settings, or {POWER_OFF}"
+        )
+    reason = not_opted_in(estate, host, by_drs=by_drs) if vgpus else ""
+    if reason:
+        yield Problem(vm, "rolling.opt-in", f"{where}; {reason}", f"set that option, or {POWER_OFF}")
+    yield from _ways(estate, vm, host, drs=by_drs or not vgpus)
 
 
-def is_pinned(estate: Estate, vm: Target) -> bool:
-    """Tell whether a VM has a device that keeps it on its host while it runs."""
-    return any(d["_typeName"] in PINNING for d in estate[vm.ref].get("config.hardware.device", ()))
+def has_vgpus(estate: Estate, vm: Target) -> bool:
+    """Tell whether a VM has vGPUs."""
+    return any((d.get("backing") or {}).get("_typeName") == VGPU_BACKING for d in _devices(estate, vm))
+
+
+def why_pinned(estate: Estate, vm: Target, host: Target) -> str:
+    """Return what keeps a VM on its host while it runs, "" when nothing does."""
+    for device in _devices(estate, vm):
+        if device["_typeName"] == SRIOV:
+            return "it has an SR-IOV network adapter, which vMotion does not carry"
+        if device["_typeName"] != PASSTHROUGH:
+            continue
+        if (device.get("backing") or {}).get("_typeName") != VGPU_BACKING:
+            return "it has a passthrough device, which vMotion does not carry"
+        if device.get("deviceGroupInfo"):
+            return "it has a device group, of which it is not known whether another host has it free"
+    if not has_vgpus(estate, vm):
+        return ""
+    if not moves_from(estate.about):
+        about = f"{estate.about.version} build {estate.about.build}"
+        return f"it has a vGPU, and vCenter {about} moves no such VM off its host (7.0 U3f does)"
+    return next((why for d in _devices(estate, vm) if (why := why_not_carried(d, estate[host.ref]))), "")
+
+
+def _devices(estate: Estate, vm: Target) -> tuple[Mapping[str, Any], ...]:
+    return tuple(estate[vm.ref].get("config.hardware.device", ()))
 
 
 def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
@@ -54,7 +93,8 @@ def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
     return f"{whose} is {level}, which only recommends a move"
 
 
-def _ways(estate: Estate, vm: Target, host: Target, where: str) -> Iterator[Problem]:
+def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Problem]:
+    where = f"it runs on {host.name}, which has to enter maintenance mode"
     others = [h for h in estate.hosts_for(vm.ref) if h != host and not is_down(estate, h)]
     networks = estate[vm.ref].get("network", ())
     missing = [[n for n in networks if n not in estate[h.ref].get("network", ())] for h in others]
@@ -63,10 +103,10 @@ def _ways(estate: Estate, vm: Target, host: Target, where: str) -> Iterator[Prob
         yield Problem(vm, "rolling.nowhere", message, POWER_OFF)
     elif all(missing):
         closest = min(missing, key=len)
-        names = ", ".join(_name(estate, ref) for ref in closest)
+        names = ", ".join(name_of(estate, ref) for ref in closest)
         message = f"{where}; no other host of its cluster has its networks (missing: {names})"
         yield Problem(vm, "rolling.network", message, f"connect another host to them, or {POWER_OFF}")
-    reason = why_not_moved(estate, vm, host) if others else ""
+    reason = why_not_moved(estate, vm, host) if others and drs else ""
     if reason:
         yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
 
@@ -83,6 +123,7 @@ def _override(cluster: Facts | None, drs: Mapping[str, Any], vm: Target) -> Mapp
     return next((o for o in overrides if o.get("key") == vm.ref), {})
 
 
-def _name(estate: Estate, ref: str) -> str:
+def name_of(estate: Estate, ref: str) -> str:
+    """Return what an object is called, its id where it was not read."""
     facts = estate.get(ref)
     return facts.name if facts else ref.partition(":")[2]

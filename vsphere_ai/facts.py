@@ -11,7 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
+from vsphere_ai.agents import agent_of, manager_of
 from vsphere_ai.state import State, Target, TargetKind
+
+UNTYPED = "the answer holds a value that cannot be typed"
+"""How the reason for an unreadable path begins where the server showed a value that the API library cannot take."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,11 @@ class Facts:
 
 @dataclass(frozen=True)
 class About:
-    """The vCenter that was read. `api` is the negotiated API version, e.g. ``7.0.2.0``."""
+    """The vCenter that was read.
+
+    `api` is the negotiated API version, e.g. ``7.0.2.0``; `offered_api` the newest one it offers, which the installed
+    pyVmomi may not know (empty: not known to be another one).
+    """
 
     name: str
     version: str
@@ -68,11 +76,21 @@ class About:
     api: str
     instance: str
     api_type: str = "VirtualCenter"
+    offered_api: str = ""
 
     @property
     def api_numbers(self) -> tuple[int, ...]:
         """The API version as numbers, because texts do not compare: (7, 0, 2, 0)."""
-        return tuple(int(n) for n in self.api.split(".") if n.isdigit())
+        return _numbers(self.api)
+
+    @property
+    def offered_numbers(self) -> tuple[int, ...]:
+        """The newest API version the server offers, as numbers; never below the negotiated one."""
+        return max(_numbers(self.offered_api), self.api_numbers)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n.isdigit())
 
 
 @dataclass(frozen=True)
@@ -101,10 +119,23 @@ class Estate:
 
     @cached_property
     def vms(self) -> tuple[Target, ...]:
-        """Every virtual machine that is not a template, by name."""
-        return tuple(
-            Target("vm", f.name, f.ref) for f in self.of_type("VirtualMachine") if not f.get("config.template")
-        )
+        """Every virtual machine that is neither a template nor an agent of vCenter itself, by name."""
+        return tuple(v for v in self._machines if v not in self.agents)
+
+    @cached_property
+    def agents(self) -> Mapping[Target, str]:
+        """Agent VM -> the service of vCenter that looks after it: it moves, stops and recreates them by itself."""
+        return {v: by for v in self._machines if (by := agent_of(self[v.ref].properties))}
+
+    @cached_property
+    def managed(self) -> Mapping[Target, str]:
+        """VM that is not the user's to change -> who manages it: the agents, and VMs of other extensions."""
+        return {v: by for v in self._machines if (by := manager_of(self[v.ref].properties))}
+
+    @cached_property
+    def _machines(self) -> tuple[Target, ...]:
+        found = (f for f in self.of_type("VirtualMachine") if not f.get("config.template"))
+        return tuple(Target("vm", f.name, f.ref) for f in found)
 
     @cached_property
     def datacenters(self) -> tuple[Target, ...]:
@@ -115,20 +146,26 @@ class Estate:
         """Return every target of a kind, by name."""
         return {"datacenter": self.datacenters, "host": self.hosts, "vm": self.vms}[kind]
 
+    def parent_of(self, facts: Facts) -> Facts | None:
+        """Return what an object is in. A VM of a vApp has no parent: the vApp is in a VM folder, which counts."""
+        vapp = facts.ref.startswith("VirtualApp:")
+        path = "parentFolder" if vapp and facts.get("parentFolder") else "parent"
+        return self.get(facts.get(path) or facts.get("parentVApp"))
+
     def datacenter_of(self, ref: str) -> Target | None:
         """Return the datacenter an object is in; a datacenter is in itself."""
         at = self.get(ref)
         while at is not None and not at.ref.startswith("Datacenter:"):
-            at = self.get(at.get("parent"))
+            at = self.parent_of(at)
         return Target("datacenter", at.name, at.ref) if at else None
 
     def path_of(self, ref: str) -> str:
         """Return the inventory path, e.g. ``/DC0/vm/ai/train-01``."""
         parts: list[str] = []
         at = self.get(ref)
-        while at is not None and at.get("parent"):
+        while at is not None and (above := self.parent_of(at)) is not None:
             parts.append(at.name)
-            at = self.get(at.get("parent"))
+            at = above
         return "/" + "/".join(reversed(parts))
 
     def cluster_of(self, host: str) -> Facts | None:
@@ -143,6 +180,10 @@ class Estate:
     def vms_on(self, host: str) -> tuple[Target, ...]:
         """Return the VMs registered on a host, by name."""
         return self._vms_by_host.get(host, ())
+
+    def managed_on(self, host: str) -> tuple[Target, ...]:
+        """Return the VMs registered on a host that are not the user's to change, by name."""
+        return tuple(v for v in self.managed if self[v.ref].get("runtime.host") == host)
 
     @cached_property
     def _vms_by_host(self) -> Mapping[str, tuple[Target, ...]]:
@@ -169,6 +210,7 @@ class View:
     `states` holds, per (reference, kind), the observed state or, once planned, the wanted one.
     `rebooting` names the hosts this plan reboots; `planned` says which states are planned and not yet true;
     `stated` holds, by the same keys, what the playbook itself says, planned yet or not: None = it leaves that open.
+    `left_out` names the targets of the playbook that `--limit` leaves out.
     """
 
     estate: Estate
@@ -176,6 +218,7 @@ class View:
     rebooting: frozenset[str] = frozenset()
     planned: frozenset[tuple[str, str]] = frozenset()
     stated: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
 
     def state(self, ref: str, kind: str) -> Any:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""

@@ -14,19 +14,22 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
-from vsphere_ai.evacuation import is_pinned, obstacles, why_not_moved
+from vsphere_ai.evacuation import has_vgpus, obstacles, why_not_moved, why_pinned
 from vsphere_ai.facts import Estate
 from vsphere_ai.health import Found, found
 from vsphere_ai.losses import Loss
+from vsphere_ai.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.playbook import Power, TargetPlan
-from vsphere_ai.power_ons import ANY_ORDER, PowerOns
+from vsphere_ai.power_ons import PowerOns
 from vsphere_ai.rolling import Roll, make_rolls, rolling_of
 from vsphere_ai.state import Problem, Target
-from vsphere_ai.steps import Step, Wait
+from vsphere_ai.steps import Reconfigure, Step, Wait
+from vsphere_ai.vgpu_moves import Migration, Moves, Outlook, plan_moves
 from vsphere_ai.windows import (
     health_gate,
     host_now,
     host_window,
+    migrate_step,
     needs_maintenance,
     shared_windows,
     vm_window,
@@ -51,7 +54,8 @@ class PlannedStep:
 class Impact:
     """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook.
 
-    `moves` are VMs that DRS takes to other hosts, `found` is what the hosts' health is measured by afterwards.
+    `moves` are VMs that DRS takes to other hosts, `migrations` those with vGPUs that the run itself moves; `found` is
+    what the hosts' health is measured by afterwards.
     """
 
     reboots: tuple[Target, ...] = ()
@@ -64,6 +68,16 @@ class Impact:
     found: tuple[Found, ...] = ()
     lost: tuple[Loss, ...] = ()
     """What reboots take from GPUs and nobody gives back."""
+    migrations: tuple[Migration, ...] = ()
+    unplaced: tuple[Target, ...] = ()
+    """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+    agents: tuple[Agent, ...] = ()
+    """VMs that are left out of everything, because vCenter or an extension looks after them."""
+
+    @property
+    def unread(self) -> tuple[Target, ...]:
+        """Hosts whose GPU instances matter to this plan and were not read."""
+        return tuple(sorted({*self.unplaced, *(loss.host for loss in self.lost if loss.unread)}))
 
 
 @dataclass
@@ -82,6 +96,8 @@ class _Arrangement:
     cycled: dict[Target, Target | None] = field(default_factory=dict)
     """VM -> its host."""
     moves: list[Target] = field(default_factory=list)
+    leaving: list[Target] = field(default_factory=list)
+    """VMs with vGPUs that the run itself moves to other hosts."""
     firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
     """Host -> the steps its turn begins with."""
     ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
@@ -93,29 +109,35 @@ def arrange(
     steps: Mapping[Target, Sequence[Step]],
     probing: frozenset[Target],
     *,
-    power_on: PowerOns = ANY_ORDER,
+    outlook: Outlook,
 ) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
     """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
 
-    VMs that are switched off and on keep to `power_on`.
+    VMs that are switched off and on keep to the `outlook`, by which VMs with vGPUs are placed as well.
     """
     given = {t: [s for s in own if not _is_gate(s)] for t, own in steps.items()}
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
     gated = frozenset(t for t, own in steps.items() if any(_is_gate(s) for s in own))
     work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
+    start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
     for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
         own = work.steps.get(host, ())
-        now, rolling = host_now(estate, host), rolling_of(desired, host)
+        now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
         window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
         work.chains[host] = window
         work.firsts[host] += work.chains[host][:1]
     for vm in _affected_vms(work):
         _add_vm(work, vm)
-    work.edges += _power_on_edges(work, power_on)
+    for host in sorted(windows):
+        work.problems += stuck(estate, host, rolling_of(desired, host))
+    work.edges += _power_on_edges(work, outlook.power_on)
     turns = sorted(windows | gated)
+    rolls = _rolls(work)
+    moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
+    _add_moves(work, moves)
     for host in turns:
-        _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host])
-    rolls = _roll(work)
+        _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host], moves.by_host.get(host, ()))
+    _take_turns(work, rolls)
     _share(work)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     cycled = tuple(sorted(work.cycled))
@@ -126,8 +148,11 @@ def arrange(
         outside=tuple(v for v in cycled if v not in desired),
         at_a_time=max((min(r.at_a_time, max(map(len, r.batches))) for r in rolls), default=1),
         moves=tuple(sorted(work.moves)),
+        migrations=moves.all,
+        unplaced=tuple(sorted(moves.unread)),
         rolls=rolls,
         found=tuple(found(estate, h) for h in turns),
+        agents=on_windows(estate, windows),
     )
     return _number(work), tuple(work.problems), impact
 
@@ -149,8 +174,9 @@ def _is_gate(step: Step) -> bool:
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
-    on_windows = {v for h in work.windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
-    return sorted({t for t in work.steps if t.kind == "vm"} | {v for v in on_windows if not v.name.startswith("vCLS")})
+    on_window = {v for h in work.windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
+    own = {t for t in work.steps if t.kind == "vm"}
+    return sorted(own | {v for v in on_window if v not in work.estate.managed})
 
 
 def _add_vm(work: _Arrangement, vm: Target) -> None:
@@ -158,13 +184,13 @@ def _add_vm(work: _Arrangement, vm: Target) -> None:
     host = work.estate.host_of(vm.ref)
     on = _powered_on(work.estate, vm)
     steps = work.steps.get(vm, ())
-    evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host, bool(steps))
+    evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host)
     power = _power(work, vm, host)
     cycle = on and (evacuated or any(s.needs_power_off for s in steps))
     if cycle:
         work.problems += _shutdown_problems(work.estate, vm, power)
         work.cycled[vm] = host
-    stop, follow = vm_window(vm, steps, power, cycle=cycle)
+    stop, follow = vm_window(vm, steps, power, cycle=cycle, off=host if evacuated else None)
     if not stop and not follow:
         return
     work.chains[vm] = stop + follow
@@ -177,31 +203,56 @@ def _add_vm(work: _Arrangement, vm: Target) -> None:
         work.ends[host].append(follow[-1])
 
 
-def _goes_off(work: _Arrangement, vm: Target, host: Target, has_steps: bool) -> bool:
+def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:
     """Decide what happens to a running VM of a host that enters maintenance; say so when it cannot be done."""
     rolling = rolling_of(work.desired, host)
     # one that is switched off for its own changes anyway need not move first
-    if rolling.evacuate == "power_off" or (rolling.evacuate == "vmotion" and has_steps):
+    # and devices it gets were planned for this host: another one may not have the network of an adapter
+    own = any(s.needs_power_off or (isinstance(s, Reconfigure) and s.device_changes) for s in work.steps.get(vm, ()))
+    if rolling.evacuate == "power_off" or (rolling.evacuate == "vmotion" and own):
         return True
     found_ = tuple(obstacles(work.estate, vm, host, rolling))
     work.problems += found_
     if not found_:
-        work.moves.append(vm)
+        (work.leaving if has_vgpus(work.estate, vm) else work.moves).append(vm)
     return False
 
 
-def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target]) -> None:
+def _add_moves(work: _Arrangement, moves: Moves) -> None:
+    """Begin the turns of hosts with the moves of their VMs with vGPUs, one after the other, as they were placed.
+
+    Other VMs are not switched off before all have moved, and the next host's move after these, whose places they have.
+    """
+    work.problems += moves.problems
+    last: dict[str, Step] = {}
+    for host, own in moves.by_host.items():
+        steps = [migrate_step(m, rolling_of(work.desired, host)) for m in own]
+        off = work.firsts[host]
+        work.edges += [(steps[-1], first) for first in off]
+        cluster = str(work.estate[host.ref].get("parent"))
+        work.turns += [(last[cluster], steps[0])] if cluster in last else []
+        last[cluster] = steps[-1]
+        work.chains[host] = steps + work.chains[host]
+        work.firsts[host] = [steps[0]]
+
+
+def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
     """End a host's turn with its health gate: after its window, and after the VMs that had to wait for it."""
     now = host_now(work.estate, host)
-    gate = health_gate(now, rolling_of(work.desired, host), [_as_was(work.estate, v, host) for v in vms])
+    gate = health_gate(now, rolling_of(work.desired, host),
+                       [*(_as_was(work.estate, v, host) for v in vms), *(_moved(m) for m in moved)])  # fmt: skip
     work.chains[host].append(gate)
     work.edges += [(end, gate) for end in work.ends[host]]
 
 
 def _as_was(estate: Estate, vm: Target, host: Target) -> dict[str, Any]:
     # where DRS moves VMs by itself, a VM on another host is no sign of trouble
-    stays = is_pinned(estate, vm) or bool(why_not_moved(estate, vm, host))
+    stays = bool(why_pinned(estate, vm, host) or why_not_moved(estate, vm, host))
     return {"ref": vm.ref, "name": vm.name, "stays": stays}
+
+
+def _moved(migration: Migration) -> dict[str, Any]:
+    return {"ref": migration.vm.ref, "name": migration.vm.name, "stays": False}
 
 
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
@@ -218,21 +269,32 @@ def _shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Pro
             f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}",
             "write power: {force: true} to allow a hard power-off",
         )
+    how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
+    if how in (estate[vm.ref].get("disabledMethod") or ()):
+        yield Problem(
+            vm,
+            "power.disabled",
+            f"the VM has to be powered off, and another product has disabled {how} for it",
+            "wait until that product, often a backup, has ended; or enable the method with it",
+        )
     if estate[vm.ref].get("runtime.question"):
         yield Problem(
             vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
         )
 
 
-def _roll(work: _Arrangement) -> tuple[Roll, ...]:
-    """Let the hosts of each cluster take turns; a gate that an earlier attempt still owes comes before all of them."""
+def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
     # a host found in maintenance is down already and stays in it: its own window costs nothing
     hosts = [h for h in work.windows if not host_now(work.estate, h).in_maintenance]
     rolls, problems = make_rolls(work.estate, work.desired, hosts, begun=work.gated)
     work.problems += problems
+    return rolls
+
+
+def _take_turns(work: _Arrangement, rolls: Sequence[Roll]) -> None:
+    """Let the hosts of each cluster take turns; a gate that an earlier attempt still owes comes before all of them."""
     for host, earlier in ((h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_owing(work, h))):
         work.turns += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
-    return rolls
 
 
 def _share(work: _Arrangement) -> None:

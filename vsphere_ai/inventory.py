@@ -22,10 +22,17 @@ from vsphere_ai.validation import Place, validate
 
 CONNECTION = "connection.yml"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_HOST = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
+"""RFC 1035's sizes; with '_', which some use, and the final dot of a name that is complete."""
 
 
 def _address(text: str) -> str:
+    if "@" in text:  # whatever it is, it may hold a password, so it is not repeated
+        raise ValueError(
+            "an address has no user name or password in it\n"
+            "write the name or IP address only; the account goes into 'username' and 'password'"
+        )
     if "://" in text or "/" in text:
         bare = text.partition("://")[2] or text
         raise ValueError(f"'{text}' is not an address\nwrite the name or IP address only: {bare.partition('/')[0]}")
@@ -194,6 +201,11 @@ class Inventory:
     ssh: SshSettings | None = None
     base: Path = Path()
     lab: bool = False
+
+    @property
+    def start_ssh(self) -> bool:
+        """Whether a run may start the SSH service of a host for its own time."""
+        return self.ssh is None or self.ssh.start_service != "never"
 
     def groups(self, kind: TargetKind) -> Mapping[str, Group]:
         """Return the groups of hosts or of VMs; there are none of datacenters."""

@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -26,7 +25,19 @@ from typing import Any, Literal
 from vsphere_ai import __version__, processes, seals
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.journal_format import FORMAT, OLDER, SCHEMA, carry_over, format_of, instead_of, is_credible, is_time
+from vsphere_ai.journal_format import (
+    BEGIN,
+    FORMAT,
+    OLDER,
+    OWE,
+    SCHEMA,
+    carry_over,
+    format_of,
+    instead_of,
+    is_credible,
+    is_time,
+)
+from vsphere_ai.noted import Owed, Step
 from vsphere_ai.places import own_folder, state_dir
 from vsphere_ai.redact import clean
 from vsphere_ai.state import Target
@@ -36,43 +47,8 @@ from vsphere_ai.steps import what
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
 
-# What is owed already stays owed since then, and sent: an earlier order may take effect even now.
-_OWE = """
-insert into debt values (?, ?, ?, ?, ?, ?, null, ?) on conflict (kind, ref) do update set
-    target_kind = excluded.target_kind, name = excluded.name, detail = excluded.detail, settled = null,
-    opened = case when settled is null then opened else excluded.opened end,
-    sent = case when settled is null then coalesce(excluded.sent, sent) else excluded.sent end
-"""
 DRAFT_LASTS = 3600.0
 """Seconds after which the draft of a journal, a matter of milliseconds, is nobody's any more."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step that was begun: ``begun`` means that nobody knows how it ended."""
-
-    attempt: int
-    id: str
-    target: str
-    summary: str
-    state: str
-    began: str
-    ended: str
-    error: str
-    task: str
-    """The last task vCenter made of it, such as ``Task:task-42``."""
-    what: str
-    """What it is (see `steps.What`); of a step from before format 3 only whether it is a reboot or a reading back."""
-
-
-@dataclass(frozen=True)
-class Owed:
-    """A debt as it was written down. `sent` is when the command that makes it left; empty: it never did."""
-
-    debt: Debt
-    opened: str
-    sent: str
-    settled: str
 
 
 class Journal:
@@ -105,7 +81,7 @@ class Journal:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
-            db.execute("insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null, ?)", row)
+            db.execute(BEGIN, (*row, step.target.ref, " ".join(step.kinds)))
             for debt in debts:
                 self._owe(db, debt)
 
@@ -127,7 +103,7 @@ class Journal:
     def _owe(self, db: sqlite3.Connection, debt: Debt, opened: str = "", sent: str = "") -> None:
         owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail)
         row = (*owed, opened or now(), sent or None)
-        db.execute(_OWE, row)
+        db.execute(OWE, row)
         seals.seal_debt(db, owed)
 
     def sending(self, target: Target) -> None:
@@ -148,8 +124,9 @@ class Journal:
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ?"
-                " where target = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?",
-                (state, now(), error, host.name, did),
+                " where iif(ref = '', target = ?, ref = ?) and what = 'reboot' and state <> 'skipped'"
+                " and (state = 'done') <> ?",
+                (state, now(), error, host.name, host.ref, did),
             )
 
     def submitted(self, id: str, task: str) -> None:
@@ -188,7 +165,7 @@ class Journal:
     def steps(self) -> tuple[Step, ...]:
         """Return every step that was begun, in order."""
         rows = self._rows(
-            "select attempt, id, target, summary, state, began, ended, error, task, what"
+            "select attempt, id, target, summary, state, began, ended, error, task, what, ref, kinds"
             " from step order by attempt, began, rowid"
         )
         return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
@@ -295,6 +272,16 @@ def open_run(name: str) -> Journal:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
         raise UsageError(what, "vsphere-ai runs lists what there is")
     return _open(found[0])
+
+
+def remove(run: str) -> None:
+    """Remove the journal of a run. Raises `Storage` where that cannot be; what is left then is a whole one or none."""
+    path = runs_dir() / f"{run}.db"
+    try:
+        for part in (path, *path.parent.glob(f"{path.name}-*")):
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise Storage(f"{error.filename}: {error.strerror}", "look at who owns the folder of journals") from error
 
 
 def is_named(text: str) -> bool:

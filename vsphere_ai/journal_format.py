@@ -10,18 +10,27 @@ from typing import Any
 
 from vsphere_ai import seals
 
-FORMAT = 3
+FORMAT = 4
 SCHEMA = """
 create table run (key text primary key, value text not null) strict;
 create table step (
     attempt integer not null, id text not null, target text not null, summary text not null,
     state text not null, began text not null, ended text, error text, task text, what text not null default '',
+    ref text not null default '', kinds text not null default '',
     primary key (attempt, id)
 ) strict;
 create table debt (
     kind text not null, target_kind text not null, name text not null, ref text not null, detail text not null,
     opened text not null, settled text, sent text, primary key (kind, ref)
 ) strict;
+"""
+BEGIN = "insert or replace into step values (?, ?, ?, ?, ?, ?, null, null, null, ?, ?, ?)"
+# What is owed already stays owed since then, and sent: an earlier order may take effect even now.
+OWE = """
+insert into debt values (?, ?, ?, ?, ?, ?, null, ?) on conflict (kind, ref) do update set
+    target_kind = excluded.target_kind, name = excluded.name, detail = excluded.detail, settled = null,
+    opened = case when settled is null then opened else excluded.opened end,
+    sent = case when settled is null then coalesce(excluded.sent, sent) else excluded.sent end
 """
 OLDER = {
     1: (
@@ -35,6 +44,20 @@ OLDER = {
         "alter table step add column what text not null default ''",
         "update step set what = 'reboot' where summary like 'reboot (%'",
         "update step set what = 'as-planned' where summary = 'read back'",
+    ),
+    # a name that was approved or owed for one object only is that object's
+    3: (
+        "alter table step add column ref text not null default ''",
+        "alter table step add column kinds text not null default ''",
+        """update step set ref = coalesce((
+            select min(known.ref) from (
+                select json_extract(each.value, '$.target.name') as name,
+                       json_extract(each.value, '$.target.ref') as ref
+                from run, json_each(run.value, '$.steps') as each where run.key = 'approved'
+                union select name, ref from debt
+            ) as known where known.name = step.target group by known.name having count(distinct known.ref) = 1
+        ), '')""",
+        "insert or replace into run values ('carried', 'true')",  # what its steps changed stands nowhere
     ),
 }
 

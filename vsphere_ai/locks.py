@@ -163,6 +163,24 @@ def hold_here(instance: str, run: str) -> Iterator[Note]:
         lock.release()
 
 
+@contextmanager
+def hold_run(run: str) -> Iterator[None]:
+    """Hold one run, so that no other process goes on with it or back before it, also where no lock is wanted."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_here(f"run-{run}", run))
+        except Locked as error:
+            _, _, who = error.message.partition(": ")
+            raise Locked(f"another process works on run {run}: {who}", "wait for its end, or stop it") from error
+        yield
+
+
+def forget_run(run: str) -> None:
+    """Remove the file by which a run was held, once its journal is gone and nobody can take it up any more."""
+    for path in (_paths(f"run-{run}")[0], _paths(f"run-{run}")[1].path):
+        path.unlink(missing_ok=True)
+
+
 def here(instance: str) -> Note | None:
     """Return who holds the kernel lock of a vCenter on this machine; None when nobody does."""
     from filelock import FileLock, Timeout

@@ -48,13 +48,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Run:
-    """How a plan ended. `open` names what could not be put back: maintenance, SSH, VMs that are off."""
+    """How a plan ended. `open` names what could not be put back: maintenance, SSH, VMs that are off.
+
+    `put_back` says what of that was put back at the end, because the steps that do it were not reached.
+    """
 
     plan: Plan
     outcomes: tuple[Outcome, ...]
     seconds: float
     signal: int = 0
     open: tuple[str, ...] = ()
+    put_back: tuple[str, ...] = ()
 
     @property
     def interrupted(self) -> bool:

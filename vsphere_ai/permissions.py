@@ -29,6 +29,8 @@ UNSTATED: Mapping[str, str] = {
     "UpdateOptions": "Host.Config.AdvancedConfig",
     # every inventory object can be destroyed; this tool destroys its lock only, which is a folder
     "Destroy_Task": "Folder.Delete",
+    # for a VM that runs; one that is off takes Resource.ColdMigrate, and is never moved
+    "MigrateVM_Task": "Resource.HotMigrate",
     # stated by the API reference, not by the type table
     "AddVirtualNic": "Host.Config.Network",
     "UpdateVirtualNic": "Host.Config.Network",
@@ -77,6 +79,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
     "stop-ssh": ("StopService",),
     "power-off": ("ShutdownGuest", "PowerOffVM_Task"),
     "power-on": ("PowerOnVM_Task",),
+    "migrate": ("MigrateVM_Task",),
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
@@ -271,6 +274,7 @@ OVER_SSH = Duty(
     "hosts",
     (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"]),
 )
+MOVES = Duty("`evacuate: vmotion` with vGPUs", "VMs", ACTIONS["migrate"])
 POWER_CYCLES = Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"]))
 ROLE = (
     Duty(
@@ -287,6 +291,7 @@ ROLE = (
         also=READING,
     ),
     Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
+    Duty("SSH to hosts in lockdown mode: their exception users", "hosts", ("QueryLockdownExceptions",)),
     Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
     Duty(
         "`switches`",
@@ -332,6 +337,7 @@ ROLE = (
     Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     *_of_kinds("vm"),
     POWER_CYCLES,
+    MOVES,
     Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
 )
 

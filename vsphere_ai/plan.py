@@ -4,26 +4,30 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import Any
 
-from vsphere_ai.compat.base import Finding
-from vsphere_ai.compat.gate import examine, worsened
+from vsphere_ai.compat.base import Finding, Use
+from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.facts import About, Estate, View
 from vsphere_ai.gpu.capacity_notes import order_notes
 from vsphere_ai.gpu.capacity_view import problems_of
+from vsphere_ai.gpu_answers import silent
 from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.losses import kept_modes, loss_of
+from vsphere_ai.managed_vms import with_matched
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.power_ons import power_ons
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.steps import Step
+from vsphere_ai.vgpu_moves import Outlook, view_after
 
 NOT_CONNECTED = "host.connected"
 """The rule that vCenter has a connection to a host."""
+QUESTION = "vm.question"
 PASSES = 5
 """Planning is repeated until the set of rebooting hosts is stable; it only grows, kinds are few, two passes do."""
 
@@ -58,6 +62,14 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Login:
+    """A host on which the plan needs SSH, and why the login was not tried while planning."""
+
+    host: Target
+    why: str
+
+
+@dataclass(frozen=True)
 class Plan:
     """A value: the same playbook on the same estate gives the same plan."""
 
@@ -69,6 +81,10 @@ class Plan:
     steps: tuple[PlannedStep, ...]
     impact: Impact
     answers: tuple[Answer, ...] = ()
+    logins: tuple[Login, ...] = ()
+    """SSH logins that were not tried; every other one that the plan needs was, or is a problem of it."""
+    ssh_stays_stopped: tuple[Target, ...] = ()
+    """Hosts whose SSH runs, stops at their reboot, and must not be started again."""
 
     @property
     def is_empty(self) -> bool:
@@ -80,36 +96,60 @@ class Plan:
         return tuple(i for i in self.items if i.changes)
 
 
+@dataclass(frozen=True)
+class Besides:
+    """What a plan has to know beside what is wanted and what was read."""
+
+    extra: Mapping[Target, Sequence[Step]] = field(default_factory=dict)
+    """Steps that are planned besides: what an unfinished run still owes."""
+    left_out: frozenset[str] = frozenset()
+    """References of the playbook's targets that `--limit` leaves out."""
+    agents: frozenset[Target] = frozenset()
+    """VMs that the playbook's patterns mean and that are not the user's to change."""
+
+
 def make_plan(
     desired: Mapping[Target, TargetPlan],
     estate: Estate,
     kinds: Mapping[str, type[Resource]],
     playbook: str = "",
     *,
-    extra: Mapping[Target, Sequence[Step]] | None = None,
+    besides: Besides | None = None,
 ) -> Plan:
-    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan.
-
-    `extra` steps are planned besides: what an unfinished run still owes.
-    """
-    done = _final_pass(desired, estate, kinds)
+    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
+    besides = besides or Besides()
+    done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
-    for step in (*done.steps, *(s for owed in (extra or {}).values() for s in owed)):
+    for step in (*done.steps, *(s for owed in besides.extra.values() for s in owed)):
         steps[step.target].append(step)
-    probing = frozenset(t for t, p in desired.items() if any(kinds[s.kind].probes for s in p.states))
+    probing = reading_back(desired)
     # what stays as it is needs no gate: a target that is as wanted never refuses a plan
     changing: dict[Target, set[str]] = defaultdict(set)
     for item in done.items:
         if item.changes:
             changing[item.target].add(item.kind)
-    power_on = power_ons(done.before, done.view, changing, _will_run(estate, desired))
-    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, power_on=power_on)
+    running = will_run(estate, desired)
+    power_on = power_ons(done.before, done.view, changing, running)
+    outlook = Outlook(View(estate, done.before.states), done.view, running, power_on)
+    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, outlook=outlook)
     impact = _with_losses(impact, done.before)
-    findings = _findings(done, changing) if changing else ()
-    refusals = (_stranded(done, impact.power_cycles), _no_room(done, desired, changing), _as_problems(findings, estate))
+    impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
+    found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
+    findings = found or unread(done.view)
+    refusals = (
+        _stranded(done, impact.power_cycles),
+        _no_room(view_after(done.view, impact.migrations), desired, changing),
+        _as_problems(findings, estate),
+        silent(impact, done.before),
+    )
     problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
     items = tuple(_noted(done, order_notes(power_on.orders)))
     return Plan(estate.about, playbook, items, problems, findings, ordered, impact)
+
+
+def reading_back(desired: Mapping[Target, TargetPlan]) -> frozenset[Target]:
+    """Return the targets whose wanted states are read back with commands on the host."""
+    return frozenset(t for t, p in desired.items() if any(s.needs_commands for s in p.states))
 
 
 def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
@@ -131,6 +171,16 @@ def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[
     return (*found, *worsened(done.before, done.view, {k for names in changing.values() for k in names}, found))
 
 
+def _touched(view: View, changing: Collection[Target], impact: Impact) -> tuple[Finding, ...]:
+    """Check the states of VMs that this plan powers off and on, or moves, only because of their host."""
+    moving = {*impact.moves, *(m.vm for m in impact.migrations)}
+    uses: dict[Target, Use] = {vm: "move" for vm in sorted(moving) if vm not in changing}
+    uses.update({vm: "power" for vm in impact.power_cycles if vm not in changing})
+    found = touched(view, uses)
+    said = tuple(f for f in found if f.verdict in ("warn", "fail"))
+    return tuple(f for f in said if f.rule != QUESTION or f.target in moving)  # else the shutdown says it
+
+
 def view_as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> View:
     """Return the estate as it will be once a playbook is carried out."""
     return _final_pass(desired, estate, kinds).view
@@ -144,17 +194,22 @@ def check(
     return examine(done.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
 
 
-def _final_pass(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> _Pass:
+def _final_pass(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    left_out: frozenset[str] = frozenset(),
+) -> _Pass:
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
     observed = observe_all(estate, kinds)
     stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
-    before = view = View(estate, observed, stated=stated)
+    before = view = View(estate, observed, stated=stated, left_out=left_out)
     done = _Pass(view)
     for _ in range(PASSES):
         done = _plan_once(desired, kinds, observed, view)
         if done.rebooting == view.rebooting:
             break
-        view = _after_reboots(View(estate, observed, done.rebooting | view.rebooting, stated=stated), estate)
+        view = _after_reboots(replace(before, rebooting=done.rebooting | view.rebooting), estate)
     done.before = before
     return done
 
@@ -304,14 +359,14 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
                 )
 
 
-def _no_room(done: _Pass, desired: Mapping[Target, TargetPlan], changing: Iterable[Target]) -> Iterator[Problem]:
+def _no_room(view: View, desired: Mapping[Target, TargetPlan], changing: Iterable[Target]) -> Iterator[Problem]:
     """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
-    estate, touched = done.view.estate, set(changing)
+    estate, touched = view.estate, set(changing)
     concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
     if not concerned:
         return
     spare = max((p.spare_hosts for p in desired.values()), default=0)
-    yield from (p for p in problems_of(done.view, _will_run(estate, desired), spare) if p.target.ref in concerned)
+    yield from (p for p in problems_of(view, will_run(estate, desired), spare) if p.target.ref in concerned)
 
 
 def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
@@ -323,7 +378,8 @@ def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
         yield replace(item, notes=(*item.notes, *more))
 
 
-def _will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
+def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
+    """Return the VMs that are on once a plan is carried out: those that are, and those of the playbook."""
     on = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
     return frozenset(on | {t.ref for t in desired if t.kind == "vm"})
 

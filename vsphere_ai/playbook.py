@@ -28,7 +28,7 @@ from vsphere_ai.plays import (
     to_document,
 )
 from vsphere_ai.resources.base import File, Resource, Spot
-from vsphere_ai.selection import select
+from vsphere_ai.selection import passed_over, select
 from vsphere_ai.state import Target, TargetKind
 from vsphere_ai.validation import Place, describe, settable, suggest, validate
 
@@ -43,6 +43,7 @@ __all__ = [
     "desired",
     "from_document",
     "load_playbook",
+    "managed",
     "pinned",
     "to_document",
     "vcenters",
@@ -96,7 +97,16 @@ def desired(
         message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
         faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
     faults.raise_any()
-    return {target: found[target].plan() for target in sorted(found)}
+    return {target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)}
+
+
+def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:
+    """Return the VMs that patterns of the plays mean and that vCenter or an extension looks after: they stay out."""
+    if not estate.managed:
+        return frozenset()
+    plays = [p for p in playbook.plays if p.target == "vm" and p.targets is None]
+    plays = [p for p in plays if _vcenter(p, playbook, inventory, Faults()) == vcenter]
+    return frozenset(v for p in plays for v in passed_over(p.pattern, inventory, estate))
 
 
 def pinned(

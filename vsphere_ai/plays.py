@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
@@ -144,6 +144,8 @@ class TargetPlan:
     marks: Mapping[str, Mark] = field(default_factory=dict)
     """Kind -> where the playbook says it."""
     spare_hosts: int = 0
+    start_ssh: bool = True
+    """Whether a run may start the SSH service of a host; the inventory says."""
 
 
 def to_document(playbook: Playbook) -> dict[str, Any]:
@@ -163,6 +165,9 @@ def from_document(document: Mapping[str, Any], kinds: Kinds) -> Playbook:
             raise ValueError(f"its format is {document['format']}, this version reads {FORMAT}")
         plays = tuple(_play(play, kinds) for play in document["plays"])
         return Playbook(str(document["path"]), str(document["digest"]), plays)
+    except RecursionError:
+        message = "the saved playbook cannot be read: it is nested too deeply"
+        raise InputError([Diagnostic(Mark("saved plan"), message, "make the plan again")]) from None
     except (KeyError, TypeError, ValueError, AttributeError) as error:  # a ValidationError is a ValueError
         reason = f"{error.error_count()} values are wrong" if isinstance(error, ValidationError) else str(error)
         message = f"the saved playbook cannot be read: {reason}"
@@ -196,23 +201,44 @@ def _mark_document(mark: Mark) -> list[str | int]:
     return [mark.file, mark.line, mark.column]
 
 
+def _mark(document: Any) -> Mark:
+    file, line, column = document
+    return Mark(_text(file), int(line), int(column))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{describe(value)} stands where text belongs")
+    return value
+
+
+def _kind(value: Any) -> TargetKind:
+    if value not in get_args(TargetKind):
+        raise ValueError(f"{describe(value)} is no kind of target")
+    kind: TargetKind = value
+    return kind
+
+
 def _play(document: Mapping[str, Any], kinds: Kinds) -> Play:
     # JSON has lists where the models have tuples; pydantic's JSON mode knows that.
     states = (
-        Stated(kinds[each["kind"]].model_validate_json(json.dumps(each["state"])), Mark(*each["mark"]))
+        Stated(kinds[each["kind"]].model_validate_json(json.dumps(each["state"])), _mark(each["mark"]))
         for each in document["states"]
     )
-    meant = document.get("targets")
+    meant, target = document.get("targets"), _kind(document["target"])
+    stated = tuple(states)
+    if any(s.state.target != target for s in stated):
+        raise ValueError(f"it has settings that are not of a {target}")
     return Play(
-        name=document["name"],
-        target=document["target"],
-        pattern=document["pattern"],
-        states=tuple(states),
+        name=_text(document["name"]),
+        target=target,
+        pattern=_text(document["pattern"]),
+        states=stated,
         rolling=Rolling.model_validate_json(json.dumps(document["rolling"])),
         power=Power.model_validate_json(json.dumps(document["power"])),
-        vcenter=document["vcenter"],
+        vcenter=_text(document["vcenter"]),
         spare_hosts=int(document["spare_hosts"]),
-        mark=Mark(*document["mark"]),
-        pattern_mark=Mark(*document["pattern_mark"]),
-        targets=None if meant is None else tuple(Target(kind, name, ref) for kind, name, ref in meant),
+        mark=_mark(document["mark"]),
+        pattern_mark=_mark(document["pattern_mark"]),
+        targets=None if meant is None else tuple(Target(_kind(k), _text(name), _text(ref)) for k, name, ref in meant),
     )

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 from vsphere_ai.debts import Debt
 from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.noted import Step as Done
 from vsphere_ai.plan import Plan
 from vsphere_ai.plays import Playbook
 from vsphere_ai.report.plan_json import plan_document
@@ -96,19 +97,25 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 
 
-def rebooted_twice(plan: Plan, rebooted: Collection[str]) -> tuple[str, ...]:
-    """Return hosts that the run has rebooted already, given by name, and the plan would reboot again."""
-    return tuple(t.name for t in plan.impact.reboots if t.name in rebooted)
+def rebooted_twice(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+    """Return the names of hosts that the run has rebooted already, and the plan would reboot again."""
+    reboots = [s for s in done if s.what == "reboot"]
+    return tuple(t.name for t in plan.impact.reboots if any(s.is_on(t) for s in reboots))
 
 
-def done_again(plan: Plan, done: Collection[tuple[str, str]]) -> tuple[str, ...]:
-    """Return the changes that the run has made already and that the plan makes once more. `done`: (target, summary).
+def done_again(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+    """Return the changes that the run has made and verified already, and that the plan makes once more.
 
     A change is known by its summary: the same one may have other device keys by now, or belong to a later stage.
     Windows, restarts and what is only looked at come back whenever a run goes on.
     """
-    changes = (p.step for p in plan.steps if what(p.step) == "change")
-    return tuple(f"{s.target.name}: {s.summary}" for s in changes if (s.target.name, s.summary) in done)
+    verified = [s for s in done if s.what == "as-planned"]
+    found = []
+    for step in (p.step for p in plan.steps if what(p.step) == "change"):
+        same = any(s.summary == step.summary and s.is_on(step.target) for s in done)
+        if same and any(s.is_on(step.target) for s in verified):
+            found.append(f"{step.target.name}: {step.summary}")
+    return tuple(found)
 
 
 def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, str, str, str]:
@@ -117,6 +124,16 @@ def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, st
 
 def _gate(host: Target) -> Step:
     return Wait(target=host, until="healthy", summary="see that the host is healthy again")
+
+
+def still_so(debt: Debt, facts: Facts) -> bool | None:
+    """Tell whether an object is still as a debt says that it was left; None when that could not be read."""
+    if debt.kind == "ssh-on":
+        runs = _is_true(Debt("ssh", debt.target), facts)
+        return None if runs is None else not runs
+    if debt.kind == "reboot":
+        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
+    return _is_true(debt, facts)
 
 
 def _is_true(debt: Debt, facts: Facts) -> bool | None:

@@ -27,16 +27,27 @@ def narrow(pattern: str, inventory: Inventory, estate: Estate, *, mark: Mark) ->
     return _Selector(inventory, estate, mark, ("datacenter", "host", "vm")).select(pattern)
 
 
+def passed_over(pattern: str, inventory: Inventory, estate: Estate) -> frozenset[Target]:
+    """Return the VMs a pattern would mean that are not the user's to change, and that `select` leaves out of it."""
+    return frozenset(_Everything(inventory, estate, Mark(""), ("vm",)).evaluate(pattern, groups=True)) & {
+        *estate.managed
+    }
+
+
 class _Selector:
     """Looks patterns up in one estate; notes every fault and raises them together."""
 
     def __init__(self, inventory: Inventory, estate: Estate, mark: Mark, kinds: tuple[TargetKind, ...]) -> None:
         self.inventory, self.estate, self.mark, self.kinds = inventory, estate, mark, kinds
         self.faults: list[Diagnostic] = []
-        self.all = tuple(target for kind in kinds for target in estate.targets(kind))
+        self.all = tuple(target for kind in kinds for target in self.offered(kind))
         self.names = _index(self.all, lambda target: target.name)
         *others, last = (WORDS[kind] for kind in kinds)
         self.word = f"{', '.join(others)} or {last}" if others else last
+
+    def offered(self, kind: TargetKind) -> Iterator[Target]:
+        """Yield what a pattern may mean: VMs that vCenter or an extension looks after are not the user's."""
+        return (target for target in self.estate.targets(kind) if target not in self.estate.managed)
 
     def select(self, pattern: str) -> tuple[Target, ...]:
         chosen = self.evaluate(pattern, groups=True)
@@ -107,7 +118,7 @@ class _Selector:
         return members
 
     def members(self, kind: TargetKind, group: Group) -> set[Target]:
-        inner = _Selector(self.inventory, self.estate, group.mark, (kind,))
+        inner = type(self)(self.inventory, self.estate, group.mark, (kind,))
         chosen = set(inner.all)
         for chosen_by in inner.conditions(group.selector):
             chosen &= chosen_by
@@ -141,7 +152,7 @@ class _Selector:
     def parents(self, at: Facts | None) -> Iterator[str]:
         while at is not None:
             yield at.ref
-            at = self.estate.get(at.get("parent"))
+            at = self.estate.parent_of(at)
 
     def container(self, word: str, name: str, types: tuple[str, ...]) -> str | None:
         """Return the one cluster, datacenter or folder of a name or inventory path; note why there is not one."""
@@ -172,7 +183,13 @@ class _Selector:
         shown = ", ".join(f"'{name}'" for name in names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         verb = "matches no" if GLOB.search(names[0]) else "is no"
         what = f"{self.word} and no group" if groups else self.word
-        self.fault(f"{shown} {verb} {what}", self.template(names[0]) or suggest(names[0], known, "there is"))
+        why = self.agent(names[0]) or self.template(names[0]) or suggest(names[0], known, "there is")
+        self.fault(f"{shown} {verb} {what}", why)
+
+    def agent(self, name: str) -> str:
+        managed = self.estate.managed if "vm" in self.kinds else {}
+        found = (by for vm, by in managed.items() if name in (vm.name, vm.ref, self.estate.path_of(vm.ref)))
+        return next((f"it is an agent VM of {by}, which looks after it; leave it out" for by in found), "")
 
     def template(self, name: str) -> str:
         found = (f for f in self.estate.of_type("VirtualMachine") if f.name == name and f.get("config.template"))
@@ -185,6 +202,14 @@ class _Selector:
 
     def fault(self, message: str, help: str = "") -> None:
         self.faults.append(Diagnostic(self.mark, message, help))
+
+
+class _Everything(_Selector):
+    """Looks patterns up among the agent VMs as well; what they mean is only counted, and what is wrong not said."""
+
+    def offered(self, kind: TargetKind) -> Iterator[Target]:
+        """Yield the VMs of others, too."""
+        return iter({**dict.fromkeys(self.estate.targets(kind)), **(self.estate.managed if kind == "vm" else {})})
 
 
 def _index(targets: Iterable[Target], key: Callable[[Target], str]) -> dict[str, list[Target]]:

@@ -92,7 +92,9 @@ class Shell(Step):
 
 
 Until = Literal["host-back", "gpus-answer", "as-planned", "healthy"]
-Action = Literal["enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on"]
+Action = Literal[
+    "enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on", "migrate"
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,7 +102,7 @@ class Turns:
 
 
 def _entries(plan: Plan) -> dict[str, Target]:
-    """Return the steps with which hosts are taken out of service: their first ones, and the power-offs before them."""
+    """Return the steps with which hosts are taken out of service: their first ones, and what takes VMs off before."""
     taken = {p.step.target for p in plan.steps if _is(p, "enter-maintenance") or _is(p, "reboot")}
     firsts: dict[Target, PlannedStep] = {}
     for planned in plan.steps:
@@ -110,6 +110,8 @@ def _entries(plan: Plan) -> dict[str, Target]:
             firsts.setdefault(planned.step.target, planned)
     off = {p.id for p in plan.steps if _is(p, "power-off")}
     found = {first.id: host for host, first in firsts.items()}
+    moves = {p.id: p.step.options["source"] for p in plan.steps if isinstance(p.step, Lifecycle) and _is(p, "migrate")}
+    found |= {id_: host for host in firsts for id_, source in moves.items() if source == host.ref}
     return found | {a: host for host, first in firsts.items() for a in first.after if a in off}
 
 

@@ -90,6 +90,8 @@ def describe(value: Any, source: str = "") -> str:
         return f"'{source or str(value).lower()}' (true or false)"
     if isinstance(value, int | float):
         return f"the number {source or value}"
+    if isinstance(value, str) and ":" in value.partition("@")[0] and "@" in value:
+        return "text with an account in it"  # user:password@host: it is not repeated
     if isinstance(value, str):
         return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
     return "a list" if isinstance(value, list | tuple) else "a mapping"

@@ -12,8 +12,11 @@ from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.playbook import Power, Rolling
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.vgpu_moves import Migration
 
 SSH_SERVICE = "TSM-SSH"
+NO_DRIVER = "basic"
+"""The graphics type of a GPU that no host driver serves: nvidia-smi never answers for it (HostGraphicsInfo)."""
 READ_BACK = "read back"
 BOOT_JITTER = timedelta(seconds=60)  # bootTime is computed from the uptime and moves by seconds between reads
 DRIVER_TIMEOUT = 300  # seconds the driver may take after a boot until nvidia-smi answers
@@ -27,17 +30,23 @@ class HostNow:
     in_maintenance: bool
     ssh_running: bool
     has_gpus: bool
+    start_ssh: bool = True
+    """Whether a run may start TSM-SSH there."""
+    ssh_with_host: bool = False
+    """Whether TSM-SSH starts with the host."""
 
 
-def host_now(estate: Estate, host: Target) -> HostNow:
-    """Read what decides the shape of a host's window."""
+def host_now(estate: Estate, host: Target, *, start_ssh: bool = True) -> HostNow:
+    """Read what decides the shape of a host's window; `start_ssh` is what the inventory says of the SSH service."""
     facts = estate[host.ref]
     services = {s["key"]: s for s in facts.get("config.service.service", ())}
     return HostNow(
         target=host,
         in_maintenance=bool(facts.get("runtime.inMaintenanceMode")),
         ssh_running=bool(services.get(SSH_SERVICE, {}).get("running")),
-        has_gpus=bool(nvidia_gpus(facts)),
+        has_gpus=any(g.get("graphicsType") != NO_DRIVER for g in nvidia_gpus(facts)),
+        start_ssh=start_ssh,
+        ssh_with_host=services.get(SSH_SERVICE, {}).get("policy") == "on",
     )
 
 
@@ -52,7 +61,8 @@ def host_window(
     """Order one host's steps: enter, change, reboot, what comes after a reboot, read back, leave.
 
     `probes` tells that reading back needs SSH, `begun` that an earlier attempt may have come as far as maintenance.
-    A host found in maintenance stays in it, SSH found running runs again.
+    A host found in maintenance stays in it, SSH found running runs again. SSH that must not be started is not: whether
+    it runs when it is needed is asked before (see `ssh_needs`).
     """
     host = now.target
     window = needs_maintenance(steps)
@@ -69,18 +79,20 @@ def host_window(
     ordered: list[Step] = []
     if window and not now.in_maintenance:
         ordered.append(_enter(host, rolling, begun=begun))
-    if shell and not now.ssh_running:
+    switches = shell and not now.ssh_running and now.start_ssh
+    if switches:
         ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE}"))
     ordered += before
     if reboot:
         ordered += _reboot(host, rolling)
-        if shell or now.ssh_running:
+        if (shell or now.ssh_running) and now.start_ssh:
             ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE} again after boot"))
         if now.has_gpus:
             ordered.append(answer)
     ordered += after
     ordered.append(Wait(target=host, until="as-planned", summary=READ_BACK))
-    if shell and not now.ssh_running:
+    # a reboot starts a service of that policy, also one that somebody had stopped
+    if switches or (reboot and now.ssh_with_host and not now.ssh_running):
         ordered.append(Lifecycle(target=host, action="stop-ssh", summary=f"stop {SSH_SERVICE}, as it was found"))
     if window and not now.in_maintenance:
         ordered.append(
@@ -92,6 +104,16 @@ def host_window(
             )
         )
     return ordered
+
+
+def migrate_step(migration: Migration, rolling: Rolling) -> Step:
+    """Return the step that moves a running VM with vGPUs to the host on which it has been placed."""
+    return Lifecycle(
+        target=migration.vm,
+        action="migrate",
+        options={"source": migration.source.ref, "to": migration.target.ref, "timeout": rolling.timeout},
+        summary=f"move from {migration.source.name} to {migration.target.name} by vMotion",
+    )
 
 
 def gpus_answer(host: Target, timeout: int) -> Step:
@@ -154,15 +176,22 @@ def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step
     return first, last
 
 
-def vm_window(vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool) -> tuple[list[Step], list[Step]]:
-    """Order one VM's steps as (what stops it, what follows): off; upgrade, one reconfigure, read back, on."""
+def vm_window(
+    vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool, off: Target | None = None
+) -> tuple[list[Step], list[Step]]:
+    """Order one VM's steps as (what stops it, what follows): off; upgrade, one reconfigure, read back, on.
+
+    `off` is the host that enters maintenance mode, where the VM is switched off for nothing else: a VM that has left
+    that host until then stays on.
+    """
     stop: list[Step] = []
     follow = list(_merged(steps))
     if follow:
         follow.append(Wait(target=vm, until="as-planned", summary=READ_BACK))
     if cycle:
         how = "hard power-off allowed" if power.force else "guest shutdown only"
-        options = {"shutdown_timeout": power.shutdown_timeout, "force": power.force}
+        only = {"only_on": off.ref} if off is not None and not follow else {}
+        options = {"shutdown_timeout": power.shutdown_timeout, "force": power.force, **only}
         stop.append(Lifecycle(target=vm, action="power-off", options=options, summary=f"shut down ({how})"))
         follow.append(Lifecycle(target=vm, action="power-on", summary="power on"))
     return stop, follow

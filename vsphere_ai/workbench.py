@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import stat
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,21 +14,23 @@ from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
-from vsphere_ai.depth import depth_for, with_gpus
-from vsphere_ai.documents import require
-from vsphere_ai.errors import InputError, Mark, StepFailed, UsageError
+from vsphere_ai.depth import depth_for, may_accelerate, with_gpus
+from vsphere_ai.errors import Denied, InputError, Mark, StepFailed, UsageError
 from vsphere_ai.fabric import devices, dvs
-from vsphere_ai.facts import Estate, ProbeFailure, View
+from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
 from vsphere_ai.gpu import live
-from vsphere_ai.inventory import Inventory, VCenterSettings, load_inventory, running_lab
-from vsphere_ai.plan import Item, Plan, again, check, make_plan, observe_all, remaining
+from vsphere_ai.gpu.capacity_view import NO_ROOM
+from vsphere_ai.gpu_answers import unasked
+from vsphere_ai.inventory import Inventory, VCenterSettings
+from vsphere_ai.plan import Besides, Item, Plan, again, check, make_plan, observe_all, reading_back, remaining
 from vsphere_ai.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow, select
 from vsphere_ai.state import Target, TargetKind
+from vsphere_ai.stating import acceptable
 from vsphere_ai.steps import Probe, Query, Step
 
 if TYPE_CHECKING:
@@ -38,44 +38,6 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.tls import Endpoint
     from vsphere_ai.connect.vcenter import VCenter
-
-PROJECT_INVENTORY = "vsphere-ai.yaml"
-
-
-def find_inventory(given: Path | None) -> Inventory:
-    """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
-    if given is not None:
-        require(given, "inventory")
-        return load_inventory(given)
-    here = Path.cwd()
-    for folder in (here, *here.parents):
-        if (folder / PROJECT_INVENTORY).is_file():
-            _require_own(folder / PROJECT_INVENTORY, here)
-            return load_inventory(folder / PROJECT_INVENTORY)
-        if (folder / ".git").exists():
-            break
-    try:
-        return load_inventory(running_lab())
-    except UsageError as error:
-        raise UsageError(
-            f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
-            "vsphere-ai lab up starts the embedded farm",
-        ) from error
-
-
-def _require_own(found: Path, here: Path) -> None:
-    """Refuse an inventory that nobody named and that others may have laid there: it says which commands are run.
-
-    Whoever owns this folder may say so for it: a checkout that is mounted into a container is another user's.
-    """
-    status = found.stat()
-    if status.st_uid not in (0, os.getuid(), here.stat().st_uid):
-        why = "belongs to another user"
-    elif status.st_mode & stat.S_IWOTH:
-        why = "can be changed by everybody"
-    else:
-        return
-    raise UsageError(f"the inventory {found} {why}, and was not named", f"if it is the right one: -i {found}")
 
 
 @dataclass(frozen=True)
@@ -87,6 +49,8 @@ class Options:
     start_ssh: bool = False
     parallel: int = 8
     progress: Callable[[str], None] | None = None
+    ssh_login: bool = True
+    """Whether planning tries the SSH logins that the plan needs."""
 
 
 class Workbench:
@@ -109,27 +73,9 @@ class Workbench:
 
     @cached_property
     def _shells(self) -> Callable[[Target], Ssh] | None:
-        from vsphere_ai.connect.esxi import Ssh, SshEndpoint
-        from vsphere_ai.connect.gate import LoginGate
-        from vsphere_ai.credentials import fetch
+        from vsphere_ai.shells import shells_of
 
-        ssh = self.inventory.ssh
-        if ssh is None:
-            return None
-        gate_ = LoginGate()  # one refused credential is not tried on the next host: accounts lock after five failures
-        base, purpose = self.inventory.base, f"SSH password of {ssh.username}"
-        password = fetch(ssh.password, base, purpose=purpose).reveal() if ssh.password else None
-        unlock = ssh.key_passphrase
-        passphrase = fetch(unlock, base, purpose=f"passphrase of {ssh.key_file}").reveal() if unlock else None
-
-        def connect(host: Target) -> Ssh:
-            address, port = ssh.endpoint(host.name)
-            key = Path(ssh.key_file) if ssh.key_file else None
-            known = Path(ssh.known_hosts)
-            at = SshEndpoint(host.name, address, port, ssh.username, known, password, key, passphrase)
-            return Ssh(at, gate=gate_)
-
-        return connect
+        return shells_of(self.inventory)
 
     def shell(self, host: Target) -> Ssh:
         """Return a connection to a host's shell; `UsageError` when the inventory has no `ssh:`."""
@@ -163,24 +109,29 @@ class Workbench:
         choose: Callable[[Estate], Depth],
         ask: Callable[[Estate], tuple[Query, ...]] = lambda _: (),
         probes: tuple[Probe, ...] | None = None,
+        worth: Callable[[Facts], bool] = lambda _host: True,
     ) -> Estate:
         """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it.
 
-        `probes` are run instead of those of all kinds.
+        `probes` are run instead of those of all kinds; hosts that are `worth` it are asked what no property answers.
         """
         from vsphere_ai.collect import collect
 
         request = self._request(choose)
         wanted = request.probes if probes is None else probes
-        return collect(self.vcenter, self._shells, replace(request, ask=ask, probes=wanted))
+        return collect(self.vcenter, self._shells, replace(request, ask=ask, probes=wanted, worth=worth))
 
-    def read_for(self, playbook: Playbook) -> Estate:
-        """Read what planning a playbook needs."""
+    def read_for(self, playbook: Playbook, more: Callable[[Estate], Depth] | None = None) -> Estate:
+        """Read what planning a playbook needs, and as deeply as `more` says besides."""
 
         def ask(estate: Estate) -> tuple[Query, ...]:
-            return asking.questions({t: p.states for t, p in self.desired(playbook, estate).items()}, estate)
+            return asking.questions(self.desired(playbook, estate), estate)
 
-        return self.read(lambda estate: depth_for(estate, self.desired(playbook, estate)), ask)
+        def choose(estate: Estate) -> Depth:
+            depth = depth_for(estate, self.desired(playbook, estate))
+            return depth | more(estate) if more else depth
+
+        return self.read(choose, ask)
 
     def read_everything(self, only: Sequence[Target] | None = None) -> Estate:
         """Read all hosts and VMs deeply, or only some of them."""
@@ -191,7 +142,7 @@ class Workbench:
             hosts = frozenset(t.ref for t in chosen if t.kind == "host")
             return Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
 
-        return self.read(choose)
+        return self.read(choose, worth=may_accelerate)
 
     def read_vms(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
         """Read VMs, the hosts they can run on and those on the same switches; no command is run on a host."""
@@ -259,26 +210,63 @@ class Workbench:
 
     def plan(self, playbook: Playbook) -> tuple[Plan, Estate]:
         """Read, and plan."""
-        return self._plan(playbook, self.read_for(playbook), {})
+        made, estate = self._plan(playbook, self.read_for(playbook), {})
+        return self._with_logins(made, estate, playbook), estate
+
+    def plan_of(self, playbook: Playbook, estate: Estate) -> tuple[Plan, Estate]:
+        """Plan on what was read already; no login is proved."""
+        return self._plan(playbook, estate, {})
 
     def plan_again(
         self, playbook: Playbook, debts: Iterable[Debt], looks: Collection[str] = ()
     ) -> tuple[Plan, Estate, Owed]:
         """Read, and plan what an unfinished run has left, including what it owes. `looks`: see `resume.lay_over`."""
-        owed = lay_over(self.read_for(playbook), debts, looks)
-        return *self._plan(playbook, owed.estate, owed.extra), owed
+        found = self.read_for(playbook)
+        owed = lay_over(found, debts, looks)
+        made, estate = self._plan(playbook, owed.estate, owed.extra, found)
+        return self._with_logins(made, _with_probes(found, estate), playbook), estate, owed
 
-    def _plan(self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]) -> tuple[Plan, Estate]:
-        """Plan; where that reboots hosts whose MIG nobody has read, read it, because a reboot takes instances away."""
+    def _with_logins(self, plan: Plan, estate: Estate, playbook: Playbook) -> Plan:
+        """Prove that the hosts on which a plan needs SSH let us in; `estate` is what was read, as it is now."""
+        from vsphere_ai import ssh_checks
+        from vsphere_ai.collect import prober_of
+
+        probing = reading_back(self.desired(playbook, estate))
+        request = self._request(lambda _: depth_for(estate, {}))
+        prober = prober_of(self.vcenter, self._shells, request) if self._shells else None
+        access = ssh_checks.Access(self.inventory.ssh, prober, self.options.ssh_login, self.options.parallel)
+        return ssh_checks.with_logins(plan, estate, access, probing)
+
+    def _plan(
+        self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]], found: Estate | None = None
+    ) -> tuple[Plan, Estate]:
+        """Plan; where that reboots hosts whose GPUs were not asked, or VMs may move there, ask and plan again.
+
+        `found` is what was read where `estate` shows what an unfinished run has switched as it was before: whether SSH
+        has to be started for a question, and stopped again, is seen there.
+        """
         from vsphere_ai.collect import ask_hosts
 
-        made = make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, extra=extra)
-        unread = [loss.host.ref for loss in made.impact.lost if loss.unread and not estate[loss.host.ref].probes]
-        if self._shells is None or not unread:
+        made = self._made(playbook, estate, extra)
+        if any(p.rule == NO_ROOM for p in made.problems):
+            from vsphere_ai.second_look import read_around
+
+            shells = self._shells if self.options.ssh_login else None
+            estate = read_around(self.vcenter, shells, self._request(lambda _: depth_for(estate, {})), made, estate)
+            made = self._made(playbook, estate, extra)
+        unread = unasked(made.impact, estate)
+        if self._shells is None or not unread or not self.options.ssh_login:
             return made, estate
         request = replace(self._request(lambda _: depth_for(estate, {})), probes=live.STATE)
-        estate = ask_hosts(self.vcenter, self._shells, request, estate, unread)
-        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, extra=extra), estate
+        asked = ask_hosts(self.vcenter, self._shells, request, found or estate, unread)
+        estate = _with_probes(estate, asked)
+        return self._made(playbook, estate, extra), estate
+
+    def _made(self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]) -> Plan:
+        out = frozenset(t.ref for t in self.left_out(playbook, estate))
+        agents = playbooks.managed(playbook, self.inventory, estate, vcenter=self.settings.name)
+        besides = Besides(extra, out, agents)
+        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, besides=besides)
 
     def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
         """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""
@@ -317,7 +305,7 @@ class Workbench:
         states = observe_all(estate, kinds())
         view = View(estate, states)
         found: dict[Target, list[Resource]] = {}
-        remarks: dict[Target, str] = {}
+        remarks: dict[Target, list[str]] = {}
         for target in self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms)):
             own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
             stated = [s.as_playbook(target, view) for s in own if s is not None]
@@ -325,9 +313,10 @@ class Workbench:
             failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
             said = [f"MIG left out: {failure.reason}"] if failure is not None else []
             said += [words for s in own if s is not None and (words := s.left_out(target, view))]
-            if said:
-                remarks[target] = "; ".join(said)
-        return estate, found, remarks
+            remarks[target] = said
+        kept, more = acceptable(found, estate, kinds(), whole=not self.options.limit)
+        told = {t: "; ".join([*said, *more.get(t, ())]) for t, said in remarks.items()}
+        return estate, kept, {t: words for t, words in told.items() if words}
 
     def left(
         self, playbook: Playbook, estate: Estate, target: Target, *, but_last: bool = False, shared: bool = True
@@ -335,9 +324,14 @@ class Workbench:
         """Read one target again and return what is still to change there; other hosts and VMs are as planned.
 
         `shared`: networks, folders and whatever else hosts and VMs share are read again, too; False when the plan
-        changes none of them, so that they are as they were when it was made.
+        changes none of them, so that they are as they were when it was made. `Denied` where a host refuses the SSH
+        login: its state cannot be read, and waiting does not help.
         """
-        return remaining(*self._read_again(playbook, estate, target, shared), kinds(), target, but_last=but_last)
+        wanted, now = self._read_again(playbook, estate, target, shared)
+        for answer in now[target.ref].probes.values():
+            if isinstance(answer, ProbeFailure) and answer.rule == "ssh.denied":
+                raise Denied(f"{target.name} cannot be read back: {answer.reason}", answer.help)
+        return remaining(wanted, now, kinds(), target, but_last=but_last)
 
     def again(
         self, playbook: Playbook, estate: Estate, target: Target, *, shared: bool = True
@@ -351,7 +345,7 @@ class Workbench:
         from vsphere_ai.collect import Depth, collect_one
 
         wanted = self.desired(playbook, estate)
-        probing = target.kind == "host" and any(kinds()[s.kind].probes for s in wanted[target].states)
+        probing = target in reading_back({target: wanted[target]})
         one = frozenset({target.ref})
         depth = Depth(one if target.kind == "host" else frozenset(), one if target.kind == "vm" else frozenset(),
                       one if probing else frozenset())  # fmt: skip
@@ -376,6 +370,12 @@ class Workbench:
             parallel=self.options.parallel,
             progress=self.options.progress,
         )
+
+
+def _with_probes(estate: Estate, asked: Estate) -> Estate:
+    """Return an estate with the answers that hosts of another reading of it gave over SSH."""
+    hosts = [h.ref for h in estate.hosts if h.ref in asked.objects and asked[h.ref].probes]
+    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=asked[r].probes) for r in hosts}})
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:

@@ -62,7 +62,8 @@ def test_the_same_as_json(capacity, divided):
     assert (code, data["schema_version"]) == (0, 1)
     (host,) = data["hosts"]
     first, second = host["gpus"]
-    assert first["running"] == [{"vm": "train-03", "profile": "grid_a100-3-20c"}]
+    (one,) = first["running"]
+    assert (one["vm"], one["profile"], one["guest_driver"]) == ("train-03", "grid_a100-3-20c", "470.256.02")
     assert first["instances"] == [{"profile": "3g.20gb", "start": 4, "in_use": True}]
     assert first["free_slices"] == [0, 1, 2, 3]
     assert first["placement_known"]

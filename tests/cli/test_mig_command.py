@@ -238,9 +238,56 @@ def test_configurations_as_json(parted):
     assert "says nothing of h100-80gb-sxm" in run("parted", parted, "balanced", "--gpu", "h100-80gb-sxm").output
 
 
-def test_mig_on_a_board_without_it_does_not_fit(parted):
-    assert run("parted", parted, "empty", "--gpu", "t4-16gb").exit_code == 1
-    assert run("parted", parted, "off", "--gpu", "t4-16gb").exit_code == 0
+def test_all_devices_are_those_with_mig(parted):
+    """mig-parted leaves GPUs without MIG alone where an entry is about all of them."""
+    for config in ("empty", "off"):
+        result = run("parted", parted, config, "--gpu", "t4-16gb")
+        assert result.exit_code == 0
+        assert "# says nothing of t4-16gb, which has no MIG" in result.output
+    named = parted.parent / "named.yml"
+    named.write_text(
+        "version: v1\nmig-configs:\n  one:\n    - {devices: [0], mig-enabled: true, mig-devices: {1g.5gb: 1}}\n",
+        "utf-8",
+    )
+    assert run("parted", named, "--gpu", "t4-16gb").exit_code == 1
+
+
+def test_a_fault_in_another_configuration_is_no_matter(parted):
+    file = parted.parent / "other.yml"
+    good = "  good:\n    - {devices: all, mig-enabled: true, mig-devices: {3g.20gb: 2}}\n"
+    bad = "  bad:\n    - {devices: all, mig-enabled: true, mig-devices: {3G: 1}}\n"
+    file.write_text(f"version: v1\nmig-configs:\n{bad}{good}", "utf-8")
+    assert run("parted", file, "good", "--gpu", "a100-40gb").exit_code == 0
+    assert "3G" in str(run("parted", file, "bad", "--gpu", "a100-40gb").exception.diagnostics)
+    assert "3G" in str(run("parted", file, "--gpu", "a100-40gb").exception.diagnostics)
+
+
+def test_the_empty_layout_takes_everything_away():
+    result = run("plan", "[]", "--gpu", "a100-40gb", "--from", "3g.20gb:4,1g.5gb:0")
+    assert result.exit_code == 0
+    assert "2 destroyed, 0 created, 0 kept." in result.output
+    assert "-cgi" not in result.output
+    assert "This is the wanted layout." in run("plan", "", "--gpu", "a100-40gb").output
+    assert run("plan", "[]", "--gpu", "a100-40gb", "--from", "1g.5gb:0", "--in-use", "1g.5gb:0").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("gpu", "said"),
+    [
+        ("h100", "give one of h100-80gb-sxm, h100-80gb-pcie, h100-94gb, h100-64gb, h100-96gb"),
+        ("A100", "give one of a100-40gb, a100-80gb"),
+        ("b200", "did you mean b200-180gb?"),
+        ("gh200", "give one of gh200-96gb, gh200-144gb"),
+    ],
+)
+def test_the_boards_that_begin_so_are_listed(gpu, said):
+    error = run("explain", "9", "--gpu", gpu).exception
+    assert isinstance(error, VsphereAiError)
+    assert said in error.remedy
+
+
+def test_a_gh200_with_96_gb_is_found():
+    assert run("explain", "3g.48gb", "--gpu", "gh200-96gb").exit_code == 0
 
 
 @pytest.mark.parametrize(

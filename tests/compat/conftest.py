@@ -18,6 +18,17 @@ DRIVER = {"name": "NVIDIA-AIE_ESXi_7.0.2_Driver", "version": "510.47.03-1OEM.702
 
 ABOUT = About("vc01", "7.0.2", "17694817", "7.0.2.0", "instance")
 
+
+def vgpu_listing(*vgpus):
+    """Return what `nvidia-smi vgpu -q` prints of vGPUs, given as (VM, licence, guest driver)."""
+    text = f"GPU 0000{A100['id'].upper()}\n    Active vGPUs : {len(vgpus)}\n"
+    for number, (vm, licence, driver) in enumerate(vgpus, 1):
+        text += f"    vGPU ID : {number}\n        VM ID : {number}\n        VM Name : {vm}\n"
+        text += f"        vGPU Name : GRID A100-20C\n        Guest Driver Version : {driver}\n"
+        text += f"        License Status : {licence}\n        GPU Instance ID : N/A\n"
+    return text
+
+
 HOST = {
     "name": "esx01",
     "parent": "ClusterComputeResource:domain-c1",
@@ -52,6 +63,13 @@ HOST = {
     ),
     "config.firewall.ruleset": ({"key": "pvrdma", "enabled": True},),
     "query:nmlx5_core": "max_vfs=8 pfctx=0x08 pfcrx=0x08",
+    "probe:nvidia-smi vgpus": vgpu_listing(
+        ("train-01", "Licensed (Expiry: 2026-11-30 5:2:12 GMT)", "510.85.02"), ("bare", "N/A", "N/A"),
+        ("old", "Unlicensed (Unrestricted)", "470.82.01"), ("older", "Unlicensed", "460.32.03"),
+        ("new", "Licensed", "527.15"), ("odd", "Licensed", "515.48.07")),
+    "probe:nvidia-smi gpus": f"0, 0000{A100['id']}, NVIDIA A100, GPU-1, Disabled, Disabled, 40960, 510.47.03\n",
+    "probe:nvidia-smi instances": "No MIG-enabled devices found.\n",
+    "probe:nvidia-smi compute instances": "No MIG-enabled devices found.\n",
     "probe:dcb:vmnic4": "   Mode: 3 - IEEE Mode\n   Enabled: true\n   PFC Enabled: true\n"
                         "   PFC Configuration: 0 0 0 1 0 0 0 0\n",
 }  # fmt: skip
@@ -73,6 +91,7 @@ VM = {
     "config.tools.toolsVersion": 11333,
     "guest.toolsRunningStatus": "guestToolsRunning",
     "guest.toolsVersionStatus2": "guestToolsUnmanaged",
+    "config.extraConfig": (),
     "config.hardware.device": (DISK, VGPU, PVRDMA),
     "config.memoryReservationLockedToMax": True,
     "config.cpuHotAddEnabled": False,
@@ -91,6 +110,7 @@ OBJECTS = {
     "DistributedVirtualPortgroup:dvportgroup-1": GROUP,
     "VmwareDistributedVirtualSwitch:dvs-1": SWITCH,
     "ClusterComputeResource:domain-c1": {"name": "gpu-a"},
+    "ClusterComputeResource:domain-c9": {"name": "gpu-z", "configManagerEnabled": True, "lifecycleManaged": True},
 }
 
 

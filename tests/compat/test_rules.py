@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support import state_rules
 
 from vsphere_ai.compat import gate
 from vsphere_ai.late import Late
@@ -58,6 +59,19 @@ def product(version, build="1"):
     return {"config.product": {"version": version, "build": build}}
 
 
+MANAGED = "ClusterComputeResource:domain-c9"
+PVRDMA_HOST = {"pvrdma_host": {"vmknic": "vmk2"}}
+UVM_ON = ({"key": "pciPassthru1.cfg.enable_uvm", "value": "1"},)
+
+
+def vgpus(*names, uvm=None):
+    return {"vgpu": {"profiles": names, "uvm": uvm}}
+
+
+def group(name, profile):
+    return {"device_groups": {"groups": (name,), "members": (profile, profile)}, "vgpu": {"profiles": ()}}
+
+
 # rule, what is changed (in About for the vCenter), what is planned {kind: fields}, verdict, words of the message
 TABLE = [
     ("vcenter.version", {}, {}, "pass", "vCenter Server 7.0.2 build 17694817"),
@@ -90,8 +104,8 @@ TABLE = [
     ("host.reboot-pending", {}, {}, "pass", "no restart"),
     ("host.reboot-pending", {"summary.rebootRequired": True}, {}, "warn", "waits for a restart"),
     ("host.lockdown", {}, {}, "pass", "off"),
-    ("host.lockdown", {"config.lockdownMode": "lockdownNormal"}, {}, "fail", "lockdownNormal"),
-    ("host.lockdown", {"config.lockdownMode": "lockdownStrict"}, {}, "fail", "lockdownStrict"),
+    ("host.lockdown", {"config.lockdownMode": "lockdownNormal"}, {}, "warn", "lockdownNormal"),
+    ("host.lockdown", {"config.lockdownMode": "lockdownStrict"}, {}, "warn", "lockdownStrict"),
     ("host.ssh-service", {}, {}, "pass", "started when needed"),
     ("host.ssh-service", {"config.service.service": ({"key": "TSM-SSH", "running": True},)}, {}, "pass", "is running"),
     ("host.ssh-service", {"config.service.service": ({"key": "ntpd"},)}, {}, "fail", "no service TSM-SSH"),
@@ -99,6 +113,26 @@ TABLE = [
     ("gpu.model", {"hardware.pciDevice": (A100, {**A100, "id": "0000:af:00.0"}, VF)}, {}, "pass", "2 × NVIDIA A100"),
     ("gpu.model", {"hardware.pciDevice": (NEWEST,)}, {}, "warn", "GX999 (10de:7fff)"),
     ("gpu.model", {"hardware.pciDevice": (VF, BRIDGE)}, {}, "fail", "no NVIDIA GPU"),
+    ("cluster.configuration-profile", {}, PVRDMA_HOST, "pass", "gpu-a has no vSphere Configuration Profile"),
+    ("cluster.configuration-profile", {"parent": MANAGED}, {}, "pass", "changes nothing it holds"),
+    ("cluster.configuration-profile", {"parent": MANAGED}, {"mig": {}}, "pass", "changes nothing it holds"),
+    ("cluster.configuration-profile", {"parent": MANAGED}, PVRDMA_HOST, "warn", "advanced options, firewall rulesets"),
+    ("cluster.configuration-profile", {"parent": MANAGED}, {"vmkernel": {}}, "warn", "VMkernel adapters"),
+    ("cluster.configuration-profile", {"parent": ABSENT}, {}, "unknown", "parent cannot be read"),
+    ("cluster.image", {}, {}, "pass", "not managed with a single image"),
+    ("cluster.image", {"parent": MANAGED}, {}, "pass", "removed by the next remediation"),
+    ("cluster.image", {"parent": ABSENT}, {}, "unknown", "parent cannot be read"),
+    ("gpu.nvswitch-passthrough", {}, {}, "pass", "no NVSwitch"),
+    ("gpu.nvswitch-passthrough", {"hardware.pciDevice": (A100, BRIDGE)}, {}, "pass", "no GPU is passed through"),
+    ("gpu.nvswitch-passthrough", {"hardware.pciDevice": (A100, BRIDGE)}, {"passthrough": {"devices": {GPU: True}}},
+     "warn", "1 NVSwitch"),
+    ("gpu.nvswitch-passthrough", {"hardware.pciDevice": (A100, BRIDGE), **passthrough(passthruEnabled=True)}, {},
+     "warn", GPU),
+    ("gpu.nvswitch-passthrough", {"hardware.pciDevice": (A100, BRIDGE), **passthrough(passthruEnabled=True)},
+     {"passthrough": {"devices": {GPU: False}}}, "pass", "no GPU"),
+    ("gpu.fabric-manager", {}, {}, "pass", "no HGX"),
+    ("gpu.fabric-manager", {"hardware.pciDevice": ({**A100, "deviceId": 0x2901},)}, {}, "unknown", "HGX B200"),
+    ("gpu.fabric-manager", {"hardware.pciDevice": ({**A100, "deviceId": 0x3182},)}, {}, "unknown", "HGX B300"),
     ("gpu.mig-capable", {}, {}, "pass", "supports MIG"),
     ("gpu.mig-capable", {"hardware.pciDevice": (A100, TESLA_T4)}, {}, "warn", "T4"),
     ("gpu.mig-capable", {"hardware.pciDevice": (TESLA_T4,)}, {}, "fail", "has no MIG"),
@@ -220,6 +254,22 @@ TABLE = [
     ("vm.hardware-hosts", {"config.version": "vmx-21"}, {}, "fail", "21"),
     ("vm.hardware-hosts", {"config.version": "x"}, {}, "unknown", "'x'"),
     ("vm.hardware-hosts", {"runtime.host": ABSENT}, {}, "unknown", "the VM has no host"),
+    ("vm.peer-to-peer", {}, {}, "pass", "nothing to reach"),
+    ("vm.peer-to-peer", {}, vgpus("grid_a100-40c", "grid_a100-40c"), "pass", "full frame buffer"),
+    ("vm.peer-to-peer", {}, vgpus("grid_a100-20c", "grid_a100-40c"), "warn", "grid_a100-20c is MIG-backed or a part"),
+    ("vm.peer-to-peer", {}, vgpus("grid_a100-3-20c", "grid_a100-3-20c"), "warn", "no peer-to-peer"),
+    ("vm.peer-to-peer", {}, vgpus("grid_a100-40c", "grid_a100-40c", uvm=True), "warn", "unified memory is on"),
+    ("vm.peer-to-peer", {"config.extraConfig": UVM_ON}, vgpus("grid_a100-40c", "grid_a100-40c"), "warn", "unified"),
+    ("vm.peer-to-peer", {"config.extraConfig": UVM_ON}, vgpus("grid_a100-40c", "grid_a100-40c", uvm=False), "pass", ""),
+    ("vm.peer-to-peer", {}, vgpus("nvidia_h100xm-80c", "nvidia_h100xm-80c", uvm=True), "pass", "full frame buffer"),
+    ("vm.peer-to-peer", {}, vgpus("nvidia_x9-80c", "nvidia_x9-80c"), "unknown", "nvidia_x9-80c"),
+    ("vm.peer-to-peer", {}, group("Nvidia:2@nvidia_h100l-47c%NVLink", "nvidia_h100l-47c"), "fail", "cannot use NVLink"),
+    ("vm.peer-to-peer", {}, group("Nvidia:2@nvidia_h100l-94c%NVLink", "nvidia_h100l-94c"), "pass", "2 vGPUs"),
+    ("vm.unified-memory", {}, {}, "pass", "off"),
+    ("vm.unified-memory", {}, vgpus("grid_a100-20c", uvm=True), "fail", "grid_a100-20c is a part of a GPU"),
+    ("vm.unified-memory", {"config.extraConfig": UVM_ON}, vgpus("grid_a100-20c", "grid_a100-20c"), "fail", "a100-20c"),
+    ("vm.unified-memory", {}, vgpus("grid_a100-40c", uvm=True), "pass", "whole"),
+    ("vm.unified-memory", {}, vgpus("grid_a100-3-20c", uvm=True), "pass", "whole"),
     ("vm.firmware", {}, {}, "pass", "EFI"),
     ("vm.firmware", {"config.firmware": "bios"}, {"vgpu": {"firmware": "efi"}}, "warn", "will not boot"),
     ("vm.firmware", {"config.firmware": "bios"}, {"hardware": {"firmware": "efi"}}, "warn", "will not boot"),
@@ -249,6 +299,19 @@ TABLE = [
     ("vm.guest-linux64", {"config.guestId": "otherGuest64"}, {}, "warn", "does not tell"),
     ("vm.question", {}, {}, "pass", "no question"),
     ("vm.question", {"runtime.question": {"text": "Moved or copied?"}}, {}, "fail", "waits for an answer"),
+    ("vgpu.licence", {}, {}, "pass", "licensed until 2026-11-30 5:2:12 GMT"),
+    ("vgpu.licence", {"name": "new"}, {}, "pass", "licensed"),
+    ("vgpu.licence", {"name": "old"}, {}, "warn", "no vGPU licence"),
+    ("vgpu.licence", {"name": "bare"}, {}, "unknown", "not shown"),
+    ("vgpu.licence", {"name": "gone"}, {}, "unknown", "lists no vGPU of this VM"),
+    ("vgpu.licence", {"runtime.host": ABSENT}, {}, "unknown", "the host of this VM cannot be read"),
+    ("vgpu.guest-driver", {}, {}, "pass", "510.85.02 is of the same branch"),
+    ("vgpu.guest-driver", {"name": "old"}, {}, "pass", "470.82.01 is of the branch before"),
+    ("vgpu.guest-driver", {"name": "older"}, {}, "warn", "R460 (vGPU 12), the host's 510.47.03 of R510 (vGPU 14)"),
+    ("vgpu.guest-driver", {"name": "new"}, {}, "warn", "527.15 is of R525 (vGPU 15)"),
+    ("vgpu.guest-driver", {"name": "odd"}, {}, "unknown", "driver 515.48.07 is of no known vGPU release"),
+    ("vgpu.guest-driver", {"name": "bare"}, {}, "unknown", "no NVIDIA driver is loaded"),
+    *state_rules.VERDICTS,
 ]  # fmt: skip
 
 RULES = {r.id: r for r in gate.rules()}
@@ -263,6 +326,7 @@ OPTIONAL = {
     "host.pvrdma-vmknic": {"config.network.vnic", "config.network.rdmaDevice", "config.network.proxySwitch"},
     "host.rdma-mtu": {"config.network.proxySwitch"},
     "host.rdma-uplinks": {"config.network.proxySwitch"},
+    **state_rules.OPTIONAL,
 }
 NEEDED = [
     (r.id, (path,))
@@ -301,7 +365,7 @@ def test_verdict(world, rule, changes, planned, verdict, words):
 def test_the_table_shows_every_documented_verdict():
     shown = {(rule, verdict) for rule, _, _, verdict, _ in TABLE}
     # depend on the switch, and on what others want: see test_estate_rules.py
-    elsewhere = {("dvs.version", "fail"), ("gpu.passthrough", "fail")}
+    elsewhere = {("dvs.version", "fail"), ("gpu.passthrough", "fail"), *state_rules.ELSEWHERE}
     documented = {(r.id, v) for r in gate.rules() for v in r.verdicts}
     assert documented - shown <= elsewhere
     assert shown <= documented

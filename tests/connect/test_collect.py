@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from vsphere_ai.connect import probing
 from vsphere_ai.connect.esxi import Broken, SshRefused
 from vsphere_ai.connect.service import LeftRunning
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable, VimFault
-from vsphere_ai.facts import About, Facts, Output, ProbeFailure
+from vsphere_ai.facts import UNTYPED, About, Facts, Output, ProbeFailure
 from vsphere_ai.steps import Probe, Query
 
 GPUS = Probe("gpus", ("nvidia-smi", "-L"))
@@ -87,8 +88,12 @@ def estate(vms=3, **hosts):
 class Shell:
     """A host's shell that answers at once."""
 
+    def check_credential(self):
+        """No host has refused it."""
+
     def __init__(self, farm, target):
         self.farm, self.target = farm, target
+        self.endpoint = SimpleNamespace(username="root")
 
     def __enter__(self):
         return self
@@ -417,7 +422,8 @@ def test_an_object_that_does_not_answer_says_why(browser, said):
     vcenter = FakeVCenter(objects, answers={("QueryConfigOptionEx", "*"): said})
     seen = collect(vcenter, None, Request(PATHS, first, ask=options("ComputeResource:c")))
     why = seen["ComputeResource:c"].unreadable["query:ComputeResource:c-1"]
-    assert why == (said.message if browser else "gpu-a has no environmentBrowser; it may be disconnected")
+    untyped = f"{UNTYPED}: " if isinstance(said, Unparsed) else ""
+    assert why == (untyped + said.message if browser else "gpu-a has no environmentBrowser; it may be disconnected")
 
 
 def test_a_vcenter_that_cannot_be_reached_is_no_answer():

@@ -315,6 +315,12 @@ SENSELESS = {
     "another type": http(ENVELOPE % b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>noon</returnval>'
                                     b"</CurrentTimeResponse>"),
     "a type of the future": http(ENVELOPE % FUTURE),
+    "a document type": http(b"<!DOCTYPE x>" + ENVELOPE % b""),
+    "a document type far behind": http(b"<!--" + b" " * 5000 + b"--><!DOCTYPE x>" + ENVELOPE % b""),
+    "a document type in UTF-16": http((BOMB + b"<x>&j;</x>").decode().encode("utf-16")),
+    "UTF-16 without a mark": http((BOMB + b"<x>&j;</x>").decode().encode("utf-16-le")),
+    "another encoding": http(b'<?xml version="1.0" encoding="utf-7"?>' + BOMB + ENVELOPE % b""),
+    "one text in pieces": http(ENVELOPE % (b"<x>" + b"a<!-- -->" * 20_001 + b"</x>")),
     "no http": b"220 mail.example.com ESMTP\r\n",
 }  # fmt: skip
 
@@ -375,6 +381,43 @@ def test_an_answer_without_end_is_not_read_to_its_end(fake, connect, serving, mo
     stub.port = serving(http(gzip.compress(body) if packed else body, "text/xml", *more))
     with pytest.raises(Unreachable, match="larger than 1 MiB"):
         vcenter.now()
+
+
+@pytest.mark.parametrize("body", [b"a" * (60 << 20), b"&#97;" * (12 << 20), b"a" * (100 << 20)])
+def test_a_large_text_is_refused_soon(fake, connect, serving, body):
+    """pyVmomi puts a text together in quadratic time: 60 MiB took it minutes."""
+    vcenter = connect(fake)
+    stub = vcenter._session.stub
+    stub.DropConnections()
+    stub.port = serving(http(ENVELOPE % (b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>%s</returnval>'
+                                         b"</CurrentTimeResponse>" % body)))  # fmt: skip
+    vcenter._session.limits = replace(vcenter._session.limits, answer=60.0)
+    stub._answer = 60.0
+    begun = time.monotonic()
+    with pytest.raises(Unreachable, match=r"it is larger than 64 MiB|it holds a text larger than 2 MiB"):
+        vcenter.now()
+    assert time.monotonic() - begun < 20
+
+
+def test_a_text_that_is_large_but_sensible_is_read(fake, connect):
+    vcenter = connect(fake)
+    text = "ü" * ((1 << 20) - 500)
+    fake.script["QueryOptions"] = lambda _: (
+        f'<returnval xsi:type="OptionValue"><key>a</key><value xsi:type="xsd:string">{text}</value></returnval>'
+    )
+    (answer,) = vcenter.call("OptionManager:o", "QueryOptions", {"name": "a"})
+    assert answer["value"] == text
+
+
+@pytest.mark.parametrize("name", ["about", "rootFolder", "propertyCollector", "viewManager", "sessionManager"])
+def test_a_service_content_that_lacks_something_is_an_error_in_words(fake, connect, name):
+    whole = fake.built_in("RetrieveServiceContent")
+    broken = re.sub(rf"<{name}( [^>]*)?>.*?</{name}>", "", whole, flags=re.DOTALL)
+    assert broken != whole
+    fake.script["RetrieveServiceContent"] = lambda _: broken
+    with pytest.raises(Unreachable, match=f"its service content has no {name}"):
+        connect(fake)
+    assert fake.count("Login") == 0
 
 
 GREEDY = """

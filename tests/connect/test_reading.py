@@ -7,7 +7,8 @@ import re
 import pytest
 
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Denied, StepFailed, Unreachable
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable
+from vsphere_ai.facts import UNTYPED
 
 
 def value(name, text, kind="xsd:string"):
@@ -247,3 +248,80 @@ def test_a_leaf_of_what_may_not_be_read_says_why(fake, vcenter):
     )
     (facts,) = vcenter.read({"VmwareDistributedVirtualSwitch": ("config.maxMtu", "name")}).values()
     assert facts.unreadable == {"config.maxMtu": "not known to this server"}
+
+
+# -- values that pyVmomi has no type for
+
+DEVICE = '<propSet><name>config.hardware.device</name><val xsi:type="ArrayOfVirtualDevice">{}</val></propSet>'
+UNTYPABLE = {
+    "a type of the future": (
+        value("runtime.powerState", "<x>1</x>", "VirtualFutureState"),
+        "does not know 'VirtualFutureState'",
+    ),
+    "a value of an enumeration": (value("runtime.powerState", "hibernated", "VirtualMachinePowerState"), "hibernated"),
+    "a number that is none": (value("runtime.powerState", "many", "xsd:int"), "many"),
+    "another type than declared": (value("runtime.powerState", "5", "xsd:int"), "not a VirtualMachinePowerState"),
+    "a list instead": (value("runtime.powerState", "<string>poweredOn</string>", "ArrayOfString"), "not a VirtualM"),
+    "a reason of the future": (missing("runtime.powerState", "FutureFault"), "does not know 'FutureFault'"),
+    "no value at all": (value("runtime.powerState", "", "ManagedObjectReference"), "cannot"),
+}
+
+
+@pytest.mark.parametrize("what", UNTYPABLE)
+@pytest.mark.parametrize("at", [0, 3, 6])
+def test_one_value_that_cannot_be_typed_is_one_unknown_fact(fake, vcenter, what, at):
+    """It is asked for once, and everything else on the page is read."""
+    broken, said = UNTYPABLE[what]
+
+    def vm(number):
+        state = broken if number == at else value("runtime.powerState", "poweredOn", "VirtualMachinePowerState")
+        return item("VirtualMachine", f"vm-{number}", value("name", f"n{number}"), state)
+
+    fake.script["RetrievePropertiesEx"] = lambda _: page(*map(vm, range(7)), token="t")
+    fake.script["ContinueRetrievePropertiesEx"] = lambda _: page(item("VirtualMachine", "vm-9", value("name", "last")))
+    found = vcenter.read(VM)
+    assert fake.count("RetrievePropertiesEx") == fake.count("ContinueRetrievePropertiesEx") == 1
+    unread = {(f.ref, path) for f in found.values() for path in f.unreadable}
+    assert unread == {(f"VirtualMachine:vm-{at}", "runtime.powerState")}
+    reason = found[f"VirtualMachine:vm-{at}"].unreadable["runtime.powerState"]
+    assert reason.startswith(UNTYPED)
+    assert said in reason
+    assert len(found) == 8
+    assert all(f.name for f in found.values())
+    on = [f for f in found.values() if f.get("runtime.powerState") == "poweredOn"]
+    assert len(on) == 6
+
+
+def test_several_on_a_page_and_within_lists(fake, vcenter):
+    new = '<VirtualDevice xsi:type="VirtualWarpDrive"><key>1</key></VirtualDevice>'
+    old = '<VirtualDevice xsi:type="VirtualKeyboard"><key>600</key></VirtualDevice>'
+    kinds = [new + old, old, old + new, '<string xsi:type="xsd:string">no device</string>', old]
+    items = [
+        item(
+            "VirtualMachine",
+            f"vm-{n}",
+            value("name", f"n{n}"),
+            DEVICE.format(devices),
+            value("runtime.powerState", "x"),
+        )
+        for n, devices in enumerate(kinds)
+    ]
+    fake.script["RetrievePropertiesEx"] = lambda _: page(*items)
+    found = vcenter.read({"VirtualMachine": ("name", "config.hardware.device")})
+    bad = {f.name for f in found.values() if "config.hardware.device" in f.unreadable}
+    assert bad == {"n0", "n2", "n3"}
+    assert found["VirtualMachine:vm-1"].get("config.hardware.device")[0]["key"] == 600
+
+
+def test_a_query_that_cannot_be_typed_is_asked_once(fake, vcenter):
+    fake.script["QueryOptions"] = lambda _: '<returnval xsi:type="FutureOption"><key>a</key></returnval>'
+    with pytest.raises(Unparsed, match="does not know 'FutureOption'"):
+        vcenter.call("OptionManager:o", "QueryOptions", {"name": "a"})
+    assert fake.count("QueryOptions") == 1
+
+
+def test_an_object_that_cannot_be_typed_at_all_is_an_error_at_once(fake, vcenter):
+    fake.script["RetrievePropertiesEx"] = lambda _: page(item("FutureEntity", "f-1", value("name", "x")))
+    with pytest.raises(Unparsed, match="does not know 'FutureEntity'"):
+        vcenter.read(VM)
+    assert fake.count("RetrievePropertiesEx") == 1

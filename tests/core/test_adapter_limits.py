@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, view, vm
+from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, view, vm, wants
 
 from vsphere_ai import asking
 from vsphere_ai.fabric import adapter_limits
@@ -23,7 +23,8 @@ CONTROLLER = {
 
 
 def asked(wanted, seen):
-    return [(q.on, q.args["spec"]["key"]) for q in asking.questions(wanted, seen)]
+    plans = {target: wants(*states) for target, states in wanted.items()}
+    return [(q.on, q.args["spec"]["key"]) for q in asking.questions(plans, seen)]
 
 
 def farm(count, **more):

@@ -6,13 +6,15 @@ import threading
 import time
 
 import pytest
-from support.estates import ESX1, ESX2, estate, guest, host, made, vm, wants
+from support.estates import ESX1, ESX2, OFF, PCI, estate, guest, host, made, smi, vm, wants
 from support.judging import words
 
 from vsphere_ai import apply
 from vsphere_ai.apply import Runner
 from vsphere_ai.debts import Debt, NoBook
 from vsphere_ai.errors import (
+    Denied,
+    DidNotReboot,
     GuestStillRuns,
     HostUnhealthy,
     NotVerified,
@@ -63,7 +65,7 @@ class Deeds:
             raise self.failing[key]
 
     def was_refused(self, step, error):
-        return type(error) is StepFailed
+        return type(error) in (StepFailed, Denied)
 
     def switch_ssh(self, target, *, running):
         self._put_back(("ssh", target.name, running))
@@ -343,12 +345,129 @@ def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
         farm(1, 0, config__service__service=NO_SSH), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}
     )
     assert deeds.put_back == [("ssh", "esx01", False)]
-    assert len(run.open) == 1  # the host is in maintenance still
+    assert run.open == ()
 
 
 def test_ssh_that_was_running_is_left_running():
     _, deeds, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
     assert deeds.put_back == []
+
+
+# -- a window that fails before its reboot was sent
+
+SMI = next(w for w in words([p.step for p in farm().steps]) if w.startswith("nvidia-smi"))
+VMS = [("power-on", vm(1).name), ("power-on", vm(2).name)]
+LEFT = "leave maintenance mode on esx01: no reboot was sent, nothing there needs it"
+
+
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        ("UpdateGraphicsConfig", StepFailed("no")),
+        (SMI, StepFailed("no")),
+        (SMI, Unreachable("no SSH session could be opened")),
+        ("reboot", Denied("esx01 does not accept the SSH login of root")),
+        ("reboot", StepFailed("esx01 refused to reboot")),
+    ],
+)
+def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
+    book = Settled()
+    run, deeds, events = go(farm(), {("esx01", word): error}, book=book)
+    own = [done for name, done in deeds.done if name == "esx01"]
+    assert own[-2:] == ["exit-maintenance", "healthy"], "after the failing step, and seen to be well"
+    assert own.index("exit-maintenance") > own.index(word)
+    assert sorted(deeds.put_back) == VMS
+    assert run.open == ()
+    assert run.put_back == (LEFT, f"power on {vm(1).name}", f"power on {vm(2).name}")
+    assert LEFT in [e.text for e in events if e.what == "settled"]
+    assert set(book.settled) == {(k, "esx01") for k in ("maintenance", "gate")} | {("off", n) for _, n in VMS}
+    assert run.exit_code == error.exit_code, "it did fail all the same"
+
+
+@pytest.mark.parametrize(
+    ("word", "error"),
+    [
+        ("UpdateGraphicsConfig", OutcomeUnknown("lost")),
+        (SMI, OutcomeUnknown("lost")),
+        ("reboot", OutcomeUnknown("lost")),
+        ("reboot", Unreachable("the connection broke")),
+        ("host-back", HostUnhealthy("did not come back")),
+        ("gpus-answer", Denied("no login")),
+        ("as-planned", NotVerified("something else")),
+    ],
+)
+def test_a_window_that_fails_later_or_in_doubt_is_not_left(word, error):
+    run, deeds, _ = go(farm(), {("esx01", word): error})
+    assert ("esx01", "exit-maintenance") not in deeds.done
+    assert deeds.put_back == []
+    assert run.put_back == ()
+    assert any("esx01 is still in maintenance mode" in line for line in run.open)
+
+
+def test_a_host_that_was_seen_not_to_reboot_is_left_again():
+    class Noting(Book):
+        noted, settled = (), ()
+
+        def rebooted(self, host, *, did):
+            self.noted += ((host.name, did),)
+
+        def settle(self, *debts):
+            self.settled += tuple((d.kind, d.target.name) for d in debts)
+
+    book = Noting()
+    run, deeds, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, book=book)
+    assert ("esx01", "exit-maintenance") in deeds.done
+    assert (run.exit_code, run.open, sorted(deeds.put_back)) == (6, (), VMS)
+    assert book.noted == (("esx01", False),), "resume may reboot it"
+    assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(book.settled)
+
+
+def test_a_window_without_a_reboot_that_is_not_as_planned_is_not_left():
+    rolling = Rolling(evacuate="power_off")
+    seen = estate(
+        host(ESX1, active="sharedDirect", device=0x2331, probes=smi(dict.fromkeys(PCI, OFF))), guest(vm(1), ESX1)
+    )
+    plan = made(seen, {ESX1: wants(MIG, rolling=rolling)})
+    assert (plan.impact.reboots, plan.impact.maintenance) == ((), (ESX1,))
+    run, deeds, _ = go(plan, {("esx01", "as-planned"): NotVerified("something else")})
+    assert ("esx01", "exit-maintenance") not in deeds.done
+    assert any("esx01 is still in maintenance mode" in line for line in run.open)
+
+
+def test_what_an_earlier_attempt_put_into_maintenance_stays_there():
+    book = Book(Debt("maintenance", ESX1), Debt("gate", ESX1))
+    run, deeds, _ = go(farm(), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}, book=book)
+    assert ("esx01", "exit-maintenance") not in deeds.done
+    assert any("esx01 is still in maintenance mode" in line for line in run.open)
+
+
+def test_a_host_that_cannot_leave_is_named_with_its_vms():
+    failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), ("esx01", "exit-maintenance"): StepFailed("busy")}
+    run, deeds, _ = go(farm(), failing)
+    assert (deeds.put_back, run.put_back) == ([], ())
+    text = "\n".join(run.open)
+    assert "esx01 is still in maintenance mode" in text
+    assert f"{vm(1).name} is powered off" in text
+
+
+def test_vms_that_went_off_before_another_one_failed_to_come_back():
+    first = threading.Event()
+    names = [(vm(n).name, "power-off") for n in (1, 2)]
+    during = {names[0]: lambda say: first.set(), names[1]: lambda say: first.wait(5)}
+    run, deeds, _ = go(farm(), {names[1]: StepFailed("no")}, during)
+    assert ("esx01", "enter-maintenance") not in deeds.done
+    assert deeds.put_back == VMS[:1]
+    assert run.put_back == (f"power on {vm(1).name}",)
+    assert run.open == ()
+
+
+def test_a_host_with_a_vm_that_cannot_be_powered_on_is_not_called_healthy():
+    failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), VMS[1]: StepFailed("no GPU")}
+    book = Settled()
+    run, deeds, _ = go(farm(), failing, book=book)
+    assert ("esx01", "healthy") not in deeds.done
+    assert ("gate", "esx01") not in book.settled
+    assert run.open == (f"{vm(2).name} is powered off; it was running before",)
 
 
 class Settled(NoBook):
@@ -473,7 +592,7 @@ def test_what_an_earlier_attempt_owes_stays_owed():
 
 @pytest.mark.parametrize(
     ("word", "named"),
-    [("enter-maintenance", "esx01 is still in maintenance mode"), ("power-off", None)],
+    [("reboot", "esx01 is still in maintenance mode"), ("enter-maintenance", None), ("power-off", None)],
 )
 def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, named):
     book = Book()
@@ -482,6 +601,8 @@ def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, 
     assert run.exit_code == 8
     if named:
         assert any(named in line for line in run.open)
+    elif word == "enter-maintenance":
+        assert (("esx01", "exit-maintenance") in deeds.done, run.open) == (True, ())
     else:
         off = [name for name, done in deeds.done if done == word]
         assert off

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, made, vm, wants
-from support.missions import DESIRED, PROFILE, plain_farm
+from support.missions import DESIRED, PROFILE, VMS, finished_farm
 
 from vsphere_ai import checks
 from vsphere_ai.checks import with_answers
 from vsphere_ai.errors import Unreachable
-from vsphere_ai.facts import Facts
+from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.graph import PlannedStep
+from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
+from vsphere_ai.steps import Lifecycle
 
 FULL = VmHardware(memory_reservation="full")
 
@@ -55,19 +60,69 @@ def small():
     return made(of, {vm(1): wants(FULL)}), of
 
 
-def test_the_reconfigure_and_the_power_on_of_a_vm_are_asked_for():
+def four():
+    """Four VMs that get devices on hosts that are ready: no host is changed, no hardware upgraded."""
+    of = finished_farm()
+    bare = {v.ref: replace(of[v.ref], properties={**of[v.ref].properties, "config.hardware.device": ()}) for v in VMS}
+    of = Estate(of.about, {**of.objects, **bare})
+    return made(of, DESIRED), of
+
+
+def test_the_reconfigure_of_a_vm_is_asked_for_and_not_the_power_on_of_one_that_is_on():
     plan, of = small()
+    assert {p.step.action for p in plan.steps if isinstance(p.step, Lifecycle)} == {"power-off", "power-on"}
     answered, calls = asked(plan, of)
-    assert calls == [("CheckVmConfig_Task", vm(1).ref, ESX1.ref), ("CheckPowerOn_Task", vm(1).ref, ESX1.ref)]
-    assert [(a.check, a.faults, a.warnings, a.note) for a in answered.answers] == [
-        ("CheckVmConfig", (), (), ""),
-        ("CheckPowerOn", (), (), ""),
-    ]
+    assert calls == [("CheckVmConfig_Task", vm(1).ref, ESX1.ref)]
+    assert [(a.check, a.faults, a.warnings, a.note) for a in answered.answers] == [("CheckVmConfig", (), (), "")]
+
+
+@pytest.mark.parametrize(("power", "times"), [("poweredOn", 0), ("poweredOff", 1), ("suspended", 0)])
+def test_the_power_on_of_a_vm_that_is_off_and_stays_as_it_is_is_asked_for(power, times):
+    of = estate(host(ESX1), guest(vm(1), ESX1, runtime__powerState=power))
+    start = Lifecycle(target=vm(1), action="power-on", summary="power on")
+    plan = replace(made(of, {}), steps=(PlannedStep("s001", start, ()),))
+    assert asked(plan, of)[1] == [("CheckPowerOn_Task", vm(1).ref, ESX1.ref)] * times
+
+
+def test_nothing_is_asked_that_this_plan_changes_first():
+    of = estate(host(ESX1), host(ESX2), guest(vm(1), ESX1), guest(vm(2), ESX2, config__version="vmx-17"))
+    upgrade = VmHardware(version=19, memory_reservation="full")
+    wanted = {ESX1: wants(HostGraphics(default_type="shared_direct")), vm(1): wants(FULL), vm(2): wants(upgrade)}
+    answered, calls = asked(made(of, wanted), of)
+    assert calls == []
+    assert {(a.target, a.note) for a in answered.answers} == {
+        (vm(1), "not asked: this plan changes its host first"),
+        (vm(2), "not asked: this plan upgrades the virtual hardware first"),
+    }
+
+
+def test_a_vm_with_a_problem_is_not_asked_about():
+    of = estate(host(ESX1), guest(vm(1), ESX1, runtime__powerState="suspended"))
+    plan = made(of, {vm(1): wants(FULL)})
+    assert {p.rule for p in plan.problems} == {"vm.suspended"}
+    assert asked(plan, of)[1] == []
+
+
+def test_a_refusal_is_a_problem_of_the_plan():
+    plan, of = small()
+    assert plan.problems == ()
+    result = {"error": ({"_typeName": "GenericVmConfigFault", "msg": "no such profile"},)}
+    (problem,) = asked(plan, of, results=(result,))[0].problems
+    assert (problem.target, problem.rule) == (vm(1), "vcenter.check")
+    assert problem.message == "vCenter refuses to change its configuration: no such profile"
+    assert asked(plan, of, results=({"warning": ({"msg": "old Tools"},)},))[0].problems == ()
+
+
+@pytest.mark.parametrize(("power", "problems"), [("poweredOn", 0), ("poweredOff", 1)])
+def test_the_power_state_of_a_vm_that_is_off_by_then_is_no_refusal(power, problems):
+    of = estate(host(ESX1), guest(vm(1), ESX1, runtime__powerState=power))
+    result = {"error": ({"_typeName": "InvalidPowerState", "msg": "(Powered on)"},)}
+    answered, calls = asked(made(of, {vm(1): wants(FULL)}), of, results=(result,))
+    assert (len(calls), len(answered.problems)) == (1, problems)
 
 
 def test_the_spec_that_is_checked_is_the_one_that_is_sent():
-    of = plain_farm()
-    plan = made(of, DESIRED)
+    plan, of = four()
     checker = Checker()
     with_answers(plan, checker, of)
     seen = list(checker.specs.values())
@@ -76,9 +131,8 @@ def test_the_spec_that_is_checked_is_the_one_that_is_sent():
     assert seen[0]["deviceChange"][0]["device"]["backing"]["vgpu"] == PROFILE
 
 
-def test_power_on_is_not_asked_where_this_plan_changes_the_host():
-    of = plain_farm()
-    _, calls = asked(made(of, DESIRED), of)
+def test_every_vm_is_asked_about_on_its_own_host():
+    _, calls = asked(*four())
     assert {method for method, _, _ in calls} == {"CheckVmConfig_Task"}
     assert len(calls) == 4
     assert {h for _, _, h in calls} == {ESX1.ref, ESX2.ref}
@@ -90,8 +144,8 @@ def test_faults_and_warnings_are_worded():
         "warning": ({"localizedMessage": "old Tools"}, {"reason": "odd"}, {"_typeName": "MissingFault"}, "text"),
     }
     plan, of = small()
-    first, second = asked(plan, of, results=(result,))[0].answers
-    assert first.faults == second.faults == ("no such profile",)
+    (first,) = asked(plan, of, results=(result,))[0].answers
+    assert first.faults == ("no such profile",)
     assert first.warnings == ("old Tools", "odd", "MissingFault", "text")
 
 
@@ -111,16 +165,15 @@ def test_nothing_is_asked_without_a_checker_or_without_steps():
 
 def test_a_large_plan_asks_for_its_first_vms_only_and_says_so(monkeypatch):
     monkeypatch.setattr(checks, "MOST", 3)
-    of = plain_farm()
-    answered, calls = asked(made(of, DESIRED), of)
+    answered, calls = asked(*four())
     assert len(calls) == 3
     assert answered.answers[-1].note == "only the first 3 checks were asked"
 
 
 def test_tasks_are_followed_together_until_they_end():
-    of = plain_farm()
+    plan, of = four()
     checker = Checker(states=["running", "running", "success"])
-    answered = with_answers(made(of, DESIRED), checker, of)
+    answered = with_answers(plan, checker, of)
     assert (len(checker.asked), checker.readings) == (4, 3)
     assert [a.target for a in answered.answers] == [vm(n) for n in (1, 2, 3, 4)]
     assert {a.note for a in answered.answers} == {""}

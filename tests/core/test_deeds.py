@@ -209,6 +209,15 @@ def test_a_guest_that_goes_off_just_before_it_is_switched_off_is_off():
     do(lifecycle("power-off", VM, force=True, shutdown_timeout=1), server)
 
 
+@pytest.mark.parametrize(("only_on", "calls"), [(ESX1.ref, 0), ("HostSystem:host-9", 1), (None, 1)])
+def test_a_vm_that_has_left_its_host_is_not_switched_off_for_that_host(only_on, calls):
+    on = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "none", "runtime.host": "HostSystem:host-9"}
+    server = Server(on)
+    options = {"only_on": only_on} if only_on else {}
+    do(lifecycle("power-off", VM, force=True, shutdown_timeout=1, **options), server)
+    assert len(server.calls) == calls
+
+
 def test_a_host_that_somebody_else_brought_into_maintenance_mode_is_not_taken_for_ours():
     server = Server(*[{"runtime.inMaintenanceMode": False}] * 2, {"runtime.inMaintenanceMode": True})
     server.error = fault("InvalidState")
@@ -240,6 +249,31 @@ def test_a_vm_that_does_not_stay_on_was_not_powered_on():
 )
 def test_only_what_certainly_had_no_effect_was_refused(action, error, refused):
     assert deeds(Server({})).was_refused(lifecycle(action), error) is refused
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (fault("InvalidState"), True),
+        (Denied("no"), True),
+        (fault("HostCommunication"), False),
+        (Unreachable("away"), False),
+        (Storage("full"), False),
+    ],
+)
+def test_a_reboot_was_refused_when_its_order_was_answered_with_no(error, refused):
+    server = Server({"runtime.inMaintenanceMode": True})
+    own, step = deeds(server), lifecycle("reboot", via="api")
+    server.error = error
+    with pytest.raises(type(error)):
+        own.do(step, lambda _: None)
+    assert [call[1] for call in server.calls] == ["RebootHost_Task"]
+    assert own.was_refused(step, error) is refused
+
+
+@pytest.mark.parametrize("error", [Unreachable("no answer"), Storage("full"), Denied("no login"), Conflict("gone")])
+def test_a_reboot_whose_order_was_never_sent_was_refused(error):
+    assert deeds(Server({})).was_refused(lifecycle("reboot", via="ssh"), error)
 
 
 def test_a_change_is_not_taken_for_refused():

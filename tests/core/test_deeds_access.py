@@ -24,12 +24,24 @@ class World:
 
     def __init__(self):
         self.lockdown, self.running, self.looks, self.started, self.told = "lockdownDisabled", True, 0, [], []
+        self.exceptions, self.policy, self.boots_in = (), "off", 0
 
     def read_objects(self, refs, paths):
         assert paths == {"HostSystem": PATHS}
         self.looks += 1
-        services = () if self.running is None else ({"key": "TSM-SSH", "running": self.running},)
+        if self.boots_in and self.looks >= self.boots_in:
+            self.running = True
+        own = {"key": "TSM-SSH", "running": self.running, "policy": self.policy}
+        services = () if self.running is None else (own,)
         return {refs[0]: Facts(refs[0], {"config.lockdownMode": self.lockdown, "config.service.service": services})}
+
+    def resolve_path(self, ref, path):
+        assert path == "configManager.hostAccessManager"
+        return f"HostAccessManager:{ref}"
+
+    def call(self, ref, method, args=None):
+        assert (ref, method) == (f"HostAccessManager:{ESX1.ref}", "QueryLockdownExceptions")
+        return self.exceptions
 
     def start(self, host):
         self.started.append(host)
@@ -43,7 +55,7 @@ def world():
 
 @pytest.fixture
 def access(world):
-    means = Means(world, None, None, gpus={}, hosts={}, notice=world.told.append)
+    means = Means(world, None, None, gpus={}, hosts={}, notice=world.told.append, ssh_user="root")
     return Access(means, world.start)
 
 
@@ -80,6 +92,21 @@ def test_lockdown_mode_is_denied_and_left_alone(access, world, step, mode):
     with pytest.raises(Denied, match=rf"esx01 is in lockdown mode \({mode}\).*no command was sent"):
         access.before(step)
     assert world.started == []
+
+
+@pytest.mark.parametrize("mode", ["lockdownNormal", "lockdownStrict"])
+def test_lockdown_mode_lets_its_exception_users_in(access, world, mode):
+    world.lockdown, world.exceptions = mode, ("backup", "Root")
+    access.before(COMMAND)
+    world.exceptions = ("backup",)
+    with pytest.raises(Denied):
+        access.before(COMMAND)
+
+
+def test_a_service_that_starts_with_its_host_is_waited_for(access, world):
+    world.running, world.policy, world.boots_in = False, "on", 3
+    access.before(GPUS)
+    assert (world.running, world.started) == (True, [])
 
 
 def test_a_service_of_somebody_else_is_not_started(access, world):

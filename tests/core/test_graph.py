@@ -91,12 +91,6 @@ def test_vms_of_other_hosts_do_not_wait():
     assert {p.step.target for p in first} == {ESX1, vm(1)}
 
 
-def test_vsphere_cluster_services_vms_are_left_to_vsphere():
-    own = Target("vm", "vCLS-1234", "VirtualMachine:vm-77")
-    plan = made(estate(host(ESX1), guest(own, ESX1)), {ESX1: wants(DIRECT)})
-    assert plan.impact.power_cycles == ()
-
-
 # -- evacuation
 
 

@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import time
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from support.journals import act, of_version, put
@@ -16,6 +17,7 @@ from vsphere_ai import journal, past, seals
 from vsphere_ai.cli import running
 from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Storage
+from vsphere_ai.resume import rebooted_twice
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Invoke, Reconfigure, Shell, Wait
 
@@ -146,9 +148,40 @@ def test_a_journal_of_format_2_is_carried_over(tmp_path, monkeypatch):
         assert [(s.id, s.state, s.error) for s in old.steps()][-1] == ("s8", "failed", "vCenter refused it")
         assert [(d.kind, d.target.name) for d in old.debts()] == [
             ("off", "train-01"), ("gate", "esx01"), ("maintenance", "esx02"), ("gate", "esx02")]  # fmt: skip
+        assert {s.target: s.ref for s in old.steps()} == {
+            "train-01": "VirtualMachine:vm-1", "esx01": "HostSystem:host-1", "esx02": "HostSystem:host-2"}  # fmt: skip
         assert old.attempt == 2
         old.close()
     assert columns(path) == columns(new.path)
+
+
+def test_a_name_that_means_two_objects_in_an_older_journal_is_none_of_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    approved = {"steps": [{"target": {"name": "esx01", "ref": f"HostSystem:host-{n}"}} for n in (1, 7)]}
+    book = journal.create({"approved": approved})
+    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
+    book.set(pid=0)
+    of_version(3, book.path)
+    (step,) = journal.open_run(book.id).steps()
+    assert (step.ref, step.kinds) == ("", "")
+    assert step.is_on(HOST)
+    assert step.is_on(Target("host", "esx01", "HostSystem:host-7"))
+
+
+def test_a_host_is_known_by_its_reference_whatever_it_is_called(tmp_path, monkeypatch):
+    monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
+    book = journal.create({"approved": {}})
+    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
+    book.end("s1", "done")
+    renamed, twin = Target("host", "gpu01", HOST.ref), Target("host", HOST.name, "HostSystem:host-9")
+
+    def twice(host):
+        return rebooted_twice(SimpleNamespace(impact=SimpleNamespace(reboots=(host,))), book.done())
+
+    assert twice(renamed) == ("gpu01",)
+    assert twice(twin) == ()
+    book.rebooted(twin, did=False)
+    assert [s.state for s in book.steps()] == ["done"]
 
 
 def test_a_reboot_of_an_older_run_that_is_seen_is_written_down(tmp_path, monkeypatch):
@@ -183,7 +216,7 @@ def test_a_journal_is_carried_over_wholly_or_not_at_all(tmp_path, monkeypatch, n
     assert len(journal.open_run(path.stem).done()) == 7
 
 
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("number", [1, 2, 3])
 def test_a_journal_that_only_looks_older_is_damaged(tmp_path, monkeypatch, number):
     """One bit makes the digit of a format another one."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))

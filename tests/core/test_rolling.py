@@ -200,11 +200,11 @@ def test_the_gate_is_owed_from_entering_maintenance_on():
 
 
 def again(seen, debts, targets, looks=(), **rolling):
-    from vsphere_ai.plan import make_plan
+    from vsphere_ai.plan import Besides, make_plan
 
     owed = lay_over(seen, debts, looks)
     wanted = wants(DIRECT, rolling=Rolling(**{"evacuate": "power_off", **rolling}))
-    return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", extra=owed.extra)
+    return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", besides=Besides(owed.extra))
 
 
 def test_a_gate_that_is_owed_comes_before_any_further_host():

@@ -113,8 +113,8 @@ STOPPED = Facts(HOST, {"name": "esx01", "config.service.service": ({"key": "TSM-
 class VCenter:
     """Remembers calls; refuses some of them."""
 
-    def __init__(self, **refused):
-        self.refused, self.calls = refused, []
+    def __init__(self, runs=None, **refused):
+        self.refused, self.calls, self.runs = refused, [], runs
 
     def resolve_path(self, ref, path):
         return "HostServiceSystem:1"
@@ -122,7 +122,12 @@ class VCenter:
     def call(self, ref, method, args):
         self.calls.append(method)
         if method in self.refused:
-            raise self.refused[method]
+            raise self.refused[method] if self.runs is None else self.refused.pop(method)
+
+    def read_objects(self, refs, paths):
+        if self.runs is None:
+            raise Unreachable("away")
+        return {HOST: Facts(HOST, {"config.service.service": ({"key": "TSM-SSH", "running": self.runs},)})}
 
 
 def read_over(vcenter, fails=None):
@@ -156,6 +161,22 @@ def test_a_note_stays_only_where_ssh_may_have_been_started(answer, left):
     assert vcenter.calls == ["StartService"]
     assert "HostServiceSystem" not in caught.value.message
     assert started_ssh.left("uuid-1") == left
+
+
+@pytest.mark.parametrize(
+    ("method", "runs", "calls"),
+    [
+        ("StartService", True, ["StartService", "StopService"]),
+        ("StartService", False, ["StartService", "StartService", "StopService"]),
+        ("StopService", False, ["StartService", "StopService"]),
+        ("StopService", True, ["StartService", "StopService", "StopService"]),
+    ],
+)
+def test_a_lost_answer_is_looked_up_and_what_had_no_effect_is_sent_once_more(method, runs, calls):
+    vcenter = VCenter(runs, **{method: OutcomeUnknown("lost")})
+    read_over(vcenter)
+    assert vcenter.calls == calls
+    assert started_ssh.left("uuid-1") == ()
 
 
 def test_a_note_stays_where_ssh_could_not_be_stopped():

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import pytest
-from support.estates import ESX1, OFF, ON, PCI, estate, guest, host, made, smi, vm, wants
+from support.estates import ESX1, OFF, ON, PCI, estate, gpu_info, guest, host, made, smi, vm, wants
 from support.judging import plan_one, steps_of, words
 
+from vsphere_ai.facts import Output
+from vsphere_ai.gpu.live import GPUS
+from vsphere_ai.gpu_answers import unasked
+from vsphere_ai.plan import reading_back
 from vsphere_ai.playbook import Power, Rolling
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
+from vsphere_ai.resources.nics import HostNics
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
+from vsphere_ai.resources.roce import Roce
 from vsphere_ai.resources.vm_hardware import VmHardware
 from vsphere_ai.steps import Lifecycle, Reconfigure, Shell, Step, Wait
-from vsphere_ai.windows import HostNow, host_window
+from vsphere_ai.windows import HostNow, host_now, host_window
 
 DIRECT, MIG = HostGraphics(default_type="shared_direct"), Mig(mode="enabled")
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
@@ -140,6 +146,14 @@ def test_the_guest_is_shut_down_with_the_timeout_of_the_play():
     assert "only" in steps[0].summary
 
 
+def test_a_vm_goes_off_for_its_host_only_where_it_is_not_changed_itself():
+    seen = estate(host(ESX1), guest(vm(1), ESX1), guest(vm(2), ESX1))
+    plan = made(seen, {ESX1: wants(HostGraphics(default_type="shared_direct")), vm(1): wants(FULL)})
+    offs = {p.step.target: p.step.options.get("only_on") for p in plan.steps
+            if isinstance(p.step, Lifecycle) and p.step.action == "power-off"}  # fmt: skip
+    assert offs == {vm(1): None, vm(2): ESX1.ref}
+
+
 @pytest.mark.parametrize(
     ("more", "power", "rule"),
     [
@@ -147,6 +161,8 @@ def test_the_guest_is_shut_down_with_the_timeout_of_the_play():
         ({"guest__toolsRunningStatus": None}, None, "power.tools"),
         ({"runtime__question": {"text": "moved or copied?"}}, None, "power.question"),
         ({"guest__toolsRunningStatus": "guestToolsNotRunning"}, Power(force=True), None),
+        ({"disabledMethod": ("ShutdownGuest",)}, None, "power.disabled"),
+        ({"disabledMethod": ("PowerOnVM_Task",)}, None, None),  # vCenter lists it for every VM that runs
     ],
 )
 def test_a_vm_that_cannot_be_shut_down_is_refused_before_anything_is_touched(more, power, rule):
@@ -183,3 +199,52 @@ def test_ssh_found_running_is_started_again_even_when_nobody_needs_it():
     done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
     assert [w for w in done if "ssh" in w] == ["start-ssh"]
     assert done.index("host-back") < done.index("start-ssh")
+
+
+def test_ssh_that_starts_with_the_host_is_stopped_again_where_it_was_stopped():
+    now = HostNow(ESX1, in_maintenance=False, ssh_running=False, has_gpus=False, ssh_with_host=True)
+    restart = Step(target=ESX1, summary="restart", needs_reboot=True)
+    done = words(host_window(now, [restart], Rolling(reboot="api"), probes=False))
+    assert done == ["enter-maintenance", "reboot", "host-back", "as-planned", "stop-ssh", "exit-maintenance"]
+
+
+def test_speed_and_roce_options_take_no_command_and_rings_do():
+    both = (HostNics(nics={"vmnic4": {"speed": 10000}}), Roce(pfc_priority=3))
+    rings = HostNics(nics={"vmnic4": {"rings": {"rx": 4096}}})
+    assert [s.needs_commands for s in (*both, rings, Mig(mode="enabled"))] == [False, False, True, True]
+    assert reading_back({ESX1: wants(*both)}) == frozenset()
+    assert reading_back({ESX1: wants(*both, rings)}) == {ESX1}
+
+
+def gpus(kind):
+    return {"config__graphicsInfo": tuple(gpu_info(p, kind) for p in PCI)}
+
+
+def test_gpus_that_no_driver_serves_are_not_waited_for():
+    waited = {k: host_now(estate(host(ESX1, **gpus(k))), ESX1).has_gpus for k in ("basic", "shared", "direct")}
+    assert waited == {"basic": False, "shared": True, "direct": True}
+
+
+@pytest.mark.parametrize(("answer", "refused"), [(Output(9, "NVIDIA-SMI has failed"), True), (None, False)])
+def test_gpus_that_do_not_answer_before_a_reboot_refuse_it(answer, refused):
+    seen = smi(dict.fromkeys(PCI, OFF)) | ({GPUS.name: answer} if answer else {})
+    plan = plan_one(estate(host(ESX1, probes=seen)), ESX1, DIRECT)
+    assert ("gpu.no-answer" in {p.rule for p in plan.problems}) is refused
+
+
+def test_gpus_that_were_not_asked_are_to_be_asked():
+    unread = estate(host(ESX1, probes={}))
+    plan = plan_one(unread, ESX1, DIRECT)
+    assert unasked(plan.impact, unread) == (ESX1.ref,)
+    read = estate(host(ESX1))
+    assert unasked(plan.impact, read) == ()
+
+
+def test_ssh_that_must_not_be_started_is_not():
+    restart = Step(target=ESX1, summary="restart", needs_reboot=True)
+    for running in (True, False):
+        now = HostNow(ESX1, in_maintenance=False, ssh_running=running, has_gpus=True, start_ssh=False)
+        for via in ("ssh", "api"):
+            done = words(host_window(now, [restart], Rolling(reboot=via), probes=True))
+            assert [w for w in done if "ssh" in w] == []
+            assert "gpus-answer" in done

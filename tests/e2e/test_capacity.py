@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.capacity_judges import lab_hosts, names
-from support.places import PLAYBOOKS
+from support.places import INVENTORY, PLAYBOOKS
 
 from vsphere_ai.lab.hardware import vgpu
 
@@ -97,3 +97,57 @@ def test_vms_power_on_in_the_order_that_works(cli, make_lab, monkeypatch):
 def test_spare_hosts_is_a_number(cli, given):
     assert cli("plan", cli.file(f"- vms: train-01\n  vgpu: []\n  spare_hosts: {given}\n")) == 65
     assert ":3:16" in cli.err
+
+
+FULL = """
+name: full
+timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}
+clusters: [{name: gpu-a}]
+hosts:
+  - name: esx[01:02].lab.local
+    cluster: gpu-a
+    nvidia_driver: 470.256.02
+    graphics_default: sharedDirect
+    gpus: [{pci: 0000:3b:00.0, board: a100-40gb, device_id: 20f1, graphics_type: sharedDirect}]
+    ssh: {running: true, policy: on}
+vms:
+  - {name: "train-[01:02]", host: esx01.lab.local, memory_reservation_locked: true}
+"""
+BESIDE = "  - {name: other, host: esx02.lab.local, power: on, memory_reservation_locked: true, vgpu: [grid_a100-20c]}\n"
+BOTH = "- vms: train-[01:02]\n  vgpu: [grid_a100-40c]\n"
+
+
+@pytest.mark.parametrize(("beside", "moves"), [("", True), (BESIDE, False)])
+def test_capacity_and_plan_agree_and_name_the_move_that_helps(cli, make_lab, monkeypatch, beside, moves):
+    lab = make_lab(FULL + beside)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    play = cli.file(BOTH)
+    plan = cli.plan(play)
+    (problem,) = [p for p in plan["problems"] if p["rule"] == "capacity.no-room"]
+    assert problem["help"].startswith("move train-01 to esx02.lab.local first; ") is moves
+    assert cli("plan", play) == 1
+    assert cli("capacity", "-i", INVENTORY, play) == 1
+    assert ("move train-01 to esx02.lab.local first" in cli.out) is moves
+    assert "DOES NOT FIT" in cli.out
+    assert lab.get("/lab/ledger")["entries"] == []
+
+
+def test_the_move_that_is_named_does_help(cli, make_lab, monkeypatch, new_client):
+    lab = make_lab(FULL)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    soap, play = new_client(lab), cli.file(BOTH)
+    soap.wait(soap.vm("train-01").MigrateVM_Task(host=soap.host("esx02"), priority="defaultPriority"))
+    assert cli("capacity", "-i", INVENTORY, play) == 0, cli.out
+    assert cli("apply", play, "--yes") == 0, cli.err
+    for name in ("train-01", "train-02"):
+        soap.wait(soap.vm(name).PowerOnVM_Task())
+
+
+def test_capacity_refuses_what_plan_refuses_for_another_reason(cli, make_lab, monkeypatch):
+    lab = make_lab(FULL.replace("train-[01:02]", "train-01").replace("locked: true", "locked: true, power: suspended"))
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
+    play = cli.file("- vms: train-01\n  vgpu: [grid_a100-40c]\n")
+    assert cli("plan", play) == 1
+    assert cli("capacity", "-i", INVENTORY, play) == 1
+    assert "FITS" in cli.out
+    assert "vsphere-ai plan refuses this playbook: vm.suspended" in cli.out

@@ -25,7 +25,8 @@ ROUNDS = 15
 """How often in a row an answer may be waited for: 30 seconds with 2 seconds of latency."""
 LATENCY, NOISE = 2.0 if FULL else 0.5, 4.0
 """Seconds; other tests run beside this one."""
-LIGHT = {"name", "parent", "config.template", "runtime.connectionState", "runtime.host", "runtime.powerState"}
+LIGHT = {"name", "parent", "parentVApp", "config.managedBy", "config.template", "runtime.connectionState",
+         "runtime.host", "runtime.powerState"}  # fmt: skip
 OF_ALL = {"ContinueRetrievePropertiesEx"}
 LOOKS = "RetrievePropertiesEx"
 """Begins reading; also looks at the tasks of vCenter's own checks, all at once, as often as they take to end."""

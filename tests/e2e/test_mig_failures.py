@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 
@@ -92,9 +93,10 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
+    from vsphere_ai.found_inventory import find_inventory
     from vsphere_ai.playbook import load_playbook
     from vsphere_ai.resources import kinds
-    from vsphere_ai.workbench import Options, Workbench, find_inventory
+    from vsphere_ai.workbench import Options, Workbench
 
     benches = []
 
@@ -221,8 +223,6 @@ def test_mig_plan_prints_the_real_numbers_of_what_stands_there(cli, shell, ledge
 
 
 def test_mig_plan_of_every_gpu_of_a_host(cli):
-    import json
-
     assert cli("mig", "plan", "2g.12gb", "--host", ESX, "-i", INVENTORY, "--format", "json") == 1
     found = {g["pci"]: g["fits"] for g in json.loads(cli.out)["gpus"]}
     assert found == {A100: False, H100: False, A30: True}
@@ -233,6 +233,7 @@ def test_mig_plan_of_every_gpu_of_a_host(cli):
     [
         (["--host", ESX, "--gpu", "0000:01:00.0"], f"it has {A100}, {H100}, {A30}"),
         (["--host", ESX, "--gpu", "a100-40gb"], "is not a PCI address"),
+        (["--host", ESX, "--gpu", A100.removeprefix("0000:")], f"did you mean {A100}?"),
         (["--host", "nobody.lab.local"], "nobody.lab.local"),
     ],
 )
@@ -241,10 +242,22 @@ def test_mig_plan_says_what_it_cannot_find(cli, words, said):
     assert said in cli.err
 
 
-def test_mig_plan_warns_of_a_gpu_with_mig_off(cli, shell):
+def commands(cli, gpu):
+    assert cli("mig", "plan", "9", "--host", ESX, "--gpu", gpu, "-i", INVENTORY, "--format", "json") == 0, cli.err
+    (found,) = json.loads(cli.out)["gpus"]
+    return [c["command"] for c in found["commands"]]
+
+
+def test_mig_plan_switches_mig_on_where_it_is_off(cli, shell):
     assert shell("nvidia-smi -i 1 -mig 0")[0] == 0
     assert cli("mig", "plan", "3g.40gb", "--host", ESX, "--gpu", H100, "-i", INVENTORY) == 0
     assert "MIG is off on this GPU" in cli.out
+    enable, query, create = commands(cli, H100)
+    assert enable.endswith("-mig 1")
+    assert "mig.mode.current" in query
+    assert "-cgi" in create
+    for line in (enable, create):  # as printed
+        assert shell(line)[0] == 0, line
 
 
 # -- mig-parted

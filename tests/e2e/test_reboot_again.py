@@ -44,9 +44,10 @@ def owing(cli):
     return {r["run"]: (r["state"], r["owes"]) for r in json.loads(cli.out)["runs"]}
 
 
-def killed_in_the_reboot(lab, playbook, *, after=0.3):
-    """Apply, and kill it that long after esx01's reboot was begun; return what it printed."""
-    argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
+def killed_in_the_reboot(lab, what, *, command="apply", after=0.3):
+    """Apply a playbook or go back before a run, and kill that so long after esx01's reboot was begun."""
+    inventory = ["-i", str(INVENTORY)] if command == "apply" else []
+    argv = [sys.executable, "-m", "vsphere_ai", command, *inventory, str(what), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []
@@ -248,4 +249,20 @@ def test_a_host_that_was_never_told_to_reboot_is_not_given_up(lab, cli, ledger, 
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert "did not come back" not in cli.out + cli.err
     assert reboots(ledger) == [ESX1]
+    assert all(not owes for _, owes in owing(cli).values())
+
+
+def test_a_rollback_that_was_killed_soon_after_another_reboot_is_seen_by_its_boot_time(lab, cli, soap, ledger, farm):
+    """Two boots within a minute: the second one is told from the first, and nothing is restarted once more."""
+    before = farm()["hosts"][ESX1]["graphics"]
+    assert cli("apply", cli.file(GRAPHICS.format("shared_direct")), "--yes") == 0, cli.out + cli.err
+    (first,) = owing(cli)
+    booted = soap.host("esx01").runtime.bootTime
+    killed_in_the_reboot(lab, first, command="rollback")
+    rebooted(soap, booted)
+    began = time.monotonic()
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert time.monotonic() - began < 15
+    assert reboots(ledger) == [ESX1, ESX1]
+    assert farm()["hosts"][ESX1]["graphics"] == before
     assert all(not owes for _, owes in owing(cli).values())

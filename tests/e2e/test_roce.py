@@ -74,7 +74,7 @@ def test_rollback_takes_the_options_away_again(cli, ledger, modules):
 def test_a_crash_before_the_restart_is_made_good_by_resume(cli, ledger, lab, waits):
     """Nothing in vCenter shows that the options wait for a restart; the journal knows."""
     lab.set_faults("- {on: ssh-connect, do: drop}")  # the command to reboot never leaves
-    assert cli("apply", cli.file(ROCE), "--yes") != 0
+    assert cli("apply", cli.file(ROCE), "--yes", "--no-ssh-login") != 0
     assert waits()
     assert "what was changed there counts from its next restart on" in cli.out + cli.err
     lab.clear_faults()

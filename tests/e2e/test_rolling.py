@@ -257,14 +257,18 @@ def test_a_host_whose_boot_time_does_not_move_has_not_rebooted(lab, cli, two, le
 
 
 @pytest.mark.parametrize("via", ["ssh", "api"])
-def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(lab, cli, two, ledger, monkeypatch, via):
+def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(
+    lab, cli, two, ledger, farm, monkeypatch, via
+):
     monkeypatch.setattr("vsphere_ai.deeds.waits.UNANSWERED", 2.0)
     on, do = (REBOOT, "drop") if via == "ssh" else ("RebootHost_Task", "reset")
     lab.set_faults(f"- {{on: '{on}', nth: 1, when: before, do: {do}}}\n")
     assert cli("apply", two(f"timeout: 30m, reboot: {via}"), "--yes") == 6, cli.out + cli.err
     assert f"{ESX1} did not go down within 2 s; the order to reboot was sent, but its answer was lost" in cli.out
     assert "SSH is stopped" not in cli.out, "it still runs: the host did not go down"
-    assert f"! SSH was running on {ESX1}; a reboot stops it" in cli.out
+    assert f"leave maintenance mode on {ESX1}: it did not reboot, nothing there needs it" in cli.out
+    assert not farm()["hosts"][ESX1]["maintenance"]
+    assert {v["power"] for v in farm()["vms"].values() if v["host"] == ESX1} == {"poweredOn"}
     assert reboots(ledger) == []
     assert cli("resume") == 0, cli.out + cli.err
     assert reboots(ledger) == [ESX1, ESX2]
@@ -361,13 +365,18 @@ REFUSED = "- {on: UpdateGraphicsConfig, nth: 1, do: {fault: InvalidArgument}}\n"
     ],
 )
 def test_a_failed_host_counts(lab, cli, two, ledger, farm, words, further, reason):
+    powered = {v["power"] for v in farm()["vms"].values() if v["host"] == ESX1}
     lab.set_faults(REFUSED)
     play = two(words)
     assert cli("apply", play, "--yes") == 1
     assert reason in cli.out
     assert reboots(ledger) == ([ESX2] if further else [])
-    assert farm()["hosts"][ESX1]["maintenance"], "it is left for somebody to look at"
-    assert f"{ESX1} is still in maintenance mode" in cli.out
+    assert not farm()["hosts"][ESX1]["maintenance"], "no reboot was sent, so nothing there needs it"
+    assert f"leave maintenance mode on {ESX1}: no reboot was sent, nothing there needs it" in cli.out
+    assert {v["power"] for v in farm()["vms"].values() if v["host"] == ESX1} == powered
+    off = [e["object"] for e in ledger() if e["call"] == "ShutdownGuest" and e["object"] in ("train-01", "train-02")]
+    on = [e["object"] for e in ledger() if e["call"] == "PowerOnVM_Task" and e["object"] in ("train-01", "train-02")]
+    assert sorted(on) == sorted(off) == ["train-01", "train-02"]
     lab.clear_faults()
 
     assert cli("resume") == 0, cli.out + cli.err

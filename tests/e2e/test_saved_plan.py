@@ -11,6 +11,7 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import chance
 
+from vsphere_ai import journal
 from vsphere_ai.report import plan_json
 
 pytestmark = pytest.mark.lab
@@ -32,11 +33,34 @@ def test_a_saved_plan_runs_without_being_asked_again(cli, saved, farm):
     assert cli("apply", saved) == 3, "it was applied already: the world is not as it was"
 
 
-def test_a_plan_that_0_1_0_saved_is_still_carried_out(cli, ledger, farm):
+def test_a_plan_that_0_1_0_saved_is_still_carried_out(cli, ledger, farm, saved):
     """T-10: a fixture stays for every schema; this one was saved by 0.1.0 for the lab's farm as it starts."""
-    assert cli("apply", Path(__file__).parent / "plans" / "schema-1.json") == 0, cli.out + cli.err
+    text = (Path(__file__).parent / "plans" / "schema-1.json").read_text("utf-8")
+    document = plan_json.open_saved(text, "schema-1.json")
+    # every lab of then was the same vCenter; this one has an instance UUID of its own
+    document["vcenter"]["instance"] = json.loads(saved.read_text("utf-8"))["vcenter"]["instance"]
+    document["digest"] = plan_json._sha256({k: document[k] for k in ("vcenter", "items", "problems", "steps")})
+    saved.write_text(json.dumps({**document, "seal": plan_json._sha256(document)}), encoding="utf-8")
+    assert cli("apply", saved) == 0, cli.out + cli.err
     assert farm()["vms"]["train-04"]["pvrdma"]
     assert len(ledger()) > 4
+
+
+def test_a_plan_and_a_run_of_one_lab_are_not_carried_out_on_another(cli, saved, lab, make_lab, monkeypatch):
+    """Each lab is another vCenter, whatever its farm looks like; a reset makes no other of it."""
+    text = Path(lab.get("/lab/info")["scenario_file"]).read_text("utf-8")
+    assert cli("apply", PLAYBOOKS / "pvrdma-only.yml", "--yes") == 0
+    (book,) = journal.every()
+    lab.post("/lab/reset")
+    assert cli("apply", saved) == 0, cli.err
+    other = make_lab(text)
+    monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(other.directory))
+    assert cli("apply", saved) == 3
+    assert "was made for another vCenter" in cli.err
+    for command in ("resume", "rollback"):
+        assert cli(command, book.id, "--yes") == 3
+        assert f"run {book.id} was on another vCenter" in cli.err
+    assert other.get("/lab/ledger")["entries"] == []
 
 
 def test_a_plan_with_a_flipped_bit_is_refused(cli, saved, ledger):
@@ -134,6 +158,42 @@ def test_not_a_plan(cli, tmp_path):
     for text in ("", "{}", "[1]", "nonsense", '{"seal": 3}'):
         path.write_text(text, encoding="utf-8")
         assert cli("apply", path) == 3, text
+
+
+KEPT = {
+    "a playbook": MISSION.read_bytes(),
+    "another JSON document": b'{"seal": "x", "schema_version": 1}',
+    "nested deeply": b"[" * 100_000,
+    "nothing": b"",
+    "no text": bytes(range(256)),
+}
+
+
+@pytest.mark.parametrize("what", KEPT)
+def test_only_a_saved_plan_is_overwritten(cli, tmp_path, lab, what):
+    path = tmp_path / "kept.yml"
+    path.write_bytes(KEPT[what])
+    logins = lab.get("/lab/farm")["logins"]
+    assert cli("plan", path if what == "a playbook" else MISSION, "-o", path) == 64
+    assert "is not a saved plan" in cli.err
+    assert path.read_bytes() == KEPT[what]
+    assert lab.get("/lab/farm")["logins"] == logins, "nothing is read for a plan that cannot be saved"
+
+
+def test_a_link_and_a_pipe_are_not_overwritten(cli, tmp_path):
+    link, pipe = tmp_path / "link.json", tmp_path / "pipe"
+    link.symlink_to(tmp_path / "nowhere")
+    os.mkfifo(pipe)
+    for path in (link, pipe):
+        assert cli("plan", MISSION, "-o", path) == 64
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+
+
+def test_an_older_plan_is_overwritten_also_an_edited_one(cli, saved):
+    saved.write_text(json.dumps({**json.loads(saved.read_text()), "playbook": "edited"}))
+    assert cli("plan", MISSION, "-o", saved) == 0, cli.err
+    assert cli("apply", saved) == 0, cli.err
 
 
 def test_apply_without_a_terminal_needs_yes(cli, ledger):

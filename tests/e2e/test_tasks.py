@@ -191,8 +191,11 @@ def test_a_missing_privilege_is_named_before_anything_is_changed(make_lab, cli, 
     assert lacking
     assert all(privilege in line for line in lacking), lacking
     assert lab.get("/lab/ledger")["entries"] == []
-    assert cli("apply", books[book], "--yes") == 4, cli.out + cli.err
-    assert f": {privilege} (" in cli.err, cli.err
+    for command in (("plan",), ("apply", "--yes")):
+        assert cli(*command, books[book]) == 4, cli.out + cli.err
+        found = [line for line in " ".join(cli.out.split()).split("!") if "[account.privileges]" in line]
+        assert found
+        assert all(f" {privilege} (" in line for line in found), found
     assert lab.get("/lab/ledger")["entries"] == [], "it was found out only in the middle"
 
 

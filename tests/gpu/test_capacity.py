@@ -5,8 +5,9 @@ import pytest
 from support.capacity_judges import pci
 
 from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, room, solve
-from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running, Sharing, combinations, max_equal, max_mixed, most
-from vsphere_ai.gpu.catalog import board, boards
+from vsphere_ai.gpu.capacity_combinations import combinations
+from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running, Sharing, max_equal, max_mixed, most
+from vsphere_ai.gpu.catalog import board, board_of_device, boards
 from vsphere_ai.gpu.search import Instance
 
 A100 = board("a100-40gb")
@@ -81,7 +82,7 @@ def test_old_drivers(driver, fits):
 def test_the_hosts_own_list_and_spelling_decide():
     listed = gpu(offered=frozenset({"grid_a100-3-20c"}))
     assert room([listed], ["grid_a100-3-20c", "grid_a100-2-10c"]) == {"grid_a100-2-10c": 0, "grid_a100-3-20c": 2}
-    spelt = gpu(spellings=("a100x",))
+    spelt = gpu(spellings=("grid_a100x",))
     assert room([spelt], ["grid_a100x-3-20c", "grid_a100-3-20c", "A100"]) == {
         "A100": 0, "grid_a100-3-20c": 0, "grid_a100x-3-20c": 2,
     }  # fmt: skip
@@ -121,7 +122,7 @@ def test_why_a_profile_has_no_gpu_at_all(profile, slots, hosts, words):
 @pytest.mark.parametrize("each", [b for b in boards() if b.time_sliced], ids=lambda b: b.key)
 def test_maximum_of_equal_sizes(each):
     for size in each.time_sliced:
-        name = f"{each.vgpu_prefix}{each.vgpu_boards[0]}-{size.fb_gb}c"
+        name = f"{each.vgpu_names[0]}-{size.fb_gb}c"
         one = gpu("time_sliced", of=each)
         assert most(one.kind, one.state, name) == (size.max_equal or min(32, each.memory_gb // size.fb_gb))
 
@@ -245,3 +246,11 @@ def test_sums_that_fit_where_no_division_does():
     answer = solve(GpuHosts((gpu(), gpu(number=1))), vms(*wanted))
     assert isinstance(answer, NoFit)
     assert answer.exact
+
+
+def test_a_type_of_another_product_is_told_by_its_name_here():
+    slot = GpuSlot("esx1", "0000:3b:00.0", board_of_device(0x20B2), "mig")
+    answer = solve(GpuHosts((slot,)), [VmDemand("vm", ("grid_a100d-3-40c",), frozenset({"esx1"}))])
+    assert isinstance(answer, NoFit)
+    assert "no GPU of esx1 offers grid_a100d-3-40c" in answer.explanation
+    assert answer.explanation.endswith("it is called grid_a100dx-3-40c there")

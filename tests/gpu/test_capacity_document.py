@@ -6,10 +6,10 @@ from support.capacity_judges import pci
 
 from vsphere_ai.gpu.capacity_document import gpu_document
 from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running
-from vsphere_ai.gpu.catalog import board
+from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.search import Instance
 
-A100 = board("a100-40gb")
+A100 = board_of_device(0x20F1)
 
 
 def test_a_time_sliced_gpu_has_sizes_and_no_slices():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.gpu import capacity_assign, capacity_order, capacity_place
+from vsphere_ai.gpu import capacity_assign, capacity_order, capacity_place, capacity_restart
 from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, solve
 from vsphere_ai.gpu.capacity_gpu import GpuSlot
 from vsphere_ai.gpu.catalog import board
@@ -25,6 +25,8 @@ def refusing(monkeypatch):
             monkeypatch.setattr(
                 module, "find_order", lambda host, vms, *more: None if test(host, vms) else real(host, vms, *more)
             )
+        # the quick restart powers VMs on without looking for an order, which these hosts would refuse
+        monkeypatch.setattr(capacity_restart.Restarts, "survives", lambda *_: False)
 
     return refuse
 

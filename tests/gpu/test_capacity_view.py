@@ -101,7 +101,7 @@ def test_a_listed_type_that_is_no_vgpu_name_says_nothing_about_the_mode():
         read = slots_of(view(host(probes={}, listed=more)), make.ESX1, ())
         slots = slots_of(view(host(probes={}, listed=("Some passthru GPU", *more))), make.ESX1, ())
         assert [s.mode for s in slots] == [s.mode for s in read]
-        assert [s.spellings for s in slots] == [("a100",)] * 2
+        assert [s.spellings for s in slots] == [("grid_a100",)] * 2
 
 
 def test_a_running_vgpu_that_no_gpu_of_the_host_gives_stands_nowhere():
@@ -126,7 +126,7 @@ def test_a_planned_layout_is_what_there_will_be():
     first = slots_of(one.with_planned(make.ESX1.ref, planned), make.ESX1, ())[0]
     assert first.instances == (Instance("3g.20gb", 4), Instance("1g.5gb", 0))
     assert first.offered is None  # the list of today says nothing about tomorrow
-    assert first.spellings == ("a100",)
+    assert first.spellings == ("grid_a100",)
 
 
 def test_instances_are_gone_after_a_reboot_and_with_their_vm():
@@ -354,7 +354,7 @@ def host_of(device, lists, *listed):
 def test_a_board_only_its_host_knows_takes_what_the_host_lists(device):
     facts = host_of(device, LISTS, ON_PRO)
     (slot,) = slots_of(view(facts), make.ESX1, ())
-    assert (slot.mode, slot.spellings) == ("mig", ("rtx_pro_5000_blackwell",))
+    assert (slot.mode, slot.spellings) == ("mig", ("nvidia_rtx_pro_5000_blackwell",))
     guests = [guest(n, ON_PRO, state="poweredOff") for n in (1, 2, 3, 4, 5)]
     assert not list(problems_of(view(facts, *guests), refs(1, 2, 3, 4)))
     (found,) = problems_of(view(facts, *guests), refs(1, 2, 3, 4, 5))

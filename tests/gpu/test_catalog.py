@@ -9,7 +9,7 @@ def test_keys_device_ids_and_vgpu_names_are_unique():
     for values in (
         [b.key for b in boards()],
         [d for b in boards() for d in b.device_ids],
-        [n for b in boards() for n in b.vgpu_boards],
+        [n for b in boards() for n in b.vgpu_names],
     ):
         assert len(values) == len(set(values))
 
@@ -86,14 +86,14 @@ def test_unknown_profile_suggests():
 def test_time_sliced_counts():
     sizes = {t.fb_gb: (t.max_equal, t.max_mixed) for t in board("a100-40gb").time_sliced}
     assert sizes[8] == (5, 4)
-    assert {t.max_equal for t in board("h200-141gb").time_sliced} == {None}
+    assert {t.fb_gb: t.max_equal for t in board("h200-141gb").time_sliced}[8] == 16
     for b in boards():
-        assert all(t.max_equal * t.fb_gb <= b.memory_gb for t in b.time_sliced if t.max_equal)
+        whole = max([b.memory_gb, *(t.fb_gb for t in b.time_sliced)])  # GB200 has a 189C on 186 GB
+        assert all(t.max_equal * t.fb_gb <= whole for t in b.time_sliced if t.max_equal)
 
 
 # PCI device ids and number of profiles of every group of boards with MIG that NVIDIA documents (MIG User Guide,
-# "Supported GPUs"; mig-parted's device lists). mig-parted has 20b6 among the H100 96GB, which by its number is an
-# Ampere engineering board: it is left to what its host lists.
+# "Supported GPUs"; mig-parted's device lists).
 GROUPS = {
     "a30-24gb": ([0x20B7, 0x20B9], 5),
     "a100-40gb": ([0x20B0, 0x20B1, 0x20BD, 0x20F1, 0x20F6], 7),
@@ -102,15 +102,18 @@ GROUPS = {
     "h100-80gb-pcie": ([0x2322, 0x2331], 7),
     "h100-94gb": ([0x2321, 0x2339, 0x233A], 7),
     "h100-64gb": ([0x2337], 7),
-    "h100-96gb": ([0x2338, 0x233D, 0x2342], 7),
+    "h100-96gb": ([0x20B6, 0x2338, 0x233D, 0x2342], 7),
     "h20-96gb": ([0x2329], 7),
     "h200-141gb": ([0x2335, 0x233B], 7),
+    "h20-141gb": ([0x232C], 7),
     "gh200-144gb": ([0x2348], 7),
     "b200-180gb": ([0x2901], 7),
     "gb200-186gb": ([0x2941], 7),
     "b300-269gb": ([0x3182], 7),
     "gb300-278gb": ([0x31C2], 7),
     "rtx-pro-6000-blackwell": ([0x2BB1, 0x2BB4, 0x2BB5], 11),
+    "rtx-pro-6000d-blackwell": ([0x2BB2, 0x2BB9, 0x2BBC], 4),
+    "rtx-pro-4500-blackwell": ([0x2C31, 0x2C3A], 2),
     "rtx-pro-5000-blackwell": ([0x2BB3], 7),
 }
 

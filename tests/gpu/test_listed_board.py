@@ -234,7 +234,8 @@ def test_modes_make_no_difference():
 def test_a_board_that_lists_what_is_documented_never_disagrees(table):
     rows = "".join(
         f"| 0 MIG {p.name} {p.id} {p.max_instances}/{p.max_instances} {p.memory_gib or 1} No "
-        f"{p.engines.sm or 1} {p.engines.dec} {p.engines.enc} |\n| {p.engines.ce} {p.engines.jpeg} {p.engines.ofa} |\n"
+        f"{p.engines.sm or 1} {p.engines.dec or 0} {p.engines.enc or 0} |\n"
+        f"| {p.engines.ce or 0} {p.engines.jpeg or 0} {p.engines.ofa or 0} |\n"
         for p in table.profiles
     )
     places = "".join(
@@ -306,21 +307,21 @@ def test_a_host_names_the_vgpus_of_a_board_the_catalogue_has_no_names_of():
         "SomeFPGA",
     )
     mine = named_by_host(*types)[FIRST].board
-    assert mine.vgpu_boards == ("rtx_pro_5000_blackwell",)
+    assert mine.vgpu_names == ("nvidia_rtx_pro_5000_blackwell",)
     assert vgpu.mig_profile(mine, vgpu.parse(types[1])).name == "1g.12gb"
-    assert named_by_host()[FIRST].board.vgpu_boards == ()
+    assert named_by_host()[FIRST].board.vgpu_names == ()
     # an A100 beside it has names of its own
     both = named_by_host(*types, devices=(PRO_5000, A100))
-    assert both[FIRST].board.vgpu_boards == ("rtx_pro_5000_blackwell",)
+    assert both[FIRST].board.vgpu_names == ("nvidia_rtx_pro_5000_blackwell",)
     assert both[SECOND].board is board_of_device(A100)
 
 
 def test_with_two_boards_without_names_nobody_knows_whose_they_are():
     name = "nvidia_rtx_pro_5000_blackwell-1-12q"
-    for other in (0x2901, 0x7777):
-        assert named_by_host(name, devices=(PRO_5000, other))[FIRST].board.vgpu_boards == ()
+    for other in (0x31C2, 0x7777):
+        assert named_by_host(name, devices=(PRO_5000, other))[FIRST].board.vgpu_names == ()
 
 
 def test_an_unknown_board_is_as_large_as_the_largest_vgpu_its_host_lists():
     found = named_by_host("nvidia_x9-47c", "nvidia_x9-1-5c", devices=(0x7777, A100), lists=A100_550)
-    assert (found[FIRST].board.memory_gb, found[FIRST].board.vgpu_boards) == (47, ("x9",))
+    assert (found[FIRST].board.memory_gb, found[FIRST].board.vgpu_names) == (47, ("nvidia_x9",))

@@ -7,7 +7,7 @@ import pytest
 
 from vsphere_ai.gpu.catalog import board, boards
 from vsphere_ai.gpu.layout import parse
-from vsphere_ai.gpu.moves import moves, moves_on_paper
+from vsphere_ai.gpu.moves import enabling, moves, moves_on_paper
 from vsphere_ai.gpu.placement import Impossible, Instance, Transition, transition
 
 PCI = "0000:3b:00.0"
@@ -104,3 +104,16 @@ def test_on_paper_what_nobody_knows_is_left_to_the_reader():
         "nvidia-smi mig -i GPU -cgi 5:0 -C",
     ]
     assert list(moves_on_paper(A100, Transition((), (), ()))) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "pending", "expected"),
+    [
+        ("a100-40gb", False, ["nvidia-smi -i 00000000:3B:00.0 -mig 1", "reboot", "query"]),
+        ("h100-80gb-sxm", False, ["nvidia-smi -i 00000000:3B:00.0 -mig 1", "query"]),
+        ("a100-40gb", True, ["reboot", "query"]),
+    ],
+)
+def test_mig_is_switched_on_first_and_the_mode_read_again(key, pending, expected):
+    made = [" ".join(m.argv) for m in enabling(board(key), PCI, pending=pending)]
+    assert ["query" if "mig.mode.current" in line else line for line in made] == expected

@@ -123,6 +123,10 @@ def entry(text):
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: -1}}"), (4, 63), "a number from 0 to 64"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 65}}"), (4, 63), "a number from 0 to 64"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: two}}"), (4, 63), "a number from 0 to 64"),
+        (entry("{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 0, 2g.10gb: 0}}"), (4, 54), "all counts are 0"),
+        (entry("{devices: all, mig-enabled: false, mig-devices: {1g.5gb: 0}}"), (4, 55), "all counts are 0"),
+        (entry("{devices: all, device-filter: '0x20B010DE:0x12', mig-enabled: false}"), (4, 37), "not a device id"),
+        (entry("{devices: all, device-filter: '0x20B010DE:0x134F10DE:x', mig-enabled: false}"), (4, 37), "device id"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {1c.3g.20gb: 3}}"), (4, 67), "into compute instances"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {3G.20GB: 1}}"), (4, 64), "is not a MIG profile"),
         (entry("{devices: all, mig-enabled: true, mig-devices: {'3g.20gb:4': 1}}"), (4, 68), "is not a profile name"),
@@ -199,3 +203,41 @@ def test_what_is_written_reads_the_same(configs):
 @pytest.mark.parametrize("name", ["yes", "null", "True", "1", "a: b", "#x", "-", '"', "\\"])
 def test_odd_names_are_quoted(name):
     assert list(read(write({name: (Entry(False),)}))) == [name]
+
+
+SUBSYSTEMS = """version: v1
+mig-configs:
+  c:
+    - device-filter: ["0x233010DE:0x16C110DE", "0x20B010DE"]
+      devices: all
+      mig-enabled: true
+      mig-devices: {"1g.10gb": 7}
+    - device-filter: "0x233010DE:0x16c010de"
+      devices: all
+      mig-enabled: true
+      mig-devices: {"3g.40gb": 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "subsystem", "profile"),
+    [
+        (0x2330, 0x16C110DE, "1g.10gb"),
+        (0x2330, 0x16C010DE, "3g.40gb"),
+        (0x2330, 0x16C210DE, None),
+        (0x20B0, 0x134F10DE, "1g.10gb"),  # a filter without subsystem is about every one
+        (0x2330, None, "3g.40gb"),  # not known: any, the last entry counts
+    ],
+)
+def test_filters_by_subsystem(device, subsystem, profile):
+    """mig-parted 0.15; its own test of device filters has these cases."""
+    entries = read(SUBSYSTEMS)["c"]
+    found = entry_for(entries, 0, (device,), subsystem)
+    assert (found.wanted[0].profile if found else None) == profile
+
+
+def test_filters_by_subsystem_are_written_as_they_are_read():
+    configs = read(SUBSYSTEMS)
+    assert read(write(configs)) == configs
+    empty = read(ONE.replace("devices: all", "device-filter: '', devices: all"))
+    assert all(not e.device_ids and not e.subsystems for e in next(iter(empty.values())))

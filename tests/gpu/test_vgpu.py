@@ -15,6 +15,10 @@ from vsphere_ai.gpu.catalog import board, boards
         ("nvidia_rtx_pro_6000_blackwell_dc-4-96q", ("nvidia", "rtx_pro_6000_blackwell_dc", 4, 96, "q", "")),
         ("nvidia_rtx_pro_6000_blackwell_dc-2-48qgfx", ("nvidia", "rtx_pro_6000_blackwell_dc", 2, 48, "q", "gfx")),
         ("grid_m60-2b4", ("grid", "m60", None, 2, "b", "4")),
+        ("nvidia_rtx_pro_6000_blackwell_dc-1-3q", ("nvidia", "rtx_pro_6000_blackwell_dc", 1, 3, "q", "")),
+        ("nvidia_rtx_pro_6000_blackwell_dc-1-24cmeall", ("nvidia", "rtx_pro_6000_blackwell_dc", 1, 24, "c", "meall")),
+        ("nvidia_rtx_pro_6000_blackwell_dc-1-24qnome", ("nvidia", "rtx_pro_6000_blackwell_dc", 1, 24, "q", "nome")),
+        ("nvidia_rtx6000-ada-48q", ("nvidia", "rtx6000-ada", None, 48, "q", "")),
     ],
 )
 def test_names(name, fields):
@@ -53,10 +57,16 @@ def test_what_is_no_name(name, remedy):
         ("a100-40gb", "grid_a100-20c", None),
         ("a100-40gb", "grid_a100d-3-40c", None),
         ("a100-40gb", "grid_a100-3-40c", None),
-        # no vGPU type of this board is published; every published one is named like its profile
+        # every published type is named like its profile
         ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-4-96q", "4g.96gb"),
         ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-24qme", "1g.24gb+me"),
-        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-12q", None),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-24cmeall", "1g.24gb+me.all"),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-2-48qnome", "2g.48gb-me"),
+        # time-sliced in a GPU instance
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-1-12q", "1g.24gb"),
+        ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-2-8q", None),
+        ("rtx-pro-4500-blackwell", "nvidia_rtx_pro_4500_blackwell_dc-2-8q", "2g.32gb"),
+        ("gb200-186gb", "nvidia_gb200-3-95c", "3g.93gb"),
         ("rtx-pro-6000-blackwell", "nvidia_rtx_pro_6000_blackwell_dc-96q", None),
     ],
 )
@@ -67,10 +77,10 @@ def test_the_gpu_instance_behind_a_vgpu(key, name, profile):
 
 def test_every_vgpu_suffix_of_the_catalogue_leads_back_to_its_profile():
     for b in boards():
-        for name in b.vgpu_boards:
+        for name in b.vgpu_names:
             for p in b.profiles:
                 if p.vgpu_suffix:
-                    parsed = vgpu.parse(f"{b.vgpu_prefix}{name}-{p.vgpu_suffix.lower()}")
+                    parsed = vgpu.parse(f"{name}-{p.vgpu_suffix.lower()}")
                     assert vgpu.mig_profile(b, parsed) is p
                     assert vgpu.board_of(parsed) is b
 

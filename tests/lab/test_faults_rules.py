@@ -170,15 +170,19 @@ def test_which_methods_change_something():
     reading = {m for m in managed.methods() if not Event("soap", m).mutating}
     changing = managed.methods() - reading
     assert changing == {
-        "AcknowledgeAlarm", "AddDVPortgroup_Task", "AddVirtualNic", "ChangeLockdownMode", "ClearTriggeredAlarms",
-        "CreateDVS_Task", "CreateFolder", "DeselectVnicForNicType", "Destroy_Task", "DisableRuleset",
-        "DvsReconfigureVmVnicNetworkResourcePool_Task",
+        "AcknowledgeAlarm", "AddCustomFieldDef", "AddDVPortgroup_Task", "AddVirtualNic", "AnswerVM",
+        "ChangeLockdownMode", "ClearTriggeredAlarms", "CloneVM_Task", "ConfigurePowerPolicy", "CreateDVS_Task",
+        "CreateFolder", "CreateSnapshot_Task", "CreateSnapshotEx_Task", "CreateVM_Task", "DeselectVnicForNicType",
+        "Destroy_Task", "DisableRuleset", "DvsReconfigureVmVnicNetworkResourcePool_Task",
         "EnableNetworkResourceManagement", "EnableRuleset", "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task",
-        "MoveIntoFolder_Task",
+        "MarkAsTemplate", "MarkAsVirtualMachine", "MigrateVM_Task", "MoveIntoFolder_Task",
         "PerformDvsProductSpecOperation_Task", "PowerOffVM_Task", "PowerOnMultiVM_Task", "PowerOnVM_Task",
-        "RebootGuest", "RebootHost_Task", "ReconfigVM_Task", "ReconfigureComputeResource_Task",
-        "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task", "RemoveVirtualNic", "Rename_Task", "ResetVM_Task",
-        "RestartService", "SelectVnicForNicType", "ShutdownGuest", "StartService", "StopService", "UnregisterVM",
+        "RebootGuest", "RebootHost_Task", "ReconfigureAutostart", "ReconfigureComputeResource_Task",
+        "ReconfigureDVPortgroup_Task", "ReconfigureDvs_Task", "ReconfigVM_Task", "RelocateVM_Task",
+        "RemoveAllSnapshots_Task", "RemoveCustomFieldDef", "RemoveSnapshot_Task", "RemoveVirtualNic", "Rename_Task",
+        "RenameCustomFieldDef", "RenameSnapshot", "ResetVM_Task", "RestartService", "RevertToCurrentSnapshot_Task",
+        "RevertToSnapshot_Task", "SelectVnicForNicType", "setCustomValue", "SetField", "ShutdownGuest",
+        "StartService", "StopService", "SuspendVM_Task", "UnregisterVM", "UpdateDateTimeConfig",
         "UpdateGraphicsConfig", "UpdateModuleOptionString", "UpdateOptions", "UpdatePassthruConfig",
         "UpdatePhysicalNicLinkSpeed", "UpdateServicePolicy", "UpdateVirtualNic", "UpgradeVM_Task",
     }  # fmt: skip

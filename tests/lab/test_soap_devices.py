@@ -51,7 +51,7 @@ def test_reconfigure_refusals(soap):
         ({"firmware": "coreboot"}, vmodl.fault.InvalidArgument),
         ({"version": "vmx-19"}, vmodl.fault.InvalidArgument),
         ({"memoryAllocation": vim.ResourceAllocationInfo(reservation=1 << 30)}, vmodl.fault.InvalidArgument),
-        ({"nestedHVEnabled": True}, vmodl.fault.NotSupported),
+        ({"npivWorldWideNameOp": "generate"}, vmodl.fault.NotSupported),
     ]
     now = vm.config.changeVersion
     for spec, fault in cases:

@@ -18,16 +18,14 @@ VERSION = "vim.version.v8_0_2_0"
 TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 
 
-def tree(element, *, item=False):
-    """An element as comparable values. Items of an array may or may not repeat their type; both mean the same."""
-    kind = element.attrib.get(TYPE, "").rpartition(":")[2]
-    local = element.tag.rpartition("}")[2]
+def tree(element):
+    """An element as comparable values, with the types it and its parts say they are of."""
     return (
         element.tag,
         (element.text or "").strip(),
-        "" if item and kind == local else kind,
+        element.attrib.get(TYPE, "").rpartition(":")[2],
         sorted((k, v) for k, v in element.attrib.items() if k != TYPE),
-        [tree(child, item=kind.startswith("ArrayOf")) for child in element],
+        [tree(child) for child in element],
     )
 
 

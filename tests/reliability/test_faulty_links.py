@@ -10,7 +10,7 @@ import sys
 
 import pytest
 import yaml
-from reliability.harness import HERE, LIMITS, POWER, TUNE, Mission, Spec, effects
+from reliability.harness import AGAIN, HERE, LIMITS, TUNE, Mission, Spec, effects
 from support.seeds import cases, chance
 
 pytestmark = pytest.mark.timeout(180)
@@ -95,7 +95,7 @@ def test_bad_links(linked, number):
     while ended.code and tries < 2:  # the weather does not change at once
         assert ended.code in REPORTED, ended.text
         twice = effects(mission.lab) - mission.done
-        assert all(key[1] in POWER and count <= tries for key, count in twice.items()), f"{twice}\n{ended.text}"
+        assert all(key[1] in AGAIN and count <= tries for key, count in twice.items()), f"{twice}\n{ended.text}"
         ended = mission.go_on(SPEC)
         print(f"then exit {ended.code}\n{ended.text}")
         tries += 1

@@ -17,6 +17,8 @@ from support.seeds import ALL, FULL, cases, chance
 
 pytestmark = pytest.mark.timeout(120)
 UNHEARD = 8
+ONLY_CLEANUP = "only its cleanup is"
+PUTS_BACK = {"ExitMaintenanceMode_Task", "PowerOnVM_Task"}
 SOME = 6
 """Of the places where the journal is written, by default; else every one has its turn."""
 
@@ -83,10 +85,14 @@ def test_a_damaged_journal_is_refused_or_read_as_far_as_it_is_whole(mission, bro
         killed.clear()
         mission.judge(f"{what}\n{ended.text}", put_back=False)
         return
-    # a log cut back to an earlier moment is whole, but the farm does not fit it any more: then the plan is refused
-    outdated = ended.code == 1 and "nothing was changed" in ended.text
+    # a log cut back to an earlier moment is whole, but the farm does not fit it any more: then the plan is refused, and
+    # at most what the log still tells of is put back
+    outdated = ended.code == 1 and ("nothing was changed" in ended.text or ONLY_CLEANUP in ended.text)
     assert outdated or (ended.code == UNHEARD and "vsphere-ai" in ended.text), f"{what}\n{ended.code} {ended.text}"
-    assert effects(mission.lab) == broken_off["state"], what
+    more = effects(mission.lab) - broken_off["state"]
+    assert {call for _, call, _ in more} <= (PUTS_BACK if ONLY_CLEANUP in ended.text else set()), f"{what}: {more}"
+    if more:
+        killed.clear()
 
 
 def journals_folder():

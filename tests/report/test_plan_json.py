@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from support.estates import ABOUT, ESX1, ESX2, estate, guest, host, made, vm, wants
 from support.missions import DESIRED, finished_farm, plain_farm
+from support.seeds import by_level
 
 from vsphere_ai.compat.base import Finding
-from vsphere_ai.errors import Conflict, Mark
+from vsphere_ai.errors import Conflict, Mark, VsphereAiError
+from vsphere_ai.inventory import Inventory
 from vsphere_ai.plan import Answer
+from vsphere_ai.playbook import desired
 from vsphere_ai.plays import Play, Playbook, Stated, from_document
 from vsphere_ai.report import plan_json, stale
 from vsphere_ai.report.plan_json import digest, dumps, open_saved, plan_document, saved_plan
@@ -32,7 +38,11 @@ def plan():
 def playbook(*states):
     mark = Mark("ai.yml", 3, 5)
     stated = tuple(Stated(s, mark) for s in states)
-    return Playbook("ai.yml", "abc", (Play("p", "host", "esx*", stated, mark=mark, pattern_mark=mark),))
+    return Playbook(
+        "ai.yml",
+        "abc",
+        (Play("p", states[0].target if states else "host", "esx*", stated, mark=mark, pattern_mark=mark),),
+    )
 
 
 # -- the document
@@ -201,3 +211,64 @@ def test_differences_are_safe_for_a_terminal():
     text = stale.differences({"items": [], "problems": [], "steps": []}, made(seen, {evil: wants(FIREWALL)}))
     assert "\x1b" not in text
     assert "esx" in text
+
+
+# -- files that nobody made with this tool: the seal is no signature
+
+DEEP = 100_000
+NO_PLANS = {
+    "deep lists": "[" * DEEP + "]" * DEEP,
+    "deep mappings": '{"seal": 1, "a": ' + '{"a": ' * DEEP + "1" + "}" * DEEP + "}",
+    "half a surrogate": '{"seal": "x", "a": "\\ud800"}',
+    "a long number": '{"seal": "x", "a": ' + "9" * 5000 + "}",
+    "no finite number": '{"seal": "x", "a": NaN}',
+    "text": '"seal"',
+}
+
+
+@pytest.mark.parametrize("what", NO_PLANS)
+def test_what_is_no_plan_is_a_conflict_in_words(what):
+    with pytest.raises(Conflict, match=r"plan\.json (is not a saved plan|was edited)"):
+        open_saved(NO_PLANS[what], "plan.json")
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.sampled_from(["host", "vm", "mig", "\ud800"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+def places(value, at=()):
+    yield at
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield from places(below, (*at, key))
+
+
+@given(data=st.data())
+@settings(max_examples=by_level(150, 3000), deadline=None)
+def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
+    plan = made(plain_farm(), DESIRED)
+    stated = playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))
+    document = saved_plan(plan, stated, {"vcenter": "lab", "limit": ""})
+    document.pop("seal")
+    document = json.loads(dumps(document))
+    for _ in range(data.draw(st.integers(1, 3))):
+        root = data.draw(st.sampled_from(["desired", "scope", "vcenter", "items", "problems", "steps", "digest"]))
+        where = data.draw(st.sampled_from([p for p in places(document) if p[:1] == (root,)] or [()]))
+        at = document
+        for key in where[:-1]:
+            at = at[key]
+        if where and data.draw(st.booleans()):
+            del at[where[-1]]
+        elif where:
+            at[where[-1]] = data.draw(JUNK)
+    try:
+        document["seal"] = plan_json._sha256(document)
+        opened = open_saved(json.dumps(document), "plan.json")
+        read = from_document(opened["desired"], kinds())
+        stale.differences(opened, plan)
+        desired(read, Inventory(Path("i.yml")), plain_farm(), vcenter="lab")
+    except (VsphereAiError, UnicodeEncodeError):
+        return

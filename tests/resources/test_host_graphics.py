@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from support.estates import ESX1, PCI, estate, gpu_info, host, view
+from support.estates import ABOUT, ESX1, PCI, estate, gpu_info, host, view
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import SHARED
 
@@ -185,3 +187,99 @@ def test_a_gpu_of_another_type_than_the_default_is_not_stated():
     assert (
         state.left_out(ESX1, seen) == f"graphics left out: GPU {FIRST} is shared_direct, the host's default is shared"
     )
+
+
+T4 = 0x1EB8
+
+
+def moded(configured_mode="sameSize", active_mode="sameSize", *, vms=(), **more):
+    """A host with ESXi 8.0 U3 whose GPUs show vGPU modes."""
+    types = tuple({**d, "vgpuMode": configured_mode} for d in config("sharedDirect")["deviceType"])
+    infos = tuple({**gpu_info(p, "sharedDirect", vms), "vgpuMode": active_mode} for p in PCI)
+    facts = {
+        "config__graphicsConfig": {**config("sharedDirect"), "deviceType": types},
+        "config__graphicsInfo": infos,
+        "config__product": {"version": "8.0.3", "build": "24022510"},
+        **more,
+    }
+    return estate(host(ESX1, active="sharedDirect", **facts), about=EIGHT)
+
+
+EIGHT = replace(ABOUT, version="8.0.3", api="8.0.3.0")
+
+
+def test_the_vgpu_mode_of_an_idle_gpu_changes_without_a_window():
+    judged = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded())
+    assert judged.fields == {
+        "vgpu_mode": ("same_size", "mixed_size"),
+        FIRST: ("same_size", "mixed_size"),
+        SECOND: ("same_size", "mixed_size"),
+    }
+    update, refresh = judged.steps
+    assert {d["deviceId"]: d["vgpuMode"] for d in update.args["config"]["deviceType"]} == dict.fromkeys(
+        PCI, "mixedSize"
+    )
+    assert {d["graphicsType"] for d in update.args["config"]["deviceType"]} == {"sharedDirect"}
+    assert [update.needs_maintenance, update.needs_reboot, refresh.after_reboot] == [False] * 3
+    assert refresh.method == "RefreshGraphicsManager"
+
+
+def test_the_vgpu_mode_of_a_gpu_in_use_changes_in_maintenance_mode():
+    update, _ = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded(vms=["VirtualMachine:vm-1"])).steps
+    assert (update.needs_maintenance, update.needs_reboot) == (True, False)
+
+
+def test_a_vgpu_mode_that_is_configured_and_not_active_takes_a_restart_and_nothing_is_sent_again():
+    judged = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded("mixedSize", "sameSize"))
+    assert judged.fields[FIRST] == ("same_size (configured: mixed_size)", "mixed_size")
+    restart, refresh = judged.steps
+    assert (restart.needs_reboot, refresh.after_reboot) == (True, True)
+
+
+def test_a_gpu_in_mig_mode_is_measured_by_its_configured_vgpu_mode_and_named():
+    assert judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded("mixedSize", "multiInstanceGpu")).fields == {}
+    (note,) = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded("sameSize", "multiInstanceGpu")).notes
+    assert FIRST in note
+
+
+def test_a_play_without_vgpu_mode_leaves_unlike_modes_alone():
+    types = tuple(
+        {**d, "vgpuMode": m}
+        for d, m in zip(config("sharedDirect")["deviceType"], ("sameSize", "mixedSize"), strict=True)
+    )
+    now = {**config("sharedDirect"), "deviceType": types}
+    judged = judge(HostGraphics(assignment_policy="consolidation"), ESX1, moded(config__graphicsConfig=now))
+    assert list(judged.fields) == ["assignment_policy"]
+    assert judged.step.args["config"]["deviceType"] == types
+
+
+def test_capacity_counts_by_the_mode_there_will_be():
+    seen = view(moded())
+    (facts,) = HostGraphics(vgpu_mode="mixed_size").settle(ESX1, seen).facts_after(ESX1, seen)
+    assert {g["vgpuMode"] for g in facts.get("config.graphicsInfo")} == {"mixedSize"}
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"config__product": {"version": "8.0.2", "build": "1"}}, "graphics.vgpu-mode-version"),
+        ({"device": T4}, "graphics.vgpu-mode-board"),
+    ],
+)
+def test_a_vgpu_mode_that_cannot_be(more, rule):
+    judged = judge(HostGraphics(vgpu_mode="mixed_size"), ESX1, moded(**more))
+    assert set(judged.problems) == {rule}
+    assert judged.problems[rule].help
+
+
+def test_an_older_pyvmomi_is_named_where_the_vcenter_could():
+    seen = estate(host(ESX1, active="sharedDirect", config__product={"version": "8.0.3", "build": "1"}))
+    seen = replace(seen, about=replace(seen.about, offered_api="8.0.3.0"))
+    problem = judge(HostGraphics(vgpu_mode="same_size"), ESX1, seen).problems["graphics.vgpu-mode-version"]
+    assert "vCenter offers API 8.0.3.0, the installed pyVmomi knows the API up to 7.0.2.0" in problem.message
+    assert problem.help == "update pyVmomi (pip install --upgrade pyvmomi)"
+
+
+def test_an_older_vcenter_cannot_set_a_vgpu_mode():
+    seen = estate(host(ESX1, active="sharedDirect", config__product={"version": "8.0.3", "build": "1"}))
+    assert set(judge(HostGraphics(vgpu_mode="same_size"), ESX1, seen).problems) == {"graphics.vgpu-mode-version"}

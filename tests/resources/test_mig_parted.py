@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.estates import A100, ESX1, OFF, ON, PCI, estate, host, smi, view
+from support.estates import A100, ESX1, OFF, ON, PCI, estate, host, pci_device, smi, view
 from support.judging import judge
 
 from vsphere_ai.errors import InputError
@@ -116,7 +116,29 @@ def test_a_gpu_without_mig_is_as_wanted_when_mig_is_off_and_refused_when_not(mig
     none = dict.fromkeys(PCI, ("[N/A]", "[N/A]"))
     t4 = on(none, device=0x1EB8)
     assert judge(mig("off"), ESX1, t4).settled.gpus == {}
-    assert "mig.not-capable" in judge(mig("bare"), ESX1, t4).problems
+    assert "mig.not-capable" in judge(mig("second"), ESX1, t4).problems  # it names the GPU's number
+
+
+def test_all_devices_are_those_with_mig(mig):
+    """A host with an A100 and a T4: mig-parted skips the T4 where an entry is about all devices."""
+    devices = (pci_device(FIRST, A100), pci_device(SECOND, 0x1EB8))
+    modes = {FIRST: ON, SECOND: ("[N/A]", "[N/A]")}
+    mixed = estate(host(ESX1, probes=smi(modes), hardware__pciDevice=devices))
+    judged = judge(mig("all-balanced"), ESX1, mixed)
+    assert shape(judged) == {FIRST: ("enabled", BALANCED)}
+    assert judged.problems == {}
+    assert shape(judge(mig("bare"), ESX1, mixed)) == {FIRST: ("enabled", ())}
+
+
+def test_a_filter_names_the_subsystem(book):
+    subsystem = pci_device(FIRST, A100)
+    shown = (subsystem["subDeviceId"] & 0xFFFF) << 16 | subsystem["subVendorId"] & 0xFFFF
+    both = on(BOTH_ON)
+    for number, expected in ((shown, dict.fromkeys(PCI, ("enabled", BALANCED))), (shown ^ 0x10000, {})):
+        filters = f'["0x{A100:04X}10DE:0x{number:08X}"]'
+        text = PARTED.replace('["0x20B010DE", "0x20F110DE"]', filters)
+        state = book(play(), text).plays[0].states[0].state
+        assert shape(judge(state, ESX1, both)) == expected
 
 
 def test_a_profile_the_board_does_not_have_is_refused(mig):

@@ -28,11 +28,13 @@ from support.estates import (
     wants,
 )
 from support.judging import judge, plan_one, rules, steps_of, words
+from support.machines import kernel_listing
 from support.plays import SHARED
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
 from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.resources.kernel import ATS, Kernel
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -260,6 +262,72 @@ def test_a_profile_may_follow_from_this_plans_host_changes(profile, states, more
     assert ((VM.name, "vgpu.profile") not in rules(planned(profile, *states, **more))) is offered
 
 
+SXM_80, SXM_40, PCIE_80, A800 = 0x20B2, 0x20B0, 0x20B5, 0x20F6
+
+
+@pytest.mark.parametrize(
+    ("device", "profile", "help_"),
+    [
+        (SXM_80, "grid_a100d-3-40c", "write grid_a100dx-3-40c: its GPUs are A100 SXM4 80GB"),
+        (SXM_80, "grid_a100dx-3-40c", None),
+        (PCIE_80, "grid_a100dx-3-40c", "write grid_a100d-3-40c: its GPUs are A100 PCIe 80GB"),
+        (PCIE_80, "grid_a100x-3-20c", "the types of its GPUs begin with grid_a100d-: vsphere-ai vgpu list a100-80gb"),
+        (A100, "grid_a100x-3-20c", "write grid_a100-3-20c: its GPUs are A100 PCIe 40GB"),
+        (A100, "nvidia_a100-3-20c", "write grid_a100-3-20c: its GPUs are A100 PCIe 40GB"),
+        (A100, "grid_a800d-3-40c", "the types of its GPUs begin with grid_a100-: vsphere-ai vgpu list a100-40gb"),
+        (A100, "grid_a800-3-20c", "write grid_a100-3-20c"),
+        (SXM_40, "grid_a100x-3-20c", None),
+        (A800, "grid_a800-3-20c", None),
+        (A800, "nvidia_a800-3-20c", None),
+        (A800, "grid_a100-3-20c", "write grid_a800-3-20c or nvidia_a800-3-20c: its GPUs are A800 PCIe 40GB"),
+        (SXM_80, "grid_a100dx-3-20c", "has no such type: vsphere-ai vgpu list a100-80gb"),
+        (0x20BD, "grid_a100-3-20c", "no GPU of esx01 is known to have vGPU types"),
+    ],
+)
+def test_names_are_those_of_the_device(device, profile, help_):
+    plan = planned(profile, SHARED_DIRECT, MIG_ON, device=device)
+    (found,) = [p for p in plan.problems if p.rule == "vgpu.profile"] or (None,)
+    assert (found is None) is (help_ is None)
+    assert help_ is None or help_ in found.help
+
+
+def test_the_names_a_host_lists_win_over_the_catalogue():
+    """Its GPUs are time-sliced now and are going to be divided: the list tells how its names begin."""
+    for listed, profile, offered in (
+        (("grid_a100dx-80c",), "grid_a100dx-3-40c", True),
+        (("grid_a100d-80c",), "grid_a100d-3-40c", True),  # the host says otherwise than the catalogue
+        (("grid_a100d-80c",), "grid_a100dx-3-40c", False),
+        (("nvidia_a800-40c",), "nvidia_a800-3-20c", True),
+        (("nvidia_a800-40c",), "grid_a800-3-20c", False),
+    ):
+        device = A800 if "a800" in profile else SXM_80
+        plan = planned(profile, MIG_ON, device=device, active="sharedDirect", listed=listed)
+        assert ((VM.name, "vgpu.profile") not in rules(plan)) is offered, (listed, profile)
+
+
+PRO_NAME = "nvidia_rtx_pro_6000_blackwell_dc-1-3q"
+
+
+@pytest.mark.parametrize(
+    ("version", "driver", "help_"),
+    [
+        ("9.0.1", "580.65.05", None),
+        ("9.0.0", "580.65.05", "need ESXi 9.0.1 and driver R580 (vGPU 19); esx01 has ESXi 9.0.0"),
+        ("9.0.1", "570.133.20", "has driver R570"),
+    ],
+)
+def test_vgpus_that_share_a_gpu_instance_need_newer_software(version, driver, help_):
+    seen = estate(
+        host(ESX1, probes=smi(dict.fromkeys(PCI, OFF), driver=driver), device=0x2BB5,
+             config__product={"version": version, "build": "1", "_typeName": "AboutInfo"}),
+        guest(VM, ESX1),
+    )  # fmt: skip
+    plan = made(seen, {ESX1: wants(SHARED_DIRECT, MIG_ON), VM: wants(want(PRO_NAME))})
+    (found,) = [p for p in plan.problems if p.rule == "vgpu.profile"] or (None,)
+    assert (found is None) is (help_ is None)
+    assert help_ is None or help_ in found.help
+
+
 def test_the_order_of_plays_does_not_matter_for_what_follows():
     seen = estate(host(ESX1), guest(VM, ESX1))
     wanted = {VM: wants(want(MIG)), ESX1: wants(MIG_ON, SHARED_DIRECT)}
@@ -456,3 +524,16 @@ def test_a_vm_that_has_its_vgpu_and_runs_needs_no_note():
     # nothing stands there after a reboot
     seen = around(device, listed=(MIG,), gpu={"probes": {}}, runtime__powerState="poweredOff", **ready)
     assert not judge(want(MIG), VM, seen, rebooting=frozenset({ESX1.ref})).notes
+
+
+@pytest.mark.parametrize(("profile", "fits"), [("nvidia_h100-40c", True), ("nvidia_h100-3-40c", False)])
+def test_a_reboot_that_takes_the_mig_mode_changes_what_a_host_lists(profile, fits):
+    """A Hopper board comes back with MIG off: `mode: disabled` is no step of its own, the reboot is for the kernel."""
+    probes = {**smi(dict.fromkeys(PCI, ON)), ATS.name: kernel_listing("FALSE", "FALSE")}
+    listed = ("nvidia_h100-3-40c", "nvidia_h100-2-20c", "nvidia_h100-1-10c")
+    shared = {"active": "sharedDirect", "device": H100, "software": NEWER, "probes": probes}
+    seen = estate(host(ESX1, config__sharedPassthruGpuTypes=listed, **shared), guest(VM, ESX1))
+    desired = {ESX1: wants(Mig(mode="disabled"), Kernel(ats_support=True)), VM: wants(Vgpu(profiles=(profile,)))}
+    plan = made(seen, desired)
+    assert plan.impact.reboots == (ESX1,)
+    assert ((VM.name, "vgpu.profile") in rules(plan)) is not fits

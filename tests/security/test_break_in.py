@@ -9,13 +9,16 @@ import re
 import pytest
 import yaml
 
+from vsphere_ai import secret
 from vsphere_ai.playbook import load_playbook
 from vsphere_ai.resources import kinds
+from vsphere_ai.secret import Secret
 
 PARTED = "version: v1\nmig-configs:\n  c: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n"
 INVENTORY = """vcenters:
   vc: {address: 127.0.0.1, port: 1, username: u, password: "env:H8_PASSWORD", tls: {fingerprint: "%s"}}
 """ % ("ab" * 32)  # fmt: skip
+SSH = 'ssh: {known_hosts: known_hosts, password: "file:secret"}\n'
 FILES = {
     "object": "- !!python/object/apply:os.system [touch pwned]\n",
     "name": "- hosts: !!python/name:os.system all\n  mig: {mode: enabled}\n",
@@ -96,6 +99,38 @@ def test_an_inventory_names_places_of_passwords_and_nothing_else(project, tool, 
     assert said in tool.err
     assert "canary" not in tool.err
     assert not list(project.parent.rglob("pwned"))
+
+
+@pytest.mark.parametrize("command", ["show", "doctor", "trust", "capacity"])
+@pytest.mark.parametrize("why", ["another user's", "others may write there", "others may change it"])
+def test_an_inventory_that_was_only_found_runs_and_reads_nothing(project, tool, monkeypatch, command, why):
+    """A program and a password file of another user, in a folder that an administrator happens to work in."""
+    found = project / "vsphere-ai.yaml"
+    (project / "secret").write_text("canary of the file")
+    (project / "secret").chmod(0o600)
+    found.write_text(INVENTORY.replace("env:H8_PASSWORD", "cmd:touch pwned") + SSH)
+    if why == "another user's":
+        if os.geteuid() != 0:
+            pytest.skip("only root can give files to other users")
+        os.chown(project, 4711, 4711)
+        os.chown(found, 4711, 4711)
+    elif why == "others may write there":
+        project.chmod(0o777)
+    else:
+        found.chmod(0o666)
+    read = []
+    monkeypatch.setattr(secret, "_from_file", lambda path: read.append(path) or Secret("canary of the file"))
+    arguments = ["trust", "vcenter", "vc"] if command == "trust" else [command]
+    assert tool(*arguments) == 64
+    assert "was not named" in tool.err
+    assert f"if it is the right one: -i {found}" in tool.err
+    assert not (project / "pwned").exists()
+    assert read == []
+    assert tool("doctor", "-i", found) == 1
+    assert not (project / "pwned").exists(), "no doctor runs what an unsafe inventory says, whoever named it"
+    assert read == []
+    tool("show", "-i", found)
+    assert (project / "pwned").exists(), "else this test says nothing"
 
 
 # -- T-54

@@ -9,6 +9,7 @@ import base64
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 import subprocess
@@ -168,14 +169,13 @@ def _connection(lab):
     return yaml.safe_load((lab.directory / "connection.yml").read_text(encoding="utf-8"))
 
 
-@pytest.fixture(scope="module")
-def canary_lab(tmp_path_factory, quick_scenario):
+@contextlib.contextmanager
+def lab_with(folder, canaries, quick_scenario):
+    """A lab whose passwords are these: of vCenter, of the hosts; the last is that of the key to the hosts."""
     from vsphere_ai.lab import process
 
-    folder = tmp_path_factory.mktemp("canary-lab")
-    canaries = [canary() for _ in range(4)]
     key = Ed25519PrivateKey.generate()
-    locked = BestAvailableEncryption(canaries[3].encode())
+    locked = BestAvailableEncryption(canaries[-1].encode())
     (folder / "key").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, locked))
     (folder / "key").chmod(0o600)
     (folder / "key.pub").write_bytes(key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH))
@@ -187,9 +187,18 @@ def canary_lab(tmp_path_factory, quick_scenario):
         assert running.poll() is None, "the lab did not start"
         assert time.monotonic() < end
         time.sleep(0.05)
-    yield process.find(folder), canaries
-    running.terminate()
-    running.wait(10)
+    try:
+        yield process.find(folder), canaries
+    finally:
+        running.terminate()
+        running.wait(10)
+
+
+@pytest.fixture(scope="module")
+def canary_lab(tmp_path_factory, quick_scenario):
+    canaries = [canary() for _ in range(4)]
+    with lab_with(tmp_path_factory.mktemp("canary-lab"), canaries, quick_scenario) as found:
+        yield found
 
 
 @pytest.fixture
@@ -266,28 +275,73 @@ def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
     assert hits(case.canaries, case.everything()) == []
 
 
+ECHO = """
+from vsphere_ai.facts import Output
+from vsphere_ai.connect.esxi import Ssh
+real = Ssh.run
+def run(self, argv, deadline_s, *, changes=False):
+    said = self.endpoint.password + ' ' + repr(self.endpoint.password)
+    return Output(1, said, said) if changes else real(self, argv, deadline_s)
+Ssh.run = run
+from vsphere_ai.cli.main import run as main
+main()
+"""
+
+
 def test_a_step_that_fails_with_the_password_in_its_answer_shows_none(case):
     """A host that repeats what it was told: the answer goes into output, JSON and journal."""
-    sabotage = "\n".join(
-        [
-            "from vsphere_ai.facts import Output",
-            "from vsphere_ai.connect.esxi import Ssh",
-            "real = Ssh.run",
-            "def run(self, argv, deadline_s, *, changes=False):",
-            "    said = self.endpoint.password + ' ' + repr(self.endpoint.password)",
-            "    return Output(1, said, said) if changes else real(self, argv, deadline_s)",
-            "Ssh.run = run",
-            "from vsphere_ai.cli.main import run as main",
-            "main()",
-        ]
-    )
     for form in ("text", "json"):
-        done = case.run(form, "apply", PLAYBOOKS / "mig-precreate.yml", "--yes", "--format", form, code=sabotage)
+        done = case.run(form, "apply", PLAYBOOKS / "mig-precreate.yml", "--yes", "--format", form, code=ECHO)
         assert done.returncode == 1, done.stdout.decode() + done.stderr.decode()
         assert b"***" in done.stdout
         case.lab.post("/lab/reset")
     assert any(name.endswith(".db") for name in case.everything()), "no journal was kept"
     assert hits(case.canaries, case.everything()) == []
+
+
+UNMASKED = """
+from vsphere_ai import redact
+redact.clean = redact.foreign = str
+from vsphere_ai.cli.main import run
+run()
+"""
+SAID = r"(?m)^note: a password is a word or a number that output has anyway.*$"
+
+
+def test_passwords_that_are_common_words_blank_nothing_but_answers(tmp_path_factory, tmp_path, quick_scenario):
+    """Rule ids, verdicts, names and JSON stay what they are; what a host answers is masked; and it is said."""
+    words = ["vmware", "passed", "wrong", "passphrase"]
+    with lab_with(tmp_path_factory.mktemp("word-lab"), words, quick_scenario) as (lab, canaries):
+        case = Case(lab, tmp_path, canaries)
+        playbook = PLAYBOOKS / "mig-precreate.yml"
+        for command in (
+            ["check"],
+            ["check", "--format", "json"],
+            ["plan", playbook],
+            ["doctor"],
+            ["capacity"],
+            ["show"],
+        ):
+            masked = case.run("masked", *command)
+            bare = case.run("bare", *command, code=UNMASKED)
+            assert masked.returncode == bare.returncode, masked.stderr.decode()
+            assert timeless(masked.stdout.decode()) == timeless(bare.stdout.decode())
+            assert len(masked.stdout) > 100
+            assert re.search(SAID, masked.stderr.decode())
+        sabotage = ECHO.replace("repr(self.endpoint.password)", "'said passed\\n'")
+        done = case.run("apply", "apply", playbook, "--yes", code=sabotage)
+        assert done.returncode == 1
+        assert b"*** said ***" in done.stdout, done.stdout.decode()
+        assert b"passed" not in done.stdout + done.stderr
+        case.lab.post("/lab/reset")
+        crash = case.run("crash", "show", code=CRASH.replace("{sabotage}", ""))
+        assert crash.returncode == 70
+        assert b"could not send *** | " in crash.stderr
+        assert b"vmware" not in re.sub(rb"/\S+|vmware[._]\w+", b"", crash.stderr)
+
+
+def timeless(text):
+    return re.sub(r"clock is [\d.]+ s (ahead of|behind)|\d{4}-\d\d-\d\dT[\d:.]+Z?", "", text)
 
 
 CRASH = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from importlib import metadata, resources
 
@@ -123,6 +124,17 @@ class TestOnTheLab:
         inventory.chmod(0o644)
         tool("doctor", "-i", inventory)
         assert (tmp_path / "was-run").exists(), "else this test says nothing"
+
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
+    @pytest.mark.parametrize("what", ["file", "folder"])
+    def test_nor_is_what_another_user_has_written(self, lab, tool, inventory_of, tmp_path, what):
+        inventory = inventory_of(lab, ssh_password="cmd:touch was-run")
+        os.chown({"file": inventory, "folder": tmp_path}[what], 4711, 4711)
+        assert tool("doctor", "-i", inventory) == 1
+        assert "belongs to another user (uid 4711)" in tool.out
+        assert "the rest was not looked at" in tool.out
+        assert not (tmp_path / "was-run").exists()
+        assert lab.get("/lab/farm")["logins"] == 0
 
     def test_a_missing_password_and_an_unknown_name(self, lab, tool, inventory_of, monkeypatch):
         monkeypatch.delenv("NOT_SET", raising=False)

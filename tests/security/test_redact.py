@@ -85,14 +85,70 @@ def test_a_secret_that_is_made_is_known():
 
 
 def test_the_longer_secret_goes_first():
-    redact.register("train")
-    redact.register("train-secret")
-    assert redact.clean("train-secret train") == "*** ***"
+    redact.register("zebra-")
+    redact.register("zebra-secret")
+    assert redact.clean("zebra-secret zebra-") == "*** ***"
 
 
-def test_what_is_too_short_to_be_told_from_words_is_left():
-    redact.register("abc")
-    assert redact.clean("the abc of it") == "the abc of it"
+def test_what_is_too_short_to_be_told_from_words_is_left_and_said():
+    redact.register("abc&1")
+    assert redact.clean("the abc&1 of it") == redact.foreign("the abc&1 of it") == "the abc&1 of it"
+    (note,) = redact.notes()
+    assert "fewer than 6 characters" in note
+    assert "abc" not in note
+
+
+@pytest.mark.parametrize("word", ["vmware", "passed", "vsphere-ai", "the host", "Connected", "esxi.version", "131072"])
+def test_a_word_of_our_own_output_is_masked_in_foreign_texts_only(word):
+    """Blanked everywhere it would take rule ids and verdicts out of a report, and be told by what is missing."""
+    redact.register(word)
+    for text in (f"{word}  ok", f'{{"rule": "{word}", "n": {word}}}', f"{word}: host.{word}.x {word}s"):
+        assert redact.clean(text) == text
+    assert redact.foreign(f"login {word} of root\\n{word}s {word}") == f"login *** of root\\n{word}s ***"
+    assert base64.b64encode(word.encode()).decode() not in redact.clean(base64.b64encode(word.encode()).decode())
+    (note,) = redact.notes()
+    assert word not in note
+
+
+@pytest.mark.parametrize("word", ["elephant", "Tr0ub4dor", "Sommer-2024"])
+def test_a_simple_word_is_masked_as_a_whole_token(word):
+    redact.register(word)
+    assert redact.notes() == ()
+    for text in (
+        "{}",
+        "login {}.",
+        "u:{}@host",
+        "x={}&y",
+        '"{}"',
+        "'{}', ",
+        '"a\\n{}\\tb"',
+        "a%3A{}%40b",
+        "\\x1b{}",
+        "\\u003a{}",
+    ):
+        assert redact.clean(text.format(word)) == text.format("***"), text
+    for text in ("{}s", "x{}", "{}-01", "host.{}.example.com", "{}_x"):
+        assert redact.clean(text.format(word)) == text.format(word), text
+
+
+@pytest.mark.parametrize("secret", ["VMware1!", "pässwort", "correcthorsebattery", "a" * 16])
+def test_what_is_not_met_by_chance_is_masked_within_words_too(secret):
+    redact.register(secret)
+    assert redact.clean(f"x{secret}y") == "x***y"
+
+
+def test_no_word_of_a_rule_or_verdict_is_ever_blanked():
+    """Whatever word of a report the password is."""
+    from vsphere_ai.compat import gate
+    from vsphere_ai.resources import kinds
+
+    rules = [r.id for r in gate.rules()]
+    for text in (*rules, *kinds(), "verdict", "unknown", "passed", "problems", "reboots"):
+        for word in {text, *text.replace("_", ".").split(".")}:
+            with redact.fresh():
+                redact.register(word)
+                assert redact.clean(" ".join(rules)) == " ".join(rules)
+                assert redact.clean(f"{text} {word}") == f"{text} {word}"
 
 
 def test_words_near_a_secret_stay():
@@ -148,6 +204,59 @@ def test_a_password_typed_into_an_inventory_is_not_shown_again(tool, tmp_path, k
     assert tool("show", "-i", path) == 65
     assert key in tool.err
     assert "hunter2" not in tool.out + tool.err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'password: "env:hunter2 x"',
+        "password: env:hunter2-literal",
+        "password: ENV:hunter2",
+        "password: env:HUNTER2!",
+        'password: "keyring:hunter2"',
+        "password: env:hunter2, tls: {ca: x}",
+        "password: env:HUNTER2, tls: {ca: x}",
+        "password: file:hunter2, tls: {ca: x}",
+        "address: root:hunter2@vc.example.com, password: env:P",
+        "address: 'https://root:hunter2@vc.example.com/sdk', password: env:P",
+        "address: hunter2@vc.example.com, password: env:P",
+        'address: "root:hun,ter2 hunter2@[::1]", password: env:P',
+        "address: [root:hunter2@vc], password: env:P",
+        "address: a, password: env:P}, q: 'https://root:hunter2@vc'",
+    ],
+)
+def test_a_password_in_the_wrong_place_of_an_inventory_is_not_shown_again(tool, tmp_path, line):
+    path = tmp_path / "inventory.yml"
+    path.write_text(f"vcenters:\n  p: {{username: u, {line}}}\n")
+    assert tool("show", "-i", path) == 65
+    assert f"{path}:2:" in tool.err
+    assert "hunter2" not in (tool.out + tool.err).casefold()
+
+
+def test_one_in_the_address_of_a_host_is_not_shown_again(tool, tmp_path):
+    path = tmp_path / "inventory.yml"
+    head = "vcenters:\n  p: {address: vc.example.com, username: u, password: env:P}\n"
+    path.write_text(
+        head + "ssh:\n  known_hosts: k\n  password: env:P\n  addresses:\n    esx01: root:hunter2@10.0.0.1:22\n"
+    )
+    assert tool("show", "-i", path) == 65
+    assert f"{path}:7:" in tool.err
+    assert "hunter2" not in tool.out + tool.err
+
+
+@pytest.mark.parametrize(
+    "place", ["env:hunter2", "env:Hunter2_x", "env:HUNTER2", "file:hunter2", "file:a/hunter2/b", "cmd:hunter2"]
+)
+def test_a_password_typed_behind_a_kind_of_reference_is_not_shown_again(tool, tmp_path, place):
+    path = tmp_path / "inventory.yml"
+    tls = "ab" * 32
+    path.write_text(
+        f'vcenters:\n  p: {{address: 127.0.0.1, username: u, password: "{place}", tls: {{fingerprint: {tls}}}}}\n'
+    )
+    assert tool("show", "-i", path) == 4
+    assert "password of u at 127.0.0.1" in tool.err
+    assert f"look at {place.partition(':')[0]}: in the inventory" in tool.err
+    assert "hunter2" not in (tool.out + tool.err).casefold()
 
 
 class TestTame:

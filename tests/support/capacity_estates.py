@@ -47,7 +47,7 @@ def _farm(rng, number, each):
             if mode == "mig" and rng.random() < pinned:
                 small = next(p for p in of.profiles if p.vgpu_suffix and p.memory_slices == 1)
                 starts = rng.sample(small.starts, rng.randint(1, 2))
-                name = f"{of.vgpu_prefix}{of.vgpu_boards[0]}-{small.vgpu_suffix.lower()}"
+                name = f"{of.vgpu_names[0]}-{small.vgpu_suffix.lower()}"
                 running = tuple(Running(f"old-{h}-{g}-{s}", name, s) for s in starts)
                 slot = GpuSlot(slot.host, slot.pci, of, mode, running, sharing=slot.sharing)
             slots.append(slot)
@@ -66,7 +66,7 @@ def _host_sets(rng, names):
 
 def _pool(rng, key):
     of, mode = key
-    stem = f"{of.vgpu_prefix}{of.vgpu_boards[0]}"
+    stem = of.vgpu_names[0]
     sizes = [p.vgpu_suffix.lower() for p in of.profiles if p.vgpu_suffix]
     if mode != "mig":
         sizes = [f"{t.fb_gb}c" for t in of.time_sliced]

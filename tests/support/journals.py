@@ -19,13 +19,16 @@ def act(target, action, summary):
 
 
 def of_version(number, path):
-    """Make a journal one of another format: as 0.1 wrote it when 1 or 2, as nobody has yet when 99."""
+    """Make a journal one of another format: as earlier versions wrote it when 1 to 3, as nobody has yet when 99."""
     with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("update run set value = ? where key = 'format'", (str(number),))
         if number == 99:
             db.execute("update run set value = '\"9.0\"' where key = 'vsphere_ai'")
             return
-        db.execute("alter table step drop column what")
+        db.execute("alter table step drop column ref")
+        db.execute("alter table step drop column kinds")
+        if number < 3:
+            db.execute("alter table step drop column what")
         seals.seal_all(db)
         if number == 1:
             db.execute("delete from run where key = 'vsphere_ai'")

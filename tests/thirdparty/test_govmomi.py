@@ -155,8 +155,8 @@ def test_what_cannot_be_is_refused_with_the_fault_for_it(said):
         "unknown_vgpu": "InvalidDeviceBacking",
         "stale": "ConcurrentAccess",
         "gone": "ManagedObjectNotFound",
-        "template": "MethodNotFound",
-        "snapshot": "MethodNotFound",
+        "standby": "MethodNotFound",
+        "ticket": "MethodNotFound",
         "wrong_object": "MethodNotFound",
         "property": "InvalidProperty",
     }
@@ -182,7 +182,7 @@ def test_options_services_and_firewall(said):
         "back": "",
         "wrong_type": "InvalidArgument",
         "unknown": "InvalidName",
-        "storage": "*errors.errorString",  # govmomi's own word for a manager the host does not have
+        "storage": "",
         "vcenter": True,
         "services": True,
         "rulesets": True,
@@ -190,6 +190,43 @@ def test_options_services_and_firewall(said):
     }
     changes = [e["detail"] for e in said["ledger"] if e["call"] == "UpdateOptions"]
     assert [c["options"]["Net.PVRDMAVmknic"] for c in changes] == ["vmk2", ""]
+
+
+def test_a_vm_is_made_cloned_moved_snapshotted_and_destroyed(said):
+    assert only(said, "lifecycle") == {
+        "disks": 1,
+        "cards": 1,
+        "running": "poweredOn",
+        "moved": True,
+        "reverted": "poweredOff",
+        "left": "*find.NotFoundError",
+    }
+    calls = [(e["object"], e["call"]) for e in said["ledger"] if e["object"].startswith("go-")]
+    assert calls == [
+        ("go-made", "CreateVM_Task"),
+        ("go-cloned", "CloneVM_Task"),
+        ("go-cloned", "CloneVM_Task"),
+        ("go-cloned", "CreateSnapshot_Task"),
+        ("go-cloned", "MigrateVM_Task"),
+        ("go-cloned", "RevertToSnapshot_Task"),
+        ("go-cloned", "RevertToSnapshot_Task"),
+        ("go-cloned", "RemoveSnapshot_Task"),
+        ("go-cloned", "Destroy_Task"),
+        ("go-made", "Destroy_Task"),
+    ]
+
+
+def test_managers_answer_through_govmomis_packages(said):
+    assert only(said, "managers") == {
+        "events": True,
+        "value": "go",
+        "licenses": 1,
+        "assignments": True,
+        "counter": True,
+        "extension": True,
+        "clock": True,
+        "certificate": "good",
+    }
 
 
 def test_clusters_switches_and_the_datacenter_are_used_through_their_objects(said):

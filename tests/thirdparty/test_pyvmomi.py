@@ -280,20 +280,16 @@ def test_methods_the_lab_does_not_have_are_not_found_and_nothing_happens(si, lab
     vm, host = vm_named(si, "train-04"), named(si, vim.HostSystem, "esx01.lab.local")
     center, folder = si.content.rootFolder.childEntity[0], vm.parent
     calls = [
-        (vm.CreateSnapshot_Task, "one", "", False, False),
-        (vm.SuspendVM_Task,),
-        (
-            vm.CloneVM_Task,
-            folder,
-            "copy",
-            vim.vm.CloneSpec(location=vim.vm.RelocateSpec(), powerOn=False, template=False),
-        ),
-        (vm.MarkAsTemplate,),
+        (vm.StandbyGuest,),
+        (vm.InstantClone_Task, vim.vm.InstantCloneSpec(name="copy", location=vim.vm.RelocateSpec())),
+        (vm.AcquireTicket, "webmks"),
+        (folder.RegisterVM_Task, "[vsan-gpu] x/x.vmx", "x", False, vm.resourcePool, host),
         (host.DisconnectHost_Task,),
         (host.ShutdownHost_Task, True),
         (host.Destroy_Task,),
         (center.Rename_Task, "DC1"),
-        (si.content.taskManager.CreateCollectorForTasks, vim.TaskFilterSpec()),
+        (si.content.licenseManager.AddLicense, "00000-00000-00000-00000-00001", None),
+        (si.content.perfManager.QueryPerfComposite, vim.PerformanceManager.QuerySpec(entity=vm)),
         (si.content.sessionManager.AcquireCloneTicket,),
     ]
     for method, *arguments in calls:

@@ -178,10 +178,17 @@ def test_every_method_of_every_type_is_answered_with_a_result_or_a_typed_fault(m
     )
     view = re.search(r'type="ContainerView"[^>]*>([^<]+)<', found[1]).group(1)
     _, shown, _ = user.ask("Fetch", f"ContainerView:{view}", "<prop>view</prop>")
-    for kind, moid in re.findall(r'type="(\w+)"[^>]*>([\w-]+)<', shown):
+    for kind, moid in re.findall(r' type="(\w+)"[^>]*>([\w-]+)<', shown):
         objects[VmomiSupport.GetWsdlType("urn:vim25", kind)] = moid
     assert len(objects) > 17
     counts, waits = {}, {"WaitForUpdates", "WaitForUpdatesEx", "Logout"}
+    _, content, _ = user.ask("RetrieveServiceContent", "ServiceInstance:ServiceInstance")
+    for kind, moid in re.findall(r' type="(\w+)">([\w-]+)<', content):
+        objects.setdefault(VmomiSupport.GetWsdlType("urn:vim25", kind), moid)
+    _, managers, _ = user.ask("Fetch", f"HostSystem:{objects[vim.HostSystem]}", "<prop>configManager</prop>")
+    for kind, moid in re.findall(r' type="(\w+)">([\w-]+)<', managers):
+        objects.setdefault(VmomiSupport.GetWsdlType("urn:vim25", kind), moid)
+    assert len(objects) > 60
     line = user.connection()
     for typ, moid in objects.items():
         methods = {m.info.wsdlName for n in dir(typ) if (m := getattr(typ, n, None)) is not None and hasattr(m, "info")}

@@ -110,7 +110,10 @@ def test_an_older_client_sees_what_its_version_has_and_no_more(session_lab, serv
     stub.DropConnections()
 
 
-@pytest.mark.parametrize("api", ["7.0.3.0", "8.0.0.1", "8.0.2.0", "8.0.3.0"])
+LATER = ("7.0.3.0", "8.0.0.1", "8.0.2.0", "8.0.3.0", "9.0.0.0", "9.1.0.0")
+
+
+@pytest.mark.parametrize("api", [a for a in LATER if a in VmomiSupport.versionIdMap.values()])
 def test_a_farm_of_a_later_release_is_complete_too(make_lab, quick_scenario, api):
     text = quick_scenario.read_text(encoding="utf-8").replace("api: 7.0.2.0", f"api: {api}")
     lab = make_lab(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from vsphere_ai.debts import Debt
     from vsphere_ai.deeds import Deeds
     from vsphere_ai.deeds.means import Means
-    from vsphere_ai.journal import Journal, Owed
+    from vsphere_ai.journal import Journal
+    from vsphere_ai.noted import Owed, Step
     from vsphere_ai.state import Target
 
 HEARTBEAT = 8.0
@@ -27,6 +28,8 @@ AT_LEAST = 15.0
 """Seconds a host is watched in any case: a little more than the delay of the command."""
 STILL_RUNNING = 600.0
 """Seconds after which a guest that still runs is not going to shut down, however long it was given."""
+EVENTS_LAG = 10.0
+"""Seconds after which vCenter's events show a call that it has accepted."""
 LONGEST_TASK = 600.0
 """Seconds that a task of the run, or another one on what it was working on, is waited for."""
 
@@ -60,11 +63,14 @@ def _stay_out(means: Means, book: Journal) -> None:
 
 def _has_failed(means: Means, book: Journal, host: Target) -> bool:
     """Tell whether the last order of a run to enter maintenance mode became a task that has failed."""
-    own = [s for s in book.steps() if s.target == host.name and s.what == "enter-maintenance"]
+    from vsphere_ai.deeds.withdrawal import arrived_twice
+
+    own = [s for s in book.steps() if s.is_on(host) and s.what == "enter-maintenance"]
     if not own or not own[-1].task or own[-1].state == "done":
         return False
     found = means.vcenter.read_objects([own[-1].task], {"Task": ("info.state",)})
-    return any(task.get("info.state") == "error" for task in found.values())
+    failed = any(task.get("info.state") == "error" for task in found.values())
+    return failed and not arrived_twice(means, host, own[-1].task)
 
 
 def _await_tasks(means: Means, book: Journal) -> None:
@@ -80,7 +86,7 @@ def _await_tasks(means: Means, book: Journal) -> None:
     if not steps:
         return
     refs = _references(book)
-    on = sorted({ref for s in steps for ref in refs.get(s.target, ())})
+    on = sorted({ref for s in steps for ref in ([s.ref] if s.ref else refs.get(s.target, ()))})
     of = {s.task: s.target for s in steps if s.task}
     say, told, busy = _sign_of_life(", ".join(sorted({s.target for s in steps}))), False, ""
     for waited in polling(LONGEST_TASK, fastest=0.1):
@@ -136,7 +142,11 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
             wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
             click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
             deeds.do(wait, _sign_of_life(debt.target.name))
-            book.rebooted(debt.target, did=deeds.has_rebooted(debt.target))
+            rebooted = deeds.has_rebooted(debt.target)
+            book.rebooted(debt.target, did=rebooted)
+            # its boot time may be too near to the one before to tell that from the times alone
+            paid = [d for d in book.debts() if d.kind == "restart" and d.target.ref == debt.target.ref]
+            book.settle(*(paid if rebooted else ()))
         book.settle(debt)
 
 
@@ -151,13 +161,18 @@ def _since(moment: str) -> float:
 
 def _await_guests(means: Means, book: Journal) -> None:
     """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
+    from vsphere_ai.deeds.history import was_shut_down
     from vsphere_ai.deeds.means import polling
 
     for owed in told_to_shut_down(book):
         vm = owed.debt.target
         left, say = min(_given(book, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
-        told = False
+        told = asked = False
         for waited in polling(left, fastest=0.1) if left > 0 else ():
+            if not asked and _since(owed.sent) > EVENTS_LAG:
+                asked = True
+                if was_shut_down(means, vm, owed.sent) is False:  # the run died before the call left
+                    break
             if means.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
                 break
             if not told:
@@ -171,12 +186,16 @@ def told_to_shut_down(book: Journal) -> tuple[Owed, ...]:
 
     One that was seen off and runs was powered on again, by this run or by somebody else.
     """
-    last = {s.target: s for s in book.steps() if s.what in ("power-off", "power-on")}
-    refs = _references(book)  # steps are noted by name: of twins nobody knows which one was seen
-    seen = {name for name, step in last.items() if step.what == "power-on" or step.state == "done"}
-    off = {name for name in seen if len(refs.get(name, ())) < 2}
-    told = (o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled)
-    return tuple(o for o in told if o.debt.target.name not in off)
+    told = [o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled]
+    switched = [s for s in book.steps() if s.what in ("power-off", "power-on")] if told else []
+    return tuple(o for o in told if not _was_seen_off(o.debt.target, switched, _references(book)))
+
+
+def _was_seen_off(vm: Target, switched: Sequence[Step], refs: Mapping[str, Collection[str]]) -> bool:
+    own = [s for s in switched if s.is_on(vm)]
+    if not own or (not own[-1].ref and len(refs.get(vm.name, ())) > 1):
+        return False  # of twins in an older journal nobody knows which one was seen
+    return own[-1].what == "power-on" or own[-1].state == "done"
 
 
 def _given(book: Journal, vm: Target) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,11 +17,14 @@ if TYPE_CHECKING:
     from vsphere_ai.collect import Depth
     from vsphere_ai.facts import Estate, View
     from vsphere_ai.gpu.capacity_document import Verdict
+    from vsphere_ai.plan import Plan
+    from vsphere_ai.playbook import Playbook
     from vsphere_ai.plays import TargetPlan
-    from vsphere_ai.state import Target
+    from vsphere_ai.state import Problem, Target
     from vsphere_ai.workbench import Workbench
 
 WIDTH = 80
+ROOM = ("capacity.", "vgpu.")
 _ASSUMED = "where running VMs stand could not be read, and is assumed"
 
 
@@ -34,29 +38,33 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.
 
     With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
-    Exits 1 when they do not fit.
+    Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
-    from vsphere_ai.plan import view_as_planned
+    from vsphere_ai.depth import may_accelerate
+    from vsphere_ai.gpu.capacity_view import NO_SPARE
+    from vsphere_ai.plan import view_as_planned, will_run
     from vsphere_ai.resources import kinds
 
     loaded = read_playbook(playbook) if playbook else None
+    problems: tuple[Problem, ...] = ()
     with open_bench(shared, loaded) as bench:
         if loaded is None:
             chosen_of = partial(_limited, bench)
-            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)))
+            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)), worth=may_accelerate)
             view, wanted, chosen = _as_it_is(estate), _running(estate), chosen_of(estate)
             asked = 0
         else:
-            estate = bench.read(lambda shallow: _depth(shallow, _concerned(shallow, bench.desired(loaded, shallow))))
+            plan, estate = _planned(bench, loaded)
             desired = bench.desired(loaded, estate)
-            view, wanted = view_as_planned(desired, estate, kinds()), _running(estate) | _planned_vms(desired)
+            problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
+            view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
             chosen = _concerned(estate, desired)
             asked = max((p.spare_hosts for p in desired.values()), default=0)
         about = bench.vcenter.about
     hush()
     hosts = _host_documents(view, chosen, wanted)
     spare = asked if spare_hosts is None else spare_hosts
-    verdict = _verdict(view, chosen, wanted, spare) if loaded or spare else None
+    verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
     if form == "json":
         from vsphere_ai.report.plan_json import dumps, plain
 
@@ -66,7 +74,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
         from vsphere_ai.report.values import safe
 
         click.echo("\n".join(safe(line) for line in _text(hosts, verdict)))
-    return 0 if verdict is None or verdict.fits else 1
+    return 1 if verdict is not None and verdict.refused else 0
 
 
 # -- reading
@@ -78,6 +86,12 @@ def _limited(bench: Workbench, estate: Estate) -> tuple[Target, ...]:
     refs = {t.ref for t in named if t.kind == "host"}
     refs |= {host.ref for t in named if t.kind == "vm" and (host := estate.host_of(t.ref))}
     return tuple(h for h in estate.hosts if h.ref in refs)
+
+
+def _planned(bench: Workbench, loaded: Playbook) -> tuple[Plan, Estate]:
+    """Plan a playbook, having read the hosts its VMs can run on with every VM there."""
+    estate = bench.read_for(loaded, lambda e: _depth(e, _concerned(e, bench.desired(loaded, e))))
+    return bench.plan_of(loaded, estate)
 
 
 def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
@@ -106,10 +120,6 @@ def _running(estate: Estate) -> frozenset[str]:
     return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)
 
 
-def _planned_vms(desired: Mapping[Target, TargetPlan]) -> frozenset[str]:
-    return frozenset(t.ref for t in desired if t.kind == "vm")
-
-
 def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Target, ...]:
     """Return the hosts the playbook is about, and those its VMs can run on."""
     refs = {t.ref for t in desired if t.kind == "host"}
@@ -124,7 +134,30 @@ def _host_documents(view: View, hosts: Iterable[Target], wanted: frozenset[str])
     chosen = tuple(hosts)
     slots = question_of(view, wanted, chosen).farm.hosts
     names = {v.ref: v.name for v in view.estate.vms}
-    return [{"host": h.name, "gpus": [gpu_document(s, names) for s in slots.get(h.name, ())]} for h in chosen]
+    gpus = {h: [gpu_document(s, names) for s in slots.get(h.name, ())] for h in chosen}
+    for host, documents in gpus.items():
+        _add_guests(documents, view, host)
+    return [{"host": host.name, "gpus": documents} for host, documents in gpus.items()]
+
+
+def _add_guests(gpus: Iterable[dict[str, Any]], view: View, host: Target) -> None:
+    """Add to every running vGPU what nvidia-smi on the host tells of it: GPU instance, guest driver, licence state.
+
+    Null where it does not tell; VMs of one name on one host cannot be told apart.
+    """
+    from vsphere_ai.gpu import live
+
+    names = [v.name for v in view.estate.vms_on(host.ref)]
+    listed = [v for v in live.running(view.facts(host.ref)) or () if names.count(v.vm_name) == 1]
+    for gpu in gpus:
+        for one in gpu["running"]:
+            same = (v for v in listed if (v.pci, v.vm_name, v.profile) == (gpu["pci"], one["vm"], one["profile"]))
+            found = next(same, None)
+            if found is not None:
+                listed.remove(found)
+            one["gpu_instance"] = found.gi if found else None
+            one["guest_driver"] = found.guest_driver if found else None
+            one["licence"] = found.licence if found else None
 
 
 def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
@@ -168,6 +201,7 @@ def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
         yield from _slice_lines(gpu)
     if gpu["running"]:
         yield from _wrapped("    runs    ", [f"{r['vm']} ({_short(r['profile'])})" for r in gpu["running"]])
+        yield from _guest_lines(gpu["running"])
     room = [f"{count} x {_short(name)}" for name, count in gpu["room"].items() if count]
     yield from _wrapped("    fits    ", room or ["nothing more"], " or ")
     for gain in gpu.get("defragment", ()):
@@ -175,6 +209,20 @@ def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
         busy = sum(i["in_use"] for i in gain["move_for_one_more"])
         cost = f", {_counted(busy, 'VM')} off and on" if busy else ""
         yield from _wrapped("    move    ", [f"{move}: room for one more {gain['profile']}{cost}"])
+
+
+def _guest_lines(running: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """Group running vGPUs by what their guests report; nothing where nvidia-smi told nothing."""
+    alike: dict[str, list[str]] = {}
+    for one in running:
+        known = [one[key] is not None for key in ("gpu_instance", "guest_driver", "licence")]
+        if any(known):
+            driver = f"driver {one['guest_driver']}" if one["guest_driver"] else "no driver loaded"
+            licence = (one["licence"] or "licence not shown").partition(" (")[0].lower()
+            where = f" (GPU instance {one['gpu_instance']})" if one["gpu_instance"] is not None else ""
+            alike.setdefault(f"{driver}, {licence}", []).append(f"{one['vm']}{where}")
+    for reported, vms in alike.items():
+        yield from _wrapped(f"    guests  {reported}: ", vms)
 
 
 def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
@@ -191,6 +239,10 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     document = verdict.document()
     sure = "exact" if document["exact"] else "not certain"
     spare = f" after the loss of any {_counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
+    if not verdict.fits and "explanation" not in document:
+        yield f"DOES NOT FIT{spare} where the VMs are ({sure})"
+        yield from _problem_lines(verdict, ROOM)
+        return
     if "explanation" in document:
         yield f"DOES NOT FIT{spare} ({sure})"
         yield from _wrapped("  ", [document["explanation"]])
@@ -208,6 +260,16 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield from _place_lines(place)
     for warning in document["warnings"]:
         yield from _wrapped("  ! ", [warning])
+    others = sorted({p.rule for p in verdict.problems})
+    if others:
+        yield from _wrapped("  ! ", [f"vsphere-ai plan refuses this playbook: {', '.join(others)}"])
+
+
+def _problem_lines(verdict: Verdict, rules: tuple[str, ...]) -> Iterator[str]:
+    for problem in verdict.problems:
+        if problem.rule.startswith(rules):
+            yield from _wrapped("  ! ", [f"{problem.target.name}: {problem.message}  [{problem.rule}]"])
+            yield from _wrapped("    ", [problem.help])
 
 
 def _place_lines(place: Mapping[str, Any]) -> Iterator[str]:

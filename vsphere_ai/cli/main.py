@@ -12,7 +12,7 @@ from importlib import import_module
 
 import click
 
-from vsphere_ai import __version__
+from vsphere_ai import __version__, redact
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
 
@@ -88,6 +88,8 @@ def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     with _guarded():
         code = _main(arguments)
+        for note in redact.notes():
+            streams.say(f"note: {note}")
         json_stream.close(code)
         return streams.flushed(code)
 
@@ -151,10 +153,11 @@ def _tell(error: VsphereAiError) -> None:
 
 def _bug(error: Exception) -> int:
     json_stream.fail(f"internal error: {type(error).__name__}")
-    streams.say(f"internal error: {type(error).__name__}: {error}")
+    streams.say(f"internal error: {type(error).__name__}: {redact.foreign(str(error))}")
     streams.say("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.")
     if os.environ.get("VSPHERE_AI_TRACEBACK"):
         import traceback
 
-        traceback.print_exception(error)
+        for line in traceback.format_exception(error):
+            click.echo(redact.foreign(line), err=True, nl=False)
     return 70

@@ -31,6 +31,7 @@ _VCENTER = click.option("--vcenter", default="", metavar="NAME", help="Which vCe
 _START_SSH = click.option(
     "--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."
 )
+EMPTY_LAYOUT = ("", "[]")
 # Unknown options are part of a layout: an operator may paste a whole nvidia-smi command.
 _PASTED = {"ignore_unknown_options": True}
 
@@ -93,15 +94,17 @@ def explain(layout: Sequence[str], **asked: Any) -> None:
 def plan(layout: Sequence[str], **asked: Any) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
-    Destroys as few instances as any way does, and never one in use. Without --host the GPU is as --from says, empty by
-    default. Exits 1 when there is no way.
+    LAYOUT [] is the empty one. Destroys as few instances as any way does, and never one in use; switches MIG on first
+    where the host's GPU has it off. Without --host the GPU is as --from says, empty by default. Exits 1 when there is
+    no way.
     """
     from vsphere_ai.cli import mig_text as text
     from vsphere_ai.errors import UsageError
     from vsphere_ai.gpu import catalog, moves, placement
     from vsphere_ai.gpu import layout as layouts
 
-    items = layouts.parse(" ".join(layout))
+    wanted = " ".join(layout).strip()
+    items = () if wanted in EMPTY_LAYOUT else layouts.parse(wanted)
     if asked["host"]:
         _plan_host(items, asked)
         return

@@ -12,9 +12,10 @@ from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.commands import normal_pci
+from vsphere_ai.gpu.commands import normal_pci, pci_hint
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.parted_choice import subsystem_of
 from vsphere_ai.gpu.placement import Impossible, Instance, transition
 
 
@@ -25,8 +26,10 @@ class Gpu:
     index: int
     pci: str
     device_id: int
+    subsystem: int | None
     board: Board
     enabled: bool
+    pending: bool
     present: tuple[Instance, ...]
     notes: tuple[str, ...]
     driver_major: int | None
@@ -41,7 +44,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     if seen is None:
         raise HostUnhealthy(f"{facts.name}: MIG was not read", "is the host connected, with an NVIDIA driver?")
     modes = {g.pci: g for g in seen.gpus}
-    ids = {d["id"]: d["deviceId"] & 0xFFFF for d in facts.get("hardware.pciDevice", ())}
+    devices = {d["id"]: d for d in facts.get("hardware.pciDevice", ())}
     found = []
     for pci, listed in boards_as_listed(facts).items():
         status = modes.get(pci)
@@ -51,9 +54,11 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
             Gpu(
                 status.index,
                 pci,
-                ids[pci],
+                devices[pci]["deviceId"] & 0xFFFF,
+                subsystem_of(devices[pci]),
                 listed.board,
                 bool(status.mig_current),
+                bool(status.mig_pending),
                 live.present(facts, estate, pci),
                 listed.disagreements,
                 status.driver_major,
@@ -86,7 +91,10 @@ def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, Case]:
     for gpu in chosen:
         answer = transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)
         steps = () if isinstance(answer, Impossible) else tuple(moves.moves(gpu.board, answer, gpu.pci, compute))
-        off = () if gpu.enabled else ("MIG is off on this GPU: nvidia-smi creates nothing, and may end with 0",)
+        off: tuple[str, ...] = ()
+        if not gpu.enabled and not isinstance(answer, Impossible):
+            steps = (*moves.enabling(gpu.board, gpu.pci, pending=gpu.pending), *steps)
+            off = ("MIG is off on this GPU: it has to be on before nvidia-smi creates anything",)
         title = f"{asked['host']}, GPU {gpu.pci}"
         found[gpu.pci] = Case(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
     return found
@@ -96,4 +104,5 @@ def _pci(text: str) -> str:
     try:
         return normal_pci(text)
     except ValueError as error:
-        raise UsageError(f"{text!r} is not a PCI address", "with --host, --gpu is such as 0000:3b:00.0") from error
+        hint = pci_hint(text) or "with --host, --gpu is such as 0000:3b:00.0"
+        raise UsageError(f"{text!r} is not a PCI address", hint) from error

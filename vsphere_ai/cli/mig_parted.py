@@ -6,7 +6,6 @@ import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,25 +37,34 @@ class Checked:
 
 def checked(file: Path, config: str, asked: Mapping[str, Any]) -> tuple[Checked, ...]:
     """Read a file and check one of its configurations, or all, against a board or the GPUs of a host."""
-    configs = _chosen(_read(file), config)
+    configs = _chosen(_read(file, config), config)
     if asked["gpu"]:
         board = catalog.board(asked["gpu"])
         return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
     gpus, _ = read_host(asked)
     return tuple(
-        _check(name, gpu.board, parted.entry_for(entries, gpu.index, (gpu.device_id,)), gpu=gpu, host=asked["host"])
+        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=asked["host"])
         for name, entries in configs.items()
         for gpu in gpus
     )
 
 
+def _entry(entries: Sequence[Entry], gpu: Gpu) -> Entry | None:
+    return parted.entry_for(entries, gpu.index, (gpu.device_id,), gpu.subsystem)
+
+
 def _on_board(name: str, entries: Sequence[Entry], board: Board) -> Iterator[Checked]:
     """Which GPU has which number is known on a host only, so every entry that may be about the board is checked."""
-    about = [e for e in entries if e.is_about(None, board.device_ids)]
+    about = [e for e in entries if e.is_about(None, board.device_ids) and not _skipped(e, board)]
     if not about:
         yield _check(name, board, None)
     for entry in about:
         yield _check(name, board, entry)
+
+
+def _skipped(entry: Entry, board: Board) -> bool:
+    """Tell whether mig-parted leaves such a GPU alone: ``devices: all`` means those that have MIG."""
+    return entry.devices is None and not board.mig_capable
 
 
 def written(asked: Mapping[str, Any]) -> str:
@@ -100,7 +108,8 @@ def lines(found: Sequence[Checked]) -> list[str]:
         for each in own:
             where = f"GPU {each.pci}" if each.pci else each.board.key
             if each.entry is None:
-                text.append(f"# says nothing of {where}")
+                none = "" if each.board.mig_capable else ", which has no MIG"
+                text.append(f"# says nothing of {where}{none}")
             text += [f"# does not fit on {where}: {reason}" for reason in each.reasons]
         text += _play([each for each in own if each.entry is not None and not each.reasons])
     return text
@@ -144,10 +153,16 @@ def _check(name: str, board: Board, entry: Entry | None, *, gpu: Gpu | None = No
     return Checked(name, board, entry, (), layout, pci, host)
 
 
-def _read(file: Path) -> Configs:
+def _read(file: Path, config: str) -> Configs:
+    """Return the configurations of a file; when one is chosen, what is wrong with the others does not matter."""
     faults = Faults()
     document = load(file, faults)
-    configs = parted.read(document.data, partial(document.refuse, faults))
+
+    def refuse(path: parted.Path, message: str, help: str = "") -> None:
+        if not config or len(path) < len(("mig-configs", config)) or str(path[1]) == config:
+            document.refuse(faults, path, message, help)
+
+    configs = parted.read(document.data, refuse)
     faults.raise_any()
     return configs
 

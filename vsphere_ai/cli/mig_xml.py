@@ -41,7 +41,7 @@ def answered(file: Path, wanted: str = "", *, placed: bool = False) -> Answered:
     for gpu in xml.gpus:
         board = catalog.board_of_device(gpu.device_id) if gpu.device_id is not None else None
         if board is not None:
-            found.setdefault(board, []).append(gpu)
+            found.setdefault(catalog.board(board.key), []).append(gpu)  # MIG is the same on all products of a board
     asked = catalog.board(wanted) if wanted else next(iter(found), None)
     if asked is None or asked not in found or (not wanted and len(found) > 1):
         there = ", ".join(b.key for b in found) or safe(", ".join(g.name for g in xml.gpus)) or "no GPU"

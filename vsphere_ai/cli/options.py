@@ -38,6 +38,12 @@ def format_option(*choices: str) -> Callable[[F], F]:
     return click.option("--format", "form", type=click.Choice(choices), default=choices[0], help="Output format.")
 
 
+def login_option(function: F) -> F:
+    """Add ``--no-ssh-login``; it arrives in `shared`."""
+    words = "Do not try the SSH logins the plan needs. [default: one login per such host]"
+    return click.option("--no-ssh-login", is_flag=True, help=words)(function)
+
+
 def lock_option(function: F) -> F:
     """Add ``--lock``; None leaves it to the inventory, or to the run that goes on."""
     words = "Keep other runs away: on this machine, also on others, or not at all. [default: local]"
@@ -76,21 +82,23 @@ def _lost(why: str) -> None:
 
 def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
     """Return the workbench for the shared options."""
-    from vsphere_ai.workbench import Options, Workbench, find_inventory
+    from vsphere_ai.found_inventory import find_inventory
+    from vsphere_ai.workbench import Options, Workbench
 
-    options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk)
+    logs_in = not shared.get("no_ssh_login")
+    options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk, logs_in)
     bench = Workbench(find_inventory(shared["inventory"]), playbook, options)
     signals.remember(bench.__exit__)  # logged out also when the process leaves at once
     return bench
 
 
 def code_of(problems: Iterable[Problem]) -> int:
-    """Return the exit code of a plan with problems: 4 when a host did not accept who we are, 5 when it was not reached.
+    """Return the exit code of a plan with problems: 4 when it was not accepted who we are, 5 when it was not reached.
 
     5 only where that is all there is: any other problem is one of the playbook's, and stays when the host answers.
     """
     rules = {p.rule for p in problems}
-    if "ssh.denied" in rules:
+    if rules & {"ssh.denied", "ssh.host-key", "account.privileges"}:
         return 4
     return 5 if rules == {"ssh.unreachable"} else 1
 

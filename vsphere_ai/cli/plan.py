@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook, width
+from vsphere_ai.cli.options import (
+    code_of,
+    estate_options,
+    format_option,
+    hush,
+    login_option,
+    open_bench,
+    read_playbook,
+    width,
+)
 from vsphere_ai.cli.running import announce
 from vsphere_ai.cli.streams import is_screen
 
@@ -15,6 +24,7 @@ from vsphere_ai.cli.streams import is_screen
 @click.command("plan")
 @click.argument("playbook", type=click.Path(path_type=Path, dir_okay=False))
 @estate_options
+@login_option
 @format_option("text", "json")
 @click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
@@ -27,12 +37,16 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     from vsphere_ai.report.plan_text import plan_text
 
     loaded = read_playbook(playbook)
+    if output:
+        require_replaceable(output)  # before anything is read: that may take minutes
     with open_bench(shared, loaded) as bench:
         announce(bench)
         plan, estate = bench.plan(loaded)
         from vsphere_ai.checks import with_answers  # what a wrong playbook does without
+        from vsphere_ai.cli.preflight import with_privileges
 
         plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
+        plan = with_privileges(bench, plan, estate)
         left_out = bench.left_out(loaded, estate)
         scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
     hush()
@@ -60,10 +74,29 @@ def as_given(shared: dict[str, Any]) -> str:
     return "".join(f"{option} {shlex.quote(str(value))} " for option, value in given if value)
 
 
+def require_replaceable(path: Path) -> None:
+    """Refuse to put a plan in place of anything but an older plan: `plan X -o X` would delete the playbook."""
+    import stat
+
+    from vsphere_ai.errors import UsageError
+    from vsphere_ai.report.plan_json import is_saved
+
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(mode) and is_saved(path.read_text(encoding="utf-8", errors="replace")):
+        return
+    raise UsageError(
+        f"{path} exists and is not a saved plan; it is not overwritten", "give another name with -o, or remove it first"
+    )
+
+
 def _save(path: Path, text: str) -> None:
     """Write a plan file that only its owner can read: it names hosts, VMs and networks."""
     import os
 
+    require_replaceable(path)  # something else may have been written there since
     path.unlink(missing_ok=True)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

@@ -1,7 +1,9 @@
-"""Whether the account may do all that a plan says, asked before the first change is made."""
+"""Privileges a plan takes: asked of vCenter while planning, and before the first change is made."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, StepFailed
@@ -9,15 +11,48 @@ from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.facts import Estate
+    from vsphere_ai.permissions import Need
     from vsphere_ai.plan import Plan
+    from vsphere_ai.state import Problem
     from vsphere_ai.workbench import Workbench
+
+RULE = "account.privileges"
+ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
 
 MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
 
+def with_privileges(bench: Workbench, plan: Plan, estate: Estate) -> Plan:
+    """Return a plan with a problem for every object on which the account lacks privileges the plan takes."""
+    found = tuple(_problems(bench.settings.username, _missing(bench, plan, estate)))
+    return replace(plan, problems=(*plan.problems, *found)) if found else plan
+
+
+def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
+    from vsphere_ai.state import Problem, Target, TargetKind
+
+    kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
+    for ref in dict.fromkeys(n.ref for n in missing):
+        own = [n for n in missing if n.ref == ref]
+        target = Target(kinds.get(ref.partition(":")[0], "datacenter"), own[0].name, ref)
+        listed = ", ".join(f"{n.privilege} ({n.reason})" for n in own)
+        yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
+
+
 def require_privileges(bench: Workbench, plan: Plan, estate: Estate) -> None:
-    """Refuse a plan whose steps take privileges the account lacks, naming them per object.
+    """Refuse a plan whose steps take privileges the account lacks, naming them per object."""
+    missing = _missing(bench, plan, estate)
+    if missing:
+        lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
+        more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
+        account = safe(bench.settings.username)
+        lacks = f"{account} lacks privileges this plan takes; nothing was changed:"
+        raise Denied("\n".join((lacks, *lines, *more)), ROLE)
+
+
+def _missing(bench: Workbench, plan: Plan, estate: Estate) -> list[Need]:
+    """Return what the account lacks.
 
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
     no obstacle: a step that is refused later says so.
@@ -25,16 +60,10 @@ def require_privileges(bench: Workbench, plan: Plan, estate: Estate) -> None:
     from vsphere_ai.connect.privileges import privilege_of
     from vsphere_ai.permissions import lacking, needed
 
+    if not plan.steps:
+        return []
     needs = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
     try:
-        missing = sorted(lacking(needs, bench.vcenter.missing_privileges))
+        return sorted(lacking(needs, bench.vcenter.missing_privileges))
     except StepFailed:
-        return
-    if missing:
-        lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
-        more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
-        account = safe(bench.settings.username)
-        raise Denied(
-            "\n".join((f"{account} lacks privileges this plan takes; nothing was changed:", *lines, *more)),
-            "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK",
-        )
+        return []

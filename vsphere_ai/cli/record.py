@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vsphere_ai.past import OVER, look, see, state_of
+from vsphere_ai.past import OVER, look, see, state_of, way_on
 from vsphere_ai.report.plan_json import SCHEMA_VERSION, STAYS
 from vsphere_ai.report.values import duration, safe, shown
 
 if TYPE_CHECKING:
-    from vsphere_ai.journal import Journal, Owed, Step
+    from vsphere_ai.journal import Journal
+    from vsphere_ai.noted import Owed, Step
     from vsphere_ai.past import Seen
 
 OWES = {
@@ -38,7 +39,9 @@ def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any
         "vcenter": (book.get("scope") or {}).get("vcenter") or "",
         "what": book.get("what"),
         "exit_code": book.get("exit_code"),
+        "way_on": way_on(see(book), known),
         "owes": [{"kind": d.kind, "name": d.target.name} for d in book.debts()],
+        "closed": book.get("closed") or None,
     }
 
 
@@ -180,8 +183,12 @@ def _end(document: dict[str, Any]) -> Iterator[str]:
         yield f"  ! {safe(debt['name'])} {OWES.get(debt['kind'], debt['kind'])} (since {_clock(debt['opened'])})"
     if not owed:
         yield from (f"  ! {safe(line)}" for line in document["open"])
+    if document["closed"]:
+        yield f"\nCLOSED by {safe(document['closed']['by'])}, {document['closed']['at'][:19]} UTC"
+        for left in document["closed"]["left"]:
+            yield f"  {safe(left['name'])} {OWES.get(left['kind'], left['kind'])}: left so"
     yield ""
     if document["state"] not in OVER:
-        yield f"Finish it: vsphere-ai resume {document['run']}"
+        yield f"Finish it: {document['way_on']}"
     if document["steps"] and document["state"] != "rolled back":
         yield f"Go back to before it: vsphere-ai rollback {document['run']}"

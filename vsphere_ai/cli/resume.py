@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -11,17 +12,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from vsphere_ai.cli import at_rest, json_stream
-from vsphere_ai.cli.apply import approve
-from vsphere_ai.cli.options import format_option, held, hush, lock_option, open_bench
+from vsphere_ai.cli.approval import approve
+from vsphere_ai.cli.options import code_of, format_option, held, hush, lock_option, open_bench
 from vsphere_ai.cli.running import LEFT_OUT, Way, announce_ssh, carry_out
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.report.values import safe
 
 if TYPE_CHECKING:
+    from vsphere_ai.changed import Changes
     from vsphere_ai.debts import Debt
     from vsphere_ai.deeds.means import Means
     from vsphere_ai.facts import Estate
     from vsphere_ai.journal import Journal
+    from vsphere_ai.locks import Hold
     from vsphere_ai.plan import Plan
     from vsphere_ai.playbook import Playbook
     from vsphere_ai.state import Target
@@ -45,15 +48,22 @@ def _inventory_option(function: _F) -> _F:
 @click.option(
     "--reboot-again", "twice", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left."
 )
+@click.option("--cleanup", is_flag=True, help="Only put back what the run has switched; change nothing more.")
 def command(run: str, inventory: Path | None, form: str, yes: bool, **more: Any) -> int:
     """Bring RUN, or the latest unfinished run, to its end.
 
     Reads the world again, plans what is left of what was approved, and puts back what the run owes: hosts in
     maintenance mode, SSH that was started, VMs that were switched off. Asks again when there is more to do, when
     something that was done has to be done again, and when the run was rolled back or another one worked on the same
-    vCenter since. Reboots no host a second time, unless --reboot-again allows it.
+    vCenter since; what that one changed stays. Reboots no host a second time, unless --reboot-again allows it. Where
+    the plan has problems, hosts and VMs are put back all the same, and nothing more is changed.
     """
-    from vsphere_ai import journal, past
+    return bring_to_end(run, inventory, form, yes=yes, **more)
+
+
+def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **more: Any) -> int:
+    """Carry out `resume` (see there) and return its exit code. `more` are its options `lock`, `twice` and `cleanup`."""
+    from vsphere_ai import changed, journal, past
     from vsphere_ai.report import plan_json
 
     json_stream.expect(form)
@@ -61,18 +71,55 @@ def command(run: str, inventory: Path | None, form: str, yes: bool, **more: Any)
     loaded = _playbook(book, "desired")
     shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, book, more["lock"]) as locks:
+        among = past.look()
+        loaded, left = changed.to_finish(loaded, changed.own(book, among), changed.after(book, among))
         plan, estate, missing = _plan_on(bench, book, loaded)
         hush()
-        anew = _reboots_again(plan, book, allowed=more["twice"])
+        for line in left:
+            click.echo(safe(line), err=True)
+        way = Way(form, book.get("what", ""), shared, book, missing=missing)
+        less = _cleanup_of(bench, book, loaded, plan) if more.get("cleanup") or plan.problems else None
+        if less is not None:
+            # what is left of a run that a later one has outdone is nobody's wish any more
+            outdone = past.is_outdone(next(s for s in among if s.run == book.id), among)
+            refused = bool(plan.problems and plan.changed()) and not outdone
+            partly = code_of(plan.problems) if refused else 0
+            way = replace(way, partly=partly, rest=0 if outdone else _rest(plan, less[1], refused=refused))
+            loaded, plan, estate = less
+        anew = _reboots_again(plan, book, allowed=bool(more.get("twice")))
         asked = _more(plan, book) or anew
         if not approve(plan, plan_json.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
-                book.set(ended=True, exit_code=0, signal=0, skipped=0, open=[])
-            return _code_of(missing)
-        way = Way(form, book.get("what", ""), shared, book, missing=missing)
+                book.set(ended=True, exit_code=way.partly, signal=0, skipped=way.rest, open=[])
+            return way.partly or _code_of(missing)
         if anew:
             way = replace(way, journal=None, locks=locks, settles=book)
         return carry_out(bench, loaded, plan, estate, way)
+
+
+def _cleanup_of(bench: Workbench, book: Journal, loaded: Playbook, whole: Plan) -> tuple[Playbook, Plan, Estate] | None:
+    """Plan only what puts hosts and VMs back; None where a plan is refused and there is nothing to put back.
+
+    Problems of what changes nothing refuse nothing. What counts only after a restart of its host stays owed.
+    """
+    from vsphere_ai.changed import narrowed
+
+    debts = [d for d in book.debts() if d.kind not in ("lock", "restart")]
+    refused = whole.problems if whole.changed() else ()
+    if refused and not debts:
+        return None
+    bare = narrowed(loaded, lambda *_: False)
+    only, estate, _ = bench.plan_again(bare, debts)
+    for problem in refused:
+        click.echo(safe(f"problem: {problem.target.name}: {problem.message}"), err=True)
+    if refused:
+        click.echo("The rest of the run cannot be carried out now; only its cleanup is", err=True)
+    return bare, only, estate
+
+
+def _rest(whole: Plan, only: Plan, *, refused: bool) -> int:
+    """Return how many steps are left out; a plan that is refused has none, but something is left out of it."""
+    return max(len(whole.steps) - len(only.steps), int(refused))
 
 
 @click.command("rollback")
@@ -87,18 +134,24 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay. The plan
     names all that stays.
     """
-    from vsphere_ai import journal
+    from vsphere_ai import changed, journal, past
     from vsphere_ai.going_back import with_stays
     from vsphere_ai.report import plan_json
     from vsphere_ai.resources import kinds
+    from vsphere_ai.state import Target
 
     json_stream.expect(form)
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
+        among = past.look()
+        mine, others = changed.own(book, among), changed.after(book, among)
+        loaded = changed.to_put_back(loaded, mine, others)
         plan, estate, missing = _plan_on(bench, book, loaded)
-        plan = with_stays(plan, book.get("approved", {}).get("items", ()), estate, kinds())
+        approved = book.get("approved", {}).get("items", ())
+        plan = with_stays(plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds())
+        _say_who_else(plan, mine, others)
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
             for text in item.stays:
                 click.echo(safe(f"{item.target.name}: {item.kind} stays: {text}"), err=True)
@@ -110,6 +163,17 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         what = f"rollback {book.id}"
         way = Way(form, what, shared, locks=locks, settles=book, missing=missing, back=True)
         return carry_out(bench, loaded, plan, estate, way)
+
+
+def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
+    """Name what a rollback puts back though a later run has changed it, too."""
+    from vsphere_ai.changed import touched
+
+    for item in plan.changed():
+        last = touched(item.target, item.kind, mine.at(item.target, item.kind), others)
+        if last is not None:
+            said = f"{item.target.name}: {item.kind} was changed by the later run {last.run} ({last.what}), too"
+            click.echo(safe(f"{said}; this rollback undoes both"), err=True)
 
 
 def _playbook(book: Journal, key: str) -> Playbook:
@@ -126,10 +190,15 @@ def _shared(book: Journal, loaded: Playbook, inventory: Path | None) -> dict[str
     return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True, "limit": limit, "parallel": 8}
 
 
-def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Any:
+@contextmanager
+def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
+    """Hold the locks of the vCenter, and the run itself: `--lock none` is no leave to go on with one run twice."""
+    from vsphere_ai.locks import hold_run
+
     if bench.vcenter.about.instance != book.get("instance"):
         raise Conflict(f"run {book.id} was on another vCenter than this inventory leads to now", "check the inventory")
-    return held(bench, run, lock or book.get("lock"))
+    with held(bench, run, lock or book.get("lock")) as locks, hold_run(book.id):
+        yield locks
 
 
 def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
@@ -145,7 +214,7 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
     # from here on vCenter is waited for as in the run itself
     bench.vcenter.serve(book.id, tell=lambda line: click.echo(safe(line), err=True))
     announce_ssh(bench)
-    means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {})
+    means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {}, start_ssh=bench.inventory.start_ssh)
     owing = book.debts()
     _forget_gone(means, book)
     stopped = at_rest.come_to_rest(means, Deeds(means), book)
@@ -218,8 +287,7 @@ def _more(plan: Plan, book: Journal) -> bool:
     undoing = doubts(book) if plan.steps else ()
     for line in undoing:
         click.echo(safe(line), err=True)
-    verified = {s.target for s in book.done() if s.what == "as-planned"}
-    again = done_again(plan, {(s.target, s.summary) for s in book.done() if s.target in verified})
+    again = done_again(plan, book.done())
     for line in again:
         click.echo(f"done by this run, and undone since: {safe(line)}", err=True)
     return bool(found or undoing or again)
@@ -229,8 +297,7 @@ def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
     """Tell whether the plan reboots hosts that the run has rebooted already; `Conflict` when that is not allowed."""
     from vsphere_ai.resume import rebooted_twice
 
-    rebooted = {s.target for s in book.done() if s.what == "reboot"}
-    names = ", ".join(map(safe, rebooted_twice(plan, rebooted)))
+    names = ", ".join(map(safe, rebooted_twice(plan, book.done())))
     if names and not allowed:
         raise Conflict(
             f"{names} would reboot a second time in run {book.id}",

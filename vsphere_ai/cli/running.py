@@ -6,7 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -46,16 +46,20 @@ class Way:
     settles: Journal | None = None
     missing: tuple[Target, ...] = ()
     back: bool = False
+    partly: int = 0
+    """Exit code when all went well, but the plan of the whole run has problems."""
+    rest: int = 0
+    """How many steps of the whole run are not part of the plan."""
+    looks_back: bool = False
+    """The end tells, also by its exit code, what earlier runs have left to put back."""
 
 
 def announce(bench: Workbench) -> None:
     """Say on standard error that earlier runs on this vCenter were not finished, and what commands left behind."""
     from vsphere_ai import journal, past
 
-    for run in past.unfinished(bench.vcenter.about.instance):
-        click.echo(
-            f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: vsphere-ai resume {run}", err=True
-        )
+    for run, way in past.unfinished(bench.vcenter.about.instance).items():
+        click.echo(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {way}", err=True)
     troubles = journal.unreadable()
     for trouble in troubles[:1]:
         click.echo(f"A run may not be finished: {trouble.message}. {trouble.remedy}", err=True)
@@ -79,6 +83,7 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
     """Run an approved plan to its end, write its journal, and return the exit code."""
     from vsphere_ai import past
     from vsphere_ai.apply import Runner
+    from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
     from vsphere_ai.cli.preflight import require_privileges
     from vsphere_ai.cli.progress import make_progress
     from vsphere_ai.deeds import Deeds
@@ -99,12 +104,15 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
         bench.vcenter.serve(book.id, tell=watch.tell, submitted=_noting(book))
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
-            code = watch.exit_code(run) or (LEFT_OUT if way.missing else 0)
+            code = watch.exit_code(run) or way.partly or (LEFT_OUT if way.missing else 0)
+            elsewhere = left_open(bench.vcenter) if way.looks_back and not run.signal else ()
+            code = code or (LEFT_OPEN if elsewhere or run.open else 0)
             if not signals.claim(code):
                 signals.stay()
-    book.set(ended=True, exit_code=run.exit_code, signal=run.signal, skipped=run.unstarted, open=list(run.open))
+    skipped, own_code = run.unstarted + way.rest, run.exit_code or way.partly
+    book.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
     past.rolled_back(book)
-    return _finish(run, code, way, book)
+    return _finish(run, code, way, book, elsewhere)
 
 
 def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Means:
@@ -131,6 +139,8 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
         note=book,
         planned=estate.objects,
         notice=watch.tell,
+        start_ssh=bench.inventory.start_ssh,
+        ssh_user=bench.inventory.ssh.username if bench.inventory.ssh else "",
         is_being_read=lambda host: started_ssh.is_held(instance, host.ref),
         within=bench.vcenter.doing,
     )
@@ -251,15 +261,17 @@ def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, An
     return {**impact, "found": [found.get(f["host"]["ref"], f) for f in impact["found"]]}
 
 
-def _finish(run: Run, code: int, way: Way, book: Journal) -> int:
+def _finish(run: Run, code: int, way: Way, book: Journal, elsewhere: tuple[str, ...]) -> int:
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
     from vsphere_ai.report.values import safe
 
     if way.form == "json":
-        json_stream.write("summary", summary_line(run, code))
+        json_stream.write("summary", summary_line(replace(run, open=(*run.open, *elsewhere)), code))
     else:
         click.echo(f"\n{run_text(run)}")
+        for line in elsewhere:
+            click.echo(safe(f"! {line}"), err=True)
     if way.missing and way.form == "text":
         names = ", ".join(t.name for t in way.missing)
         click.echo(safe(f"Left out, because it is gone from the inventory: {names}"), err=True)

@@ -1,19 +1,25 @@
-"""`vsphere-ai runs`: what was run here, and how it ended."""
+"""`vsphere-ai runs`: what was run here, and how it ended; runs are closed, and old journals removed."""
 
 from __future__ import annotations
 
 import click
 
 from vsphere_ai.cli.options import format_option
+from vsphere_ai.cli.runs_end import close, prune
 
 MOST = 3
 """Journals that cannot be read are told of one by one up to here."""
 
 
-@click.command("runs")
+@click.group("runs", invoke_without_command=True)
 @format_option("text", "json")
-def command(form: str) -> int:
+@click.pass_context
+def command(context: click.Context, form: str) -> int:
     """List the runs on this machine, and how each ended. Asks no vCenter. `show RUN` tells more of one."""
+    return _list(form) if context.invoked_subcommand is None else 0
+
+
+def _list(form: str) -> int:
     from vsphere_ai import journal, past
     from vsphere_ai.cli.record import summary
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps
@@ -37,3 +43,7 @@ def command(form: str) -> int:
     if not documents and not troubles:
         click.echo("nothing was run here yet")
     return 0
+
+
+command.add_command(close)
+command.add_command(prune)

@@ -46,7 +46,8 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     --fingerprint exits 4.
     """
     from vsphere_ai.connect import tls
-    from vsphere_ai.workbench import Options, Workbench, endpoint_of, find_inventory
+    from vsphere_ai.found_inventory import find_inventory
+    from vsphere_ai.workbench import Options, Workbench, endpoint_of
 
     _only_with(yes, fingerprint)
     loaded = find_inventory(inventory)
@@ -161,7 +162,7 @@ def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[
     """
     from vsphere_ai.connect.hostkeys import HostKeys
     from vsphere_ai.connect.trusted import keep_host_key
-    from vsphere_ai.workbench import find_inventory
+    from vsphere_ai.found_inventory import find_inventory
 
     _only_with(yes, fingerprint)
     loaded = find_inventory(inventory)

@@ -22,13 +22,13 @@ def command() -> None:
 @click.argument("board_key", metavar="[BOARD]", required=False)
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 def list_types(board_key: str | None, *, form: str) -> None:
-    """List the C-series vGPU types of BOARD, or the boards that have any.
+    """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 
     The list is NVIDIA's; what a host really offers is in its own list, which `vsphere-ai show` and `plan` go by.
     """
     from vsphere_ai.gpu import catalog
 
-    chosen = [catalog.board(board_key)] if board_key else [b for b in catalog.boards() if b.vgpu_boards]
+    chosen = [catalog.board(board_key)] if board_key else [b for b in catalog.boards() if b.vgpu_names]
     boards = [_document(b) for b in chosen]
     if form == "json":
         click.echo(json.dumps({"schema_version": 1, "boards": boards}, indent=2))
@@ -41,43 +41,57 @@ def _document(board: Board) -> dict[str, Any]:
         "board": board.key,
         "title": board.title,
         "memory_gb": board.memory_gb,
-        "spellings": [f"{board.vgpu_prefix}{b}" for b in board.vgpu_boards],
-        "time_sliced": [_time_sliced(board, t.fb_gb) for t in board.time_sliced],
-        "mig": [
-            {
-                "profile": p.name,
-                "framebuffer_gb": int(p.vgpu_suffix.partition("-")[2].partition("C")[0]),
-                "compute_slices": p.compute_slices,
-                "memory_slices": p.memory_slices,
-                "max_per_gpu": p.max_instances,
-                "names": _names(board, p.vgpu_suffix),
-            }
-            for p in board.profiles
-            if p.vgpu_suffix
+        "spellings": list(board.vgpu_names),
+        "products": [
+            {"name": p.name, "pci": [f"10de:{n:04x}" for n in p.device_ids], "spellings": list(p.vgpu_names)}
+            for p in board.products
         ],
+        "time_sliced": [_time_sliced(board, name) for name in board.types if "-" not in name],
+        "mig": [e for name in board.types if "-" in name and (e := _backed(board, name))],
     }
 
 
-def _time_sliced(board: Board, fb_gb: int) -> dict[str, Any]:
+def _time_sliced(board: Board, ending: str) -> dict[str, Any]:
     """Return one size; a count NVIDIA does not publish is null."""
-    listed = next(t for t in board.time_sliced if t.fb_gb == fb_gb)
+    fb_gb = int(ending[:-1])
+    mixed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == fb_gb), None)
     return {
         "framebuffer_gb": fb_gb,
-        "max_equal": listed.max_equal,
-        "max_mixed": listed.max_mixed,
-        "names": _names(board, f"{fb_gb}C"),
+        "series": ending[-1],
+        "max_equal": board.types[ending],
+        "max_mixed": mixed if ending.endswith("C") else None,
+        "names": _names(board, ending),
     }
 
 
-def _names(board: Board, suffix: str) -> list[str]:
-    return [f"{board.vgpu_prefix}{spelling}-{suffix.lower()}" for spelling in board.vgpu_boards]
+def _backed(board: Board, ending: str) -> dict[str, Any] | None:
+    from vsphere_ai.gpu import vgpu
+
+    parsed = vgpu.parse(_names(board, ending)[0])
+    profile, share = vgpu.mig_profile(board, parsed), vgpu.share_of(board, parsed)
+    if profile is None:
+        return None
+    return {
+        "profile": profile.name,
+        "framebuffer_gb": parsed.fb_gb,
+        "compute_slices": profile.compute_slices,
+        "memory_slices": profile.memory_slices,
+        "max_per_instance": share.per_instance if share else 1,
+        "max_per_gpu": board.types[ending],
+        "names": _names(board, ending),
+    }
+
+
+def _names(board: Board, ending: str) -> list[str]:
+    return [f"{name}-{ending.lower()}" for name in board.vgpu_names]
 
 
 def _overview(boards: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"{'board':<23}{'GB':>4}  {'time-sliced':>11}  {'MIG':>3}  names begin with"
+    yield f"{'board':<24}{'GB':>4}  {'time-sliced':>11}  {'MIG':>3}  names begin with"
     for one in boards:
         sizes, divided = len(one["time_sliced"]), len(one["mig"])
-        yield f"{one['board']:<23}{one['memory_gb']:>4}  {sizes:>11}  {divided:>3}  {', '.join(one['spellings'])}"
+        row = f"{one['board']:<24}{one['memory_gb']:>4}  {sizes:>11}  {divided:>3}  "
+        yield from textwrap.wrap(", ".join(one["spellings"]), 80, initial_indent=row, subsequent_indent=" " * len(row))
     yield ""
     yield "The types of one board: vsphere-ai vgpu list BOARD"
 
@@ -87,21 +101,48 @@ def _board_lines(one: dict[str, Any]) -> Iterator[str]:
     if not one["spellings"]:
         yield "No vGPU types are published for this board."
         return
+    for names, products in _groups(one).items():
+        yield ""
+        for product in products:
+            yield f"{product['name']} ({', '.join(product['pci']) or 'PCI device id shared with other boards'})"
+        if not names:
+            yield "  no vGPU types are published"
+            continue
+        if len(names) > 1:
+            begin = " or ".join(f"{name}-" for name in names)
+            yield from textwrap.wrap(
+                f"names begin with {begin}: the host's own list decides",
+                78,
+                initial_indent="  ",
+                subsequent_indent="  ",
+            )
+        yield from _types(one, names[0])
+
+
+def _groups(one: dict[str, Any]) -> dict[tuple[str, ...], list[dict[str, Any]]]:
+    """Return the products by the beginnings of their names; those that differ in their PCI ids only are one group."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for product in one["products"]:
+        groups.setdefault(tuple(product["spellings"]), []).append(product)
+    return groups
+
+
+def _types(one: dict[str, Any], stem: str) -> Iterator[str]:
+    at = one["spellings"].index(stem)
+    names = [entry["names"][at] for kind in ("time_sliced", "mig") for entry in one[kind]]
+    wide = max(map(len, names))
     if one["time_sliced"]:
-        yield ""
-        yield "Time-sliced (MIG mode disabled)"
-        yield f"  {'name':<30}{'GB':>4}  {'per GPU, equal sizes':>20}  {'mixed sizes':>11}"
-        for each in one["time_sliced"]:
+        yield f"  {'time-sliced':<{wide}}{'GB':>4}{'per GPU':>8}{'mixed sizes':>13}"
+        for each in _largest_first(one["time_sliced"]):
             equal, mixed = (each[key] or "-" for key in ("max_equal", "max_mixed"))
-            yield f"  {each['names'][0]:<30}{each['framebuffer_gb']:>4}  {equal:>20}  {mixed:>11}"
+            yield f"  {each['names'][at]:<{wide}}{each['framebuffer_gb']:>4}{equal:>8}{mixed:>13}"
     if one["mig"]:
-        yield ""
-        yield "MIG-backed (MIG mode enabled)"
-        yield f"  {'name':<30}{'GB':>4}  {'GPU instance':<12}  {'slices':>6}  {'memory':>6}  {'per GPU':>7}"
-        for each in one["mig"]:
-            slices = f"{each['compute_slices']:>6}  {each['memory_slices']:>6}  {each['max_per_gpu']:>7}"
-            yield f"  {each['names'][0]:<30}{each['framebuffer_gb']:>4}  {each['profile']:<12}  {slices}"
-    if len(one["spellings"]) > 1:
-        yield ""
-        yield "Depending on the product the names begin with"
-        yield from textwrap.wrap(", ".join(one["spellings"]), 78, initial_indent="  ", subsequent_indent="  ")
+        yield f"  {'MIG-backed':<{wide}}{'GB':>4}{'per GPU':>8}  GPU instance"
+        for each in _largest_first(one["mig"]):
+            several = f" ({each['max_per_instance']} each)" if each["max_per_instance"] > 1 else ""
+            row = f"  {each['names'][at]:<{wide}}{each['framebuffer_gb']:>4}{each['max_per_gpu']:>8}"
+            yield f"{row}  {each['profile']}{several}"
+
+
+def _largest_first(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(entries, key=lambda e: (-e.get("compute_slices", 0), -e["framebuffer_gb"], e["names"][0]))

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from vsphere_ai.facts import Facts, View
+from vsphere_ai.remedies import play_for
 from vsphere_ai.state import Target
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
+Use = Literal["", "power", "move"]
+"""What a plan does to a VM that it does not change: it powers it off and on, or has it moved."""
 Evidence = tuple[str, Any]
 """A property path (``about.…`` for the vCenter, ``plan.…`` for what this plan changes) and the value seen there."""
 
@@ -63,10 +66,12 @@ class Rule(ABC):
     """The kinds that make it relevant; empty means it always is."""
     blocks_unknown: ClassVar[bool] = False
     """An unknown verdict refuses a plan just as a failure does."""
+    about_state: ClassVar[bool] = False
+    """It also holds for VMs that a plan does not change and powers off and on, or moves, because of their host."""
 
-    def check(self, target: Target | None, view: View) -> Iterator[Finding]:
+    def check(self, target: Target | None, view: View, use: Use = "") -> Iterator[Finding]:
         """Yield what the rule finds on a target; a property that cannot be read becomes one unknown finding."""
-        case = Case(self, target, view)
+        case = Case(self, target, view, use)
         try:
             yield from self.judge(case)
         except Unreadable as missing:
@@ -88,6 +93,7 @@ class Case:
     rule: Rule
     target: Target | None
     view: View
+    use: Use = ""
 
     @property
     def ref(self) -> str:
@@ -118,6 +124,10 @@ class Case:
         """
         kinds = sorted(self.view.kinds, key=lambda k: (k == "hardware", k))
         return next((k for k in kinds if self.planned(k, field) == value), "")
+
+    def play(self, setting: str) -> str:
+        """Say how a playbook gives this host a setting, or why it cannot just now."""
+        return play_for(self.target, self.view, setting) if self.target else ""
 
     def passed(self, message: str, *evidence: Evidence) -> Finding:
         """Word a pass."""

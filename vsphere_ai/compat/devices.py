@@ -45,11 +45,12 @@ def gpus(case: Case) -> tuple[Gpu, ...]:
 def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[Gpu, ...]:
     """Return the physical NVIDIA GPUs among PCI devices, by PCI address."""
     physical = sorted((d for d in devices if is_nvidia_gpu(d)), key=lambda d: str(d["id"]))
-    return tuple(_gpu(d["id"], d["deviceId"] & UNSIGNED, d.get("deviceName", "")) for d in physical)
+    return tuple(_gpu(d) for d in physical)
 
 
-def _gpu(pci: str, device_id: int, name: str) -> Gpu:
-    return Gpu(pci, device_id, name, board_of_device(device_id))
+def _gpu(device: Mapping[str, Any]) -> Gpu:
+    board = board_of_device(device["deviceId"], device.get("subDeviceId") or 0)
+    return Gpu(device["id"], device["deviceId"] & UNSIGNED, device.get("deviceName", ""), board)
 
 
 def is_vgpu(device: Mapping[str, Any]) -> bool:

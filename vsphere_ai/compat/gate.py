@@ -10,13 +10,16 @@ from inspect import getmembers, isabstract, isclass
 from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
-from vsphere_ai.compat.base import Finding, Rule
-from vsphere_ai.facts import View
+from vsphere_ai.compat.base import Finding, Rule, Use
+from vsphere_ai.facts import UNTYPED, View
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target, TargetKind
 
 Kinds = frozenset[str]
 
+ANSWERS = "vcenter.answers"
+SOURCE = "pyVmomi, supported vSphere releases"
+NEWER = "this vCenter may be newer than pyVmomi: pip install --upgrade pyvmomi"
 ORDER = ("vcenter", "host", "vm")
 BECAUSE = "because of this plan"
 SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}
@@ -56,7 +59,7 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     """
     wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
     everything: Kinds = frozenset().union(*wanted.values())
-    findings = [f for r in _of("vcenter", everything) for f in r.check(None, view)]
+    findings = [*unread(view), *(f for r in _of("vcenter", everything) for f in r.check(None, view))]
     visits = _host_visits(view, wanted)
     by_rule = {(v.host, r.id): tuple(r.check(v.host, view)) for v in visits for r in v.rules}
     kept = _refusing_hosts(view, wanted, by_rule)
@@ -67,6 +70,25 @@ def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     for vm in sorted(t for t in wanted if t.kind == "vm"):
         findings += [f for r in _of("vm", wanted[vm]) for f in r.check(vm, view)]
     return tuple(findings)
+
+
+def touched(view: View, uses: Mapping[Target, Use]) -> tuple[Finding, ...]:
+    """Return what the rules about states find on VMs that a plan does not change, and powers off and on or moves."""
+    about_state = [r for r in rules() if r.about_state]
+    return tuple(f for vm in sorted(uses) for r in about_state for f in r.check(vm, view, uses[vm]))
+
+
+def unread(view: View) -> tuple[Finding, ...]:
+    """Return which values were left out of vCenter's answers, by object and property: said of every plan.
+
+    No rule: where all could be read there is nothing to say, and nothing a playbook wants makes it relevant.
+    """
+    return tuple(
+        Finding(None, ANSWERS, "unknown", f"{facts.name} ({facts.ref}): {path}: {reason}", (), SOURCE, NEWER)
+        for facts in view.estate.objects.values()
+        for path, reason in facts.unreadable.items()
+        if reason.startswith(UNTYPED)
+    )
 
 
 def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[Finding]) -> tuple[Finding, ...]:

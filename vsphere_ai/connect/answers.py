@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import http.client
+import io
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
+
+from vsphere_ai.connect.answer_checks import NotSoap, TooLarge, look
 
 LARGEST = 64 << 20
 """Bytes of one answer after unpacking; a page of 500 virtual machines has a few million."""
 _PIECE = 1 << 16
-_HEAD = 4096
-"""Bytes within which the SOAP envelope begins."""
 _PACKED = ("gzip", "deflate")
 _ANY_WRAPPER = 47  # zlib's number for "gzip or zlib, look yourself"
-
-
-class NotSoap(http.client.HTTPException):
-    """Something answered that is no SOAP service: an error page, a login form."""
-
-
-class TooLarge(Exception):
-    """The answer is larger than any that makes sense."""
 
 
 class Answer(http.client.HTTPResponse):
     """A response that reads as plain XML, whatever it was packed with. Raises instead of reading on and on."""
 
-    def __init__(self, *args: Any, seconds: float, **more: Any) -> None:
+    def __init__(self, *args: Any, seconds: float, note: Callable[[bytes], None] = lambda _: None, **more: Any) -> None:
         super().__init__(*args, **more)
         self._seconds, self._until = seconds, 0.0
-        self._length = 0
-        self._head: bytes | None = b""
+        self._note = note
+        self._body: io.BytesIO | None = None
         self._unzip: Any = None
         self._rest = b""
 
@@ -47,31 +41,30 @@ class Answer(http.client.HTTPResponse):
             self._unzip = zlib.decompressobj(_ANY_WRAPPER)
 
     def read(self, amt: int | None = None) -> bytes:
-        """Return at most `amt` bytes of the body, unpacked; none at its end."""
+        """Return at most `amt` bytes of the body, unpacked; none at its end. It was received and looked at before."""
         if self.status not in (200, 500):
             return super().read(amt)  # pyVmomi does not look at it
-        if amt is None:
-            parts = iter(lambda: self.read(_PIECE), b"")
-            return b"".join(parts)
-        piece = self._part(amt) if self._unzip is None else self._unpacked(amt)
-        self._length += len(piece)
-        if self._length > LARGEST:
-            raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
-        if self._head is not None:
-            self._look(piece)
-        if time.monotonic() > self._until:
-            raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
-        return piece
+        if self._body is None:
+            body = self._whole()
+            self._note(body)
+            self._body = io.BytesIO(body)
+        return self._body.read(amt)
 
-    def _look(self, piece: bytes) -> None:
-        """Refuse what is no SOAP: pyVmomi takes any XML for the answer of a method that returns nothing."""
-        self._head = (self._head or b"") + piece
-        if b"<!DOCTYPE" in self._head:
-            raise NotSoap("it has a document type, which SOAP does not allow")
-        if b"Envelope" in self._head:
-            self._head = None
-        elif not piece or len(self._head) > _HEAD:
-            raise NotSoap("it is no SOAP" if self._head else "it is empty")
+    def _whole(self) -> bytes:
+        pieces: list[bytes] = []
+        length = 0
+        while piece := self._part(_PIECE) if self._unzip is None else self._unpacked(_PIECE):
+            if not pieces:
+                look(piece)
+            pieces.append(piece)
+            length += len(piece)
+            if length > LARGEST:
+                raise TooLarge(f"it is larger than {LARGEST >> 20} MiB")
+            if time.monotonic() > self._until:
+                raise TimeoutError("timed out")  # it still trickles in, which no limit of the socket notices
+        body = b"".join(pieces)
+        look(body, whole=True)
+        return body
 
     def _part(self, amt: int) -> bytes:
         """Return what has arrived, instead of waiting for all of it as `read` does."""

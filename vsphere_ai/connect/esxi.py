@@ -21,6 +21,7 @@ from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VsphereAiError
 from vsphere_ai.facts import Output
+from vsphere_ai.redact import foreign
 
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -117,6 +118,10 @@ class Ssh:
                 time.sleep(self.limits.pause)
             else:
                 return
+
+    def check_credential(self) -> None:
+        """Raise Denied when another host refused the same credential before: it is not going to be tried."""
+        self._gate.check(self._credential())
 
     def _logged_in(self, keys: HostKeys) -> paramiko.Transport:
         transport = self._handshake(keys)
@@ -325,5 +330,5 @@ class _Cut(Exception):
 
 
 def _say(error: BaseException) -> str:
-    said = str(getattr(error, "strerror", None) or error)
+    said = foreign(str(getattr(error, "strerror", None) or error))
     return said or ("the connection was closed" if isinstance(error, EOFError) else type(error).__name__)

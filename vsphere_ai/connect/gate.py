@@ -39,7 +39,8 @@ class LoginGate:
         with self._lock:
             return credential in self._good
 
-    def _try(self, credential: str, attempt: Callable[[], None]) -> None:
+    def check(self, credential: str) -> None:
+        """Raise Denied when the credential was refused before in this run."""
         with self._lock:
             refused = self._refused.get(credential)
         if refused is not None:
@@ -47,6 +48,9 @@ class LoginGate:
                 f"not tried: the same SSH credential was refused before ({refused})",
                 "Correct ssh: in the inventory. ESXi locks an account after a few failures.",
             )
+
+    def _try(self, credential: str, attempt: Callable[[], None]) -> None:
+        self.check(credential)
         try:
             attempt()
         except CredentialRefused as error:

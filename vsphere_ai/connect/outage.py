@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from vsphere_ai.connect import tls
-from vsphere_ai.connect.answers import NotSoap, TooLarge
+from vsphere_ai.connect.answer_checks import NotSoap, TooLarge
 from vsphere_ai.connect.tls import Endpoint
+from vsphere_ai.connect.untypable import Untypable
 from vsphere_ai.errors import Unparsed, Unreachable, VsphereAiError
 
 TELL = 8.0
@@ -54,13 +55,13 @@ class Lost(Exception):
     @property
     def unparsed(self) -> bool:
         """Tell whether whole, well-formed XML came that holds what the library does not know."""
-        return isinstance(self.error, KeyError | AttributeError | TypeError)  # how pyVmomi's parser says so
+        return isinstance(self.error, Untypable)
 
     def refusal(self, endpoint: Endpoint) -> VsphereAiError:
         """Say what this means to an operator, once nobody asks again."""
         if self.unparsed:
             return Unparsed(
-                f"{endpoint} gave an answer that cannot be read: pyVmomi does not know {self}",
+                f"{endpoint} gave an answer that cannot be read: pyVmomi {self}",
                 "This vCenter may be newer than pyVmomi: pip install --upgrade pyvmomi",
             )
         if self.unreadable:
@@ -136,7 +137,7 @@ class Trial:
         """Pause and return True when it is worth asking again; False when the time for that has run out."""
         since = self._outage.begun(self._began)
         self._unreadable = self._unreadable + 1 if lost.unreadable else 0
-        if self._unreadable >= MOST_UNREADABLE or isinstance(lost.error, TooLarge):
+        if self._unreadable >= MOST_UNREADABLE or isinstance(lost.error, TooLarge | Untypable):
             return False
         longest = min(self._limits.longest_pause, self._limits.backoff * 2**self._attempts)
         pause = longest * random.uniform(0.7, 1.0)  # noqa: S311 - so that many do not ask at the same moment

@@ -133,7 +133,7 @@ def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
         return _to_any(plain, version, at)
     if issubclass(declared, list):
         if isinstance(plain, str | Mapping) or not isinstance(plain, Sequence):
-            raise NotExpressible(f"{at}: expected a list of {_name(declared.Item)}, got {plain!r}")
+            raise NotExpressible(f"{at}: expected a list of {type_name(declared.Item)}, got {plain!r}")
         return declared([to_vim(v, declared.Item, version, f"{at}[{i}]") for i, v in enumerate(plain)])
     if issubclass(declared, VmomiSupport.ManagedObject):
         return _to_managed(plain, declared, at)
@@ -144,26 +144,26 @@ def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
 
 def _to_managed(plain: Any, declared: Any, at: str) -> Any:
     if not isinstance(plain, str):
-        raise NotExpressible(f"{at}: expected a reference to a {_name(declared)}, got {plain!r}")
+        raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain!r}")
     managed = to_object(plain)
     if not isinstance(managed, declared):
-        raise NotExpressible(f"{at}: expected a reference to a {_name(declared)}, got {plain}")
+        raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain}")
     return managed
 
 
 def _to_data(plain: Any, declared: Any, version: str, at: str) -> Any:
     if not isinstance(plain, Mapping):
-        raise NotExpressible(f"{at}: expected a {_name(declared)}, got {plain!r}")
+        raise NotExpressible(f"{at}: expected a {type_name(declared)}, got {plain!r}")
     kind = type_named(plain["_typeName"]) if "_typeName" in plain else declared
     if not issubclass(kind, declared):
-        raise NotExpressible(f"{at}: {_name(kind)} is not a {_name(declared)}")
-    require_version(kind._version, version, f"{at}: type {_name(kind)}")
+        raise NotExpressible(f"{at}: {type_name(kind)} is not a {type_name(declared)}")
+    require_version(kind._version, version, f"{at}: type {type_name(kind)}")
     infos = {info.name: info for info in kind._GetPropertyList()}
     for name in plain:
         if name not in infos and name != "_typeName":
             close = difflib.get_close_matches(name, infos, 1)
             raise NotExpressible(
-                f"{at}: {_name(kind)} has no field {name}", f"Did you mean {close[0]}?" if close else ""
+                f"{at}: {type_name(kind)} has no field {name}", f"Did you mean {close[0]}?" if close else ""
             )
     made = kind()
     for name, info in infos.items():
@@ -173,7 +173,7 @@ def _to_data(plain: Any, declared: Any, version: str, at: str) -> Any:
             setattr(made, name, to_vim(value, info.type, version, f"{at}.{name}"))
         required = not info.flags & VmomiSupport.F_OPTIONAL and VmomiSupport.IsChildVersion(version, info.version)
         if required and value in (None, (), []):
-            raise NotExpressible(f"{at}: {_name(kind)} needs a value for {name}")
+            raise NotExpressible(f"{at}: {type_name(kind)} needs a value for {name}")
     return made
 
 
@@ -220,7 +220,7 @@ def _to_scalar(plain: Any, declared: Any, at: str) -> Any:
             return declared(plain)
     elif isinstance(plain, str):
         return _from_text(plain, declared, at)
-    raise NotExpressible(f"{at}: expected {_name(declared)}, got {plain!r}")
+    raise NotExpressible(f"{at}: expected {type_name(declared)}, got {plain!r}")
 
 
 def _from_text(plain: str, declared: Any, at: str) -> Any:
@@ -231,7 +231,7 @@ def _from_text(plain: str, declared: Any, at: str) -> Any:
         if issubclass(declared, bytes):
             return declared(base64.b64decode(plain, validate=True))
     except ValueError:
-        raise NotExpressible(f"{at}: {plain!r} is not a {_name(declared)}") from None
+        raise NotExpressible(f"{at}: {plain!r} is not a {type_name(declared)}") from None
     if issubclass(declared, type):
         return type_named(plain)
     if issubclass(declared, VmomiSupport.Enum):
@@ -239,11 +239,12 @@ def _from_text(plain: str, declared: Any, at: str) -> Any:
         if plain not in allowed:
             raise NotExpressible(f"{at}: {plain!r} is not one of {', '.join(allowed)}")
     if not issubclass(declared, str):
-        raise NotExpressible(f"{at}: expected {_name(declared)}, got {plain!r}")
+        raise NotExpressible(f"{at}: expected {type_name(declared)}, got {plain!r}")
     return declared(plain)
 
 
-def _name(kind: Any) -> str:
+def type_name(kind: Any) -> str:
+    """Return the WSDL name of a pyVmomi type, for messages."""
     try:
         return str(VmomiSupport.GetWsdlName(kind))
     except (KeyError, AttributeError):
@@ -273,6 +274,33 @@ def declared_part(managed_type: str, path: str, version: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
+def declared_type(managed_type: str, path: str) -> Any:
+    """Return the pyVmomi type that a property path is declared with; ``object`` where that is left open."""
+    at = type_named(managed_type)
+    for part in path.split("."):
+        info = _property(at, part)
+        if info is None:
+            return object
+        at = info.type
+    return at
+
+
+def fits(value: Any, declared: Any) -> bool:
+    """Tell whether a pyVmomi value that a server sent is of the declared type, or of one derived from it."""
+    if value is None or declared is object:
+        return True
+    if issubclass(declared, list):
+        return isinstance(value, list) and all(fits(item, declared.Item) for item in value)
+    if issubclass(declared, VmomiSupport.ManagedObject | VmomiSupport.DataObject | datetime | bool | bytes):
+        return isinstance(value, declared)
+    if issubclass(declared, float):
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if declared in _INTEGERS:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, str | type | VmomiSupport.ManagedMethod)
+
+
+@functools.lru_cache(maxsize=4096)
 def _walk(managed_type: str, path: str, version: str) -> str | None:
     """Follow a path by types; return its declared part, None when the path does not exist."""
     at = type_named(managed_type)
@@ -281,8 +309,8 @@ def _walk(managed_type: str, path: str, version: str) -> str | None:
     certain = True
     for depth, part in enumerate(steps):
         info = _property(at, part)
-        if info is None and _name(at) in _REALLY:
-            info, certain = _property(type_named(_REALLY[_name(at)]), part), False
+        if info is None and type_name(at) in _REALLY:
+            info, certain = _property(type_named(_REALLY[type_name(at)]), part), False
         if info is None or not VmomiSupport.IsChildVersion(version, info.version):
             return None
         if certain:

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.esxi import Broken, Ssh, SshRefused
@@ -17,6 +18,7 @@ from vsphere_ai.steps import Probe
 
 Shells = Callable[[Target], Ssh]
 """Makes the (still closed) connection to a host's shell."""
+_T = TypeVar("_T")
 Answers = Mapping[str, Output | ProbeFailure]
 _NICS, _NIC = "config.network.pnic", re.compile(r"vmnic[0-9]{1,4}")
 _PAUSES = (0.5, 2.0)
@@ -41,8 +43,14 @@ class Prober:
         """Return, by host reference and probe name, what the host answered or why it did not."""
         if not hosts or not probes:
             return {}
+        return {h.ref: a for h, a in self.each(hosts, lambda host: self.probe(host, probes), parallel)}
+
+    def each(self, hosts: Sequence[Facts], ask: Callable[[Facts], _T], parallel: int) -> Iterator[tuple[Facts, _T]]:
+        """Yield hosts with what `ask` returns of them, those first on which SSH runs: what they refuse starts none."""
+        stopped = [h for h in hosts if service.is_running(h) is False]
         with ThreadPoolExecutor(max_workers=max(1, min(parallel, len(hosts))), thread_name_prefix="ssh") as pool:
-            return dict(zip((h.ref for h in hosts), pool.map(lambda h: self.probe(h, probes), hosts), strict=True))
+            for some in ([h for h in hosts if h not in stopped], stopped):
+                yield from zip(some, pool.map(ask, some), strict=True)
 
     def probe(self, host: Facts, probes: Sequence[Probe]) -> Answers:
         """Run the probes on one host, each distinct command once."""
@@ -52,7 +60,7 @@ class Prober:
         answers: dict[str, Output | ProbeFailure] = {}
         if not names:  # nothing to ask is no reason to start a service
             return answers
-        failure = service.obstacle(host, may_start=self.may_start)
+        failure = self._obstacle(host)
         if failure is None:
             failure = self._run(host, names, answers)
         for name in (n for same in names.values() for n in same):
@@ -60,17 +68,27 @@ class Prober:
                 answers.setdefault(name, failure)
         return answers
 
+    def log_in(self, host: Facts) -> ProbeFailure | None:
+        """Connect to a host and log in, once; return why that failed. SSH that is started for it is stopped again."""
+        return self._obstacle(host) or self._run(host, {}, {})
+
+    def _obstacle(self, host: Facts) -> ProbeFailure | None:
+        locked = service.is_locked(host)  # only then it matters who logs in
+        user = self.shells(Target("host", host.name, host.ref)).endpoint.username if locked else ""
+        return service.obstacle(host, user, may_start=self.may_start)
+
     def _run(
         self, host: Facts, names: Mapping[tuple[str, ...], Iterable[str]], answers: dict[str, Output | ProbeFailure]
     ) -> ProbeFailure | None:
         try:
-            with service.running(self.vcenter, host, self.note) as started:
-                shell = self.shells(Target("host", host.name, host.ref))
-                with shell:
-                    _open(shell, _START_S if started else 0.0)
-                    for argv, same in names.items():
-                        output = self._asked(shell, argv)
-                        answers.update(dict.fromkeys(same, output))
+            shell = self.shells(Target("host", host.name, host.ref))
+            if service.is_running(host) is False:  # no service is started for a login that is not going to be tried
+                shell.check_credential()
+            with service.running(self.vcenter, host, self.note) as started, shell:
+                _open(shell, _START_S if started else 0.0)
+                for argv, same in names.items():
+                    output = self._asked(shell, argv)
+                    answers.update(dict.fromkeys(same, output))
         except service.LeftRunning:
             raise
         except SshRefused as error:

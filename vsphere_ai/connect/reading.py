@@ -9,10 +9,24 @@ from typing import Any
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.outage import Lost
-from vsphere_ai.connect.plain import declared_part, supports, to_object, to_plain, to_ref, type_named, version_id
+from vsphere_ai.connect.plain import (
+    NotExpressible,
+    declared_part,
+    declared_type,
+    fits,
+    supports,
+    to_object,
+    to_plain,
+    to_ref,
+    type_name,
+    type_named,
+    version_id,
+)
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.vmomi import Collector, vim, vmodl
-from vsphere_ai.facts import Facts
+from vsphere_ai.connect.tls import describe
+from vsphere_ai.connect.untypable import ERRORS
+from vsphere_ai.connect.vmomi import Collector, VmomiSupport, vim, vmodl
+from vsphere_ai.facts import UNTYPED, Facts
 
 PAGE = 500
 Paths = Mapping[str, Sequence[str]]
@@ -65,8 +79,13 @@ class _Wanted:
 
     def facts(self, content: Any) -> Facts:
         """Return one object's facts: leaves picked, and what was read only for them left out."""
-        properties = {p.name: _value(p) for p in content.propSet}
+        properties: dict[str, Any] = {}
         unreadable = {p.path: _reason(p) for p in content.missingSet}
+        for prop in content.propSet:
+            try:
+                properties[prop.name] = _value(prop, type(content.obj))
+            except (NotExpressible, RecursionError, *ERRORS) as error:
+                unreadable[prop.name] = f"{UNTYPED}: {describe(error)}"
         # The most derived type has all paths of its bases.
         fitting = [name for name in self.wire if isinstance(content.obj, type_named(name))]
         name = max(fitting, key=lambda n: len(type_named(n).__mro__))
@@ -181,7 +200,10 @@ def _reason(missing: Any) -> str:
 _ESCAPED = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
 
 
-def _value(prop: Any) -> Any:
+def _value(prop: Any, of: Any) -> Any:
+    declared = declared_type(VmomiSupport.GetWsdlName(of), prop.name)
+    if not fits(prop.val, declared):
+        raise NotExpressible(f"it is a {type_name(type(prop.val))}, not a {type_name(declared)}")
     value = to_plain(prop.val)
     if prop.name == "name" and isinstance(value, str):
         return _ESCAPED.sub(lambda m: chr(int(m.group(1), 16)), value)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.errors import Denied, StepFailed, Unreachable, VimFault, VsphereAiError
+from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable, VimFault, VsphereAiError
 from vsphere_ai.facts import Facts, ProbeFailure
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 SSH = "TSM-SSH"
 PATHS = ("config.lockdownMode", "config.service.service", "configManager.serviceSystem", "runtime.connectionState")
 """What has to be read of a host before anybody uses SSH on it."""
+ACCESS_MANAGER, EXCEPTIONS_METHOD = "configManager.hostAccessManager", "QueryLockdownExceptions"
+EXCEPTIONS = "lockdown-exceptions"
+"""Name of the query for the exception users; its answer is the fact ``query:lockdown-exceptions`` of a host."""
+UNLOCKED = "lockdownDisabled"
 
 
 def is_running(host: Facts) -> bool | None:
@@ -26,20 +30,51 @@ def is_running(host: Facts) -> bool | None:
     return None
 
 
-def obstacle(host: Facts, *, may_start: bool) -> ProbeFailure | None:
-    """Return why commands cannot be run on a host, from what vCenter says about it; None when they can."""
+def policy_on(host: Facts) -> bool:
+    """Tell whether the SSH service starts with the host."""
+    services = host.get("config.service.service", ())
+    return any(s.get("key") == SSH and s.get("policy") == "on" for s in services)
+
+
+def is_locked(host: Facts) -> bool:
+    """Tell whether a host is in lockdown mode, normal or strict."""
+    return bool(host.get("config.lockdownMode", UNLOCKED) != UNLOCKED)
+
+
+def locked_out(host: Facts, user: str) -> ProbeFailure | None:
+    """Return why lockdown mode keeps a user from logging in over SSH; None when it does not.
+
+    In either mode exception users with the administrator role on the host are let in (vSphere Security, Lockdown Mode);
+    whether the user has that role, the login shows. Without the answer to `exceptions` nobody is let in.
+    """
+    if not is_locked(host):
+        return None
+    mode, asked = host.get("config.lockdownMode"), f"query:{EXCEPTIONS}"
+    help_ = f"Add {user} to its exception users, or take it out of lockdown mode; that is never done here."
+    if asked in host.unreadable:
+        return ProbeFailure(
+            "ssh.lockdown",
+            f"{host.name} is in lockdown mode ({mode}), and its exception users cannot be read: "
+            f"{host.unreadable[asked]}",
+            "Give the account Global.Settings, or take the host out of lockdown mode; that is never done here.",
+        )
+    if user.casefold() in (str(name).casefold() for name in host.get(asked) or ()):
+        return None
+    return ProbeFailure(
+        "ssh.lockdown", f"{host.name} is in lockdown mode ({mode}), and {user} is none of its exception users", help_
+    )
+
+
+def obstacle(host: Facts, user: str, *, may_start: bool) -> ProbeFailure | None:
+    """Return why a user cannot run commands on a host, from what vCenter says about it; None when they can."""
     connection = host.get("runtime.connectionState", "connected")
     if connection != "connected":
         return ProbeFailure(
             "ssh.unreachable", f"{host.name} is {connection} in vCenter", "Bring the host back, then try again."
         )
-    lockdown = host.get("config.lockdownMode", "lockdownDisabled")
-    if lockdown != "lockdownDisabled":
-        return ProbeFailure(
-            "ssh.lockdown",
-            f"{host.name} is in lockdown mode ({lockdown})",
-            "Take the host out of lockdown mode; it is never changed here.",
-        )
+    locked = locked_out(host, user)
+    if locked is not None:
+        return locked
     if is_running(host) is False and not may_start:
         return ProbeFailure(
             "ssh.stopped",
@@ -64,7 +99,7 @@ def running(vcenter: VCenter, host: Facts, note: Note) -> Iterator[bool]:
     failure: BaseException | None = None
     with note(host.ref):  # what passes through leaves the note: SSH may run because of us
         try:
-            vcenter.call(system, "StartService", {"id": SSH})
+            _switch(vcenter, host, system, running=True)
         except Denied as error:  # the operator knows the host, not its service system
             failure = Denied(error.message.replace(str(system), host.name), error.remedy)
         except (VimFault, Unreachable) as error:
@@ -103,9 +138,23 @@ class LeftRunning(StepFailed):
 
 def _stop(vcenter: VCenter, host: Facts, system: str) -> None:
     try:
-        vcenter.call(system, "StopService", {"id": SSH})
+        _switch(vcenter, host, system, running=False)
     except VsphereAiError as error:
         raise LeftRunning(
             f"{host.name}: the SSH service was started and could not be stopped again: {error.message}",
             f"Stop {SSH} in the vSphere Client under Configure > Services.",
         ) from error
+
+
+def _switch(vcenter: VCenter, host: Facts, system: str, *, running: bool) -> None:
+    """Start or stop the service. Where the answer is lost, look; a call that had no effect is sent once more."""
+    method = "StartService" if running else "StopService"
+    try:
+        vcenter.call(system, method, {"id": SSH})
+    except OutcomeUnknown as lost:
+        try:
+            now = vcenter.read_objects([host.ref], {"HostSystem": ("config.service.service",)}).get(host.ref)
+        except VsphereAiError:
+            raise lost from None
+        if now is None or is_running(now) is not running:
+            vcenter.call(system, method, {"id": SSH})

@@ -20,6 +20,7 @@ from vsphere_ai.connect.keepalive import KeepAlive
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, to_plain, version_id
 from vsphere_ai.connect.tls import Endpoint
+from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, said
 from vsphere_ai.connect.vmomi import SoapAdapter, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 
@@ -31,6 +32,10 @@ SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
 """The part of the run that this thread works on: its requests name it."""
+
+
+_NEEDED = ("about", "rootFolder", "propertyCollector", "viewManager", "sessionManager")
+"""What every vCenter names in its service content, and nothing here works without."""
 
 
 class _NotSent(Exception):
@@ -51,7 +56,26 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             poolSize=32,  # so that calls side by side do not each open a connection of their own
         )
         self._answer = limits.answer
+        self._seen = threading.local()
         self.run = ""
+
+    def InvokeMethod(self, mo: Any, info: Any, args: Any, outerStub: Any = None) -> Any:  # noqa: N802, N803 pyVmomi's
+        self._seen.body = b""
+        try:
+            return super().InvokeMethod(mo, info, args, outerStub)
+        except ERRORS as error:
+            body = self._seen.body
+            if not (body and is_well_formed(body)):
+                raise
+            if info.wsdlName in PAGES:
+                with contextlib.suppress(*ERRORS):
+                    return read_without(self, body, info.result)
+            raise Untypable(said(error)) from error
+        finally:
+            self._seen.body = b""
+
+    def _note(self, body: bytes) -> None:
+        self._seen.body = body
 
     def GetConnection(self) -> Any:  # noqa: N802 pyVmomi's name
         try:
@@ -62,7 +86,7 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         except (OSError, http.client.HTTPException) as error:
             raise _NotSent from error
         connection.kept = True
-        connection.response_class = functools.partial(Answer, seconds=self._answer * SLOWEST)
+        connection.response_class = functools.partial(Answer, seconds=self._answer * SLOWEST, note=self._note)
         if connection.sock is not None:
             connection.sock.settimeout(self._answer)
         return connection
@@ -119,6 +143,12 @@ class Session:
         self.content: Any = self.reading(
             lambda: self.invoke(vim.ServiceInstance("ServiceInstance"), "RetrieveServiceContent"), patient=False
         )
+        missing = [name for name in _NEEDED if getattr(self.content, name, None) is None]
+        if missing:
+            raise Unreachable(
+                f"{endpoint} does not answer like a vCenter: its service content has no {', '.join(missing)}",
+                "Check the address; restart vCenter's service vpxd if it is the right one.",
+            )
         if self.content.about.apiType != "VirtualCenter":
             raise Refused(f"{endpoint} is an ESXi host, not a vCenter", "Give the vCenter that manages the host.")
         try:

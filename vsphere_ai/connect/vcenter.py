@@ -45,6 +45,7 @@ class VCenter:
             api=plain.version_id(session.version),
             instance=str(about.instanceUuid or ""),
             api_type=str(about.apiType),
+            offered_api=str(about.apiVersion or ""),
         )
 
     @classmethod

@@ -10,7 +10,7 @@ from vsphere_ai.deeds.access import Access
 from vsphere_ai.deeds.changes import Changes
 from vsphere_ai.deeds.doubt import Doubt
 from vsphere_ai.deeds.lifecycle import Lifecycles
-from vsphere_ai.deeds.means import Means, Say, polling
+from vsphere_ai.deeds.means import AWAY, UNCERTAIN, Means, Say, polling
 from vsphere_ai.deeds.waits import Waits
 from vsphere_ai.errors import (
     Conflict,
@@ -33,12 +33,8 @@ BEING_READ = 60.0  # seconds that another command of this machine may take to re
 BUSY, BUSY_PAUSE = 600.0, 2.0  # seconds something else at work is waited for, and the first pause
 UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVMs")
 """Faults of calls that did nothing, because something else was at work."""
-AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
-"""Faults of calls that lost the host on their way."""
 PASSING = (*UNTOUCHED, *AWAY)
 """Faults that pass by themselves."""
-UNCERTAIN = (*AWAY, "SystemError")
-"""Faults that do not tell how far a call came."""
 
 MADE_ALREADY = ("DuplicateName", "AlreadyExists")
 AS_WANTED = ("InvalidPowerState", "InvalidState")
@@ -83,6 +79,8 @@ class Deeds:
 
     def was_refused(self, step: Step, error: VsphereAiError) -> bool:
         """Tell whether a step that makes a debt failed so that it had no effect, and will have none."""
+        if isinstance(step, Lifecycle) and step.action == "reboot" and not self._lifecycles.was_ordered(step.target):
+            return True
         if not isinstance(error, VimFault | Denied | Conflict | StepFailed) or isinstance(error, GuestStillRuns):
             return False
         if _key(step) in self._in_doubt or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
@@ -90,7 +88,7 @@ class Deeds:
         match step:
             case Lifecycle(action="power-off"):
                 return not self._lifecycles.was_told_to_shut_down(step.target)
-            case Lifecycle(action="enter-maintenance" | "start-ssh"):
+            case Lifecycle(action="enter-maintenance" | "start-ssh" | "reboot"):
                 return True
         return False
 
@@ -180,6 +178,8 @@ class Deeds:
         match step:
             case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
                 return self._means.in_maintenance(step.target) == (action == "enter-maintenance")
+            case Lifecycle(action="migrate"):
+                return bool(self._means.read(step.target, "runtime.host").get("runtime.host") == step.options["to"])
             case Lifecycle(action="power-off" | "power-on" as action):
                 wanted = "poweredOff" if action == "power-off" else "poweredOn"
                 return bool(self._means.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
@@ -224,8 +224,11 @@ class Deeds:
         return {ref: why for ref, facts in found.items() if (why := why_down(facts))}
 
     def host_of(self, vm: Target) -> str | None:
-        """Return the reference of the host a VM was on when this was planned."""
-        return self._means.hosts.get(vm.ref)
+        """Return the reference of the host a VM is on, as planned where that cannot be read."""
+        try:
+            return str(self._means.read(vm, "runtime.host").get("runtime.host") or "") or self._means.hosts.get(vm.ref)
+        except VsphereAiError:
+            return self._means.hosts.get(vm.ref)
 
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable
 
 from vsphere_ai.connect import service
-from vsphere_ai.deeds.means import Means
+from vsphere_ai.deeds.means import Means, polling
 from vsphere_ai.errors import Denied, Unreachable
+from vsphere_ai.facts import Facts
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Lifecycle, Shell, Step, Wait
 
+STARTS_WITHIN = 30.0
+"""Seconds a service that starts with its host may take to, once the host is connected."""
 PATHS = ("config.lockdownMode", "config.service.service")
 
 
@@ -50,15 +53,29 @@ class Access:
                 return
         self._look(step.target)
 
+    def _is_excepted(self, host: Target) -> bool:
+        manager = self._means.vcenter.resolve_path(host.ref, service.ACCESS_MANAGER)
+        users = self._means.vcenter.call(manager, service.EXCEPTIONS_METHOD) or ()
+        return self._means.ssh_user.casefold() in (str(user).casefold() for user in users)
+
+    def _starts_by_itself(self, host: Target, facts: Facts) -> bool:
+        """Wait a moment for the service of a host that has just booted, where it starts with the host."""
+        if host.ref in self._ours or not service.policy_on(facts):
+            return False
+        for _ in polling(STARTS_WITHIN, fastest=0.2, slowest=2.0):
+            if service.is_running(self._means.read(host, *PATHS)) is not False:
+                return True
+        return False
+
     def _look(self, host: Target) -> None:
         facts = self._means.read(host, *PATHS)
-        lockdown = facts.get("config.lockdownMode") or "lockdownDisabled"
-        if lockdown != "lockdownDisabled":
+        if service.is_locked(facts) and not self._is_excepted(host):
             raise Denied(
-                f"{host.name} is in lockdown mode ({lockdown}) since this was planned; no command was sent to it",
+                f"{host.name} is in lockdown mode ({facts.get('config.lockdownMode')}) since this was planned; "
+                "no command was sent to it",
                 "take the host out of lockdown mode, which is never changed here, then resume",
             )
-        if service.is_running(facts) is not False:
+        if service.is_running(facts) is not False or self._starts_by_itself(host, facts):
             return
         what = f"the SSH service ({service.SSH}) of {host.name}"
         if host.ref not in self._ours:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from vsphere_ai import redact
 from vsphere_ai.deeds import foreign
 from vsphere_ai.deeds.lookup import looked_up
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say
@@ -99,7 +100,9 @@ class Changes:
         with self._means.shell(step.target) as shell:
             answer = shell.run(step.argv, COMMAND_TIMEOUT, changes=True)
         if answer.status != 0:
-            text = " / ".join(line for line in (answer.stdout + answer.stderr).splitlines() if line.strip())
+            text = " / ".join(
+                line for line in redact.foreign(answer.stdout + answer.stderr).splitlines() if line.strip()
+            )
             raise StepFailed(
                 f"{' '.join(step.argv)} ended with {answer.status}: {text}",
                 "the state of the GPUs was read again; plan shows what is left to do",

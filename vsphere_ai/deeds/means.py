@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from vsphere_ai.errors import Conflict
@@ -16,6 +17,10 @@ from vsphere_ai.plan import Item
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Step
 
+AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
+"""Faults of calls that lost the host on their way."""
+UNCERTAIN = (*AWAY, "SystemError")
+"""Faults that do not tell how far a call came."""
 TASK_TIMEOUT = 1800
 COMMAND_TIMEOUT = 120
 STALL = 120.0  # seconds without progress after which an operator is told
@@ -30,6 +35,8 @@ class Server(Protocol):
     def read_objects(self, refs: list[str], paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
     def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
     def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any: ...  # noqa: D102
+    def service(self, name: str) -> str | None: ...  # noqa: D102
+    def now(self) -> datetime: ...  # noqa: D102
     def run_task(  # noqa: D102
         self, ref: str, method: str, args: Mapping[str, Any] | None = None, *, timeout: float, progress: Any = None
     ) -> None: ...
@@ -83,6 +90,10 @@ class Means:
     """Reads a target again and returns the steps that are left there; None when nobody can tell."""
     is_being_read: Callable[[Target], bool] = lambda _host: False
     """Tells whether another command of this machine has started a host's SSH, to read over it for a moment."""
+    start_ssh: bool = True
+    """Whether TSM-SSH may be started on a host; the inventory says."""
+    ssh_user: str = ""
+    """Who logs in to hosts; lockdown mode lets its exception users in."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.deeds.means import COMMAND_TIMEOUT, Means, Say, polling
-from vsphere_ai.errors import HostUnhealthy, NotVerified, Unreachable, VsphereAiError
+from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
 from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
@@ -78,7 +78,7 @@ class Waits:
             if never is not None and waited >= never and not seen_down:
                 return  # an earlier attempt was cut off before it sent the reboot
             if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
-                raise HostUnhealthy(
+                raise DidNotReboot(
                     f"{step.target.name} did not go down within {UNANSWERED:.0f} s; the order to reboot was sent, but "
                     "its answer was lost",
                     "resume the run: it looks whether the host has rebooted, and else reboots it",

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from datetime import datetime, timedelta
 
 from vsphere_ai.deeds.means import Means, Say, polling
 from vsphere_ai.errors import OutcomeUnknown, VsphereAiError
+from vsphere_ai.facts import Facts
 from vsphere_ai.state import Target
 
 LOOK = 0.2  # seconds between two looks whether the run was stopped
 AGAIN = 1.0  # seconds between two tries to cancel
 SETTLED = 60.0  # seconds a cancelled task is given to end
+TWINS = timedelta(seconds=5)
+"""How far apart the two tasks of one request that arrived twice are queued."""
+_ORIGIN = ("info.descriptionId", "info.state", "info.queueTime", "info.completeTime", "info.reason")
 ENTERING = "entermaintenancemode"
 """End of a task's `descriptionId`, in lower case, when it brings a host into maintenance mode."""
 
@@ -32,6 +37,51 @@ def entering(means: Means, host: Target) -> tuple[str, ...]:
         if str(task.get("info.descriptionId", "")).lower().endswith(ENTERING)
         and task.get("info.state") in ("queued", "running")
     )
+
+
+def recent_tasks(means: Means, host: Target) -> tuple[str, ...]:
+    """Return the latest tasks of a host."""
+    return tuple(str(ref) for ref in means.read(host, "recentTask").get("recentTask") or ())
+
+
+def arrived_twice(means: Means, host: Target, refused: str) -> bool:
+    """Tell whether a request to enter maintenance mode was refused because the same one had arrived a moment before.
+
+    Such a twin was queued at about the same time, before the other was refused, by the same account, and works or has
+    worked. What began later is somebody else's.
+    """
+    found = means.vcenter.read_objects(sorted({*recent_tasks(means, host), refused}), {"Task": _ORIGIN})
+    mine = found.pop(refused, None)
+    if mine is None or not mine.get("info.queueTime"):
+        return False
+    return any(_is_twin(mine, other) for other in found.values())
+
+
+def _is_twin(mine: Facts, other: Facts) -> bool:
+    if not str(other.get("info.descriptionId", "")).lower().endswith(ENTERING):
+        return False
+    if other.get("info.state") not in ("queued", "running", "success") or not other.get("info.queueTime"):
+        return False
+    queued, its = (datetime.fromisoformat(f.get("info.queueTime")) for f in (mine, other))
+    refused = mine.get("info.completeTime")
+    in_time = its <= datetime.fromisoformat(refused) if refused else True
+    return in_time and abs(its - queued) <= TWINS and other.get("info.reason") == mine.get("info.reason")
+
+
+def arrives_all_the_same(means: Means, host: Target, known: Collection[str], limit: float) -> bool:
+    """Tell, waiting at most `limit` seconds, whether a host whose request was refused gets there by the twin of that.
+
+    `known` are the host's latest tasks from before the request.
+    """
+    new = [ref for ref in recent_tasks(means, host) if ref not in known]
+    states = means.vcenter.read_objects(new, {"Task": ("info.descriptionId", "info.state")}) if new else {}
+    failed = [r for r, t in states.items() if t.get("info.state") == "error"]
+    if not any(arrived_twice(means, host, ref) for ref in failed):
+        return False
+    for _ in polling(limit, fastest=LOOK):
+        if means.in_maintenance(host) or not entering(means, host):
+            break
+    return means.in_maintenance(host)
 
 
 def cancel_entering(means: Means, host: Target) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, nic_settings, protocols
 from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.redact import foreign
 from vsphere_ai.state import Target
 from vsphere_ai.steps import Probe
 
@@ -98,7 +99,7 @@ def _why_unknown(host: Facts, nic: str) -> str:
     if isinstance(output, ProbeFailure):
         return output.reason
     if isinstance(output, Output):
-        words = " ".join((output.stdout + output.stderr).split())
+        words = " ".join(foreign(output.stdout + output.stderr).split())
         return f"esxcli says {words!r}" if output.status else "esxcli does not tell it"
     if not needs_shell(host):
         return "the host does not tell it to vCenter"

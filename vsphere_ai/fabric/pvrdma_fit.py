@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai import fabric
 from vsphere_ai.facts import Facts, View
+from vsphere_ai.remedies import play_for
 from vsphere_ai.state import Problem, Target
 
 MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
@@ -52,7 +53,7 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
                 target,
                 "pvrdma.vmknic",
                 f"{host.name} names no vmkernel adapter for PVRDMA",
-                "add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for that host",
+                play_for(host, view, "pvrdma_host: {vmknic: vmkN, firewall: true}"),
             )
         rulesets = {r["key"]: r["enabled"] for r in prepared.get("config.firewall.ruleset", ())}
         read = {"option:Net.PVRDMAVmknic", "config.firewall.ruleset"} & prepared.properties.keys()
@@ -61,7 +62,7 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
                 target,
                 "pvrdma.firewall",
                 f"{host.name} has its firewall closed for PVRDMA",
-                "add pvrdma_host: {firewall: true} to a play for that host",
+                play_for(host, view, "pvrdma_host: {firewall: true}"),
             )
 
 

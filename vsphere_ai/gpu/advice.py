@@ -26,6 +26,7 @@ from vsphere_ai.gpu.search import (
     resolve,
     spots,
     without,
+    without_engines,
 )
 
 MAX_POOLED = 28
@@ -178,6 +179,11 @@ def _counts(known: Sequence[Wanted]) -> Iterator[str]:
     media = [w.profile.name for w in known if w.profile.media]
     if len(media) > 1:
         yield f"{len(media)} instances with media extensions ({', '.join(media)}), a GPU has one set"
+    left = without_engines([w.profile for w in known])
+    if left:
+        all_of_them = next(w.profile.name for w in known if w.profile.all_media)
+        names = ", ".join(dict.fromkeys(p.name for p in left))
+        yield f"{all_of_them} takes every media engine of the GPU; beside it only -me profiles fit, not {names}"
 
 
 def _starts(known: Sequence[Wanted]) -> Iterator[str]:

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vsphere_ai.gpu.capacity_place import Fit, GpuHosts, NoFit, VmDemand, fits_with_layouts, occupied, place, room
-from vsphere_ai.gpu.capacity_spare import first_failure, with_spare
+from vsphere_ai.gpu.capacity_spare import every_failure, first_failure, with_spare
 
-__all__ = ["Fit", "GpuHosts", "NoFit", "VmDemand", "first_failure", "occupied", "room", "solve"]
+__all__ = ["Fit", "GpuHosts", "NoFit", "VmDemand", "every_failure", "first_failure", "occupied", "room", "solve"]
 
 WITH_LAYOUTS = (
     "they would with explicit starts, which the driver does not choose by itself: state a MIG layout for these GPUs"

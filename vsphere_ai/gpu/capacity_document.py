@@ -8,12 +8,11 @@ from typing import Any
 
 from vsphere_ai.gpu.capacity import Fit, NoFit
 from vsphere_ai.gpu.capacity_fragments import ProfileRoom, fragmentation
-from vsphere_ai.gpu.capacity_gpu import GpuSlot, most
-from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.capacity_gpu import GpuSlot, Takes, most
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.vgpu import VgpuProfile
-from vsphere_ai.state import Target
+from vsphere_ai.gpu.vgpu import Share, VgpuProfile
+from vsphere_ai.state import Problem, Target
 
 
 def gpu_document(slot: GpuSlot, names: Mapping[str, str]) -> dict[str, Any]:
@@ -61,39 +60,52 @@ def _profiles(slot: GpuSlot) -> list[str]:
     if slot.offered is not None:
         names: Iterable[str] = slot.offered
     else:
-        stem = f"{board.vgpu_prefix}{(slot.spellings or board.vgpu_boards or ('',))[0]}"
-        sizes = [p.vgpu_suffix for p in board.profiles if p.vgpu_suffix] + [f"{t.fb_gb}C" for t in board.time_sliced]
-        names = (f"{stem}-{size.lower()}" for size in sizes)
+        stem = (slot.spellings or board.vgpu_names or ("",))[0]
+        backed = [p.vgpu_suffix for p in board.profiles if p.vgpu_suffix]
+        sizes = [*backed, *(f"{t.fb_gb}C" for t in board.time_sliced), *(n for n in board.types if n.endswith("C"))]
+        names = (f"{stem}-{size.lower()}" for size in dict.fromkeys(sizes))
 
     taken = {n: takes for n in names if (takes := slot.kind.takes(n)) is not None}
 
-    def size(takes: Profile | VgpuProfile) -> tuple[int, ...]:
-        if isinstance(takes, Profile):
-            return -takes.memory_slices, -takes.compute_slices
-        return (-takes.fb_gb,)
+    def size(takes: Takes) -> tuple[int, ...]:
+        if isinstance(takes, VgpuProfile):
+            return (-takes.fb_gb,)
+        profile, part = (takes.profile, -takes.fb_gb) if isinstance(takes, Share) else (takes, -board.memory_gb)
+        return -profile.memory_slices, -profile.compute_slices, part
 
     return sorted(taken, key=lambda n: (size(taken[n]), n))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a playbook's VMs fare: at home when none has to change its host; `homes` maps VM to its present host."""
+    """How a playbook's VMs fare: at home when none has to change its host; `homes` maps VM to its present host.
+
+    Where they fit only once VMs are on other hosts, the plan is refused, and its problems say which VM and which host.
+    """
 
     answer: Fit | NoFit
     at_home: bool
     targets: Mapping[str, Target]
     homes: Mapping[str, str]
     spare_hosts: int = 0
+    problems: tuple[Problem, ...] = ()
+    """What stands against the plan of the playbook."""
 
     @property
     def fits(self) -> bool:
-        """Tell whether every VM can power on."""
-        return isinstance(self.answer, Fit) and not self.answer.stuck
+        """Tell whether every VM can power on where it is registered."""
+        return isinstance(self.answer, Fit) and not self.answer.stuck and self.at_home
+
+    @property
+    def refused(self) -> bool:
+        """Tell whether the VMs do not fit, or the plan of the playbook is refused."""
+        return not self.fits or bool(self.problems)
 
     def document(self) -> dict[str, Any]:
         """Return the verdict as plain values."""
         answer = self.answer
-        common = {"fits": self.fits, "exact": answer.exact, "spare_hosts": self.spare_hosts}
+        told = [{"target": p.target.name, "rule": p.rule, "message": p.message, "help": p.help} for p in self.problems]
+        common = {"fits": self.fits, "exact": answer.exact, "spare_hosts": self.spare_hosts, "problems": told}
         if isinstance(answer, NoFit):
             left = sorted(self.targets[ref].name for ref in answer.vms)
             return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}

@@ -1,7 +1,8 @@
-"""One GPU of a capacity question: what runs on it, what it can take next, and every combination it has room for."""
+"""One GPU of a capacity question: what runs on it, and what it can take next."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -9,16 +10,20 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from vsphere_ai.gpu.catalog import Board, Profile
-from vsphere_ai.gpu.ondemand import MigState, claim, claims, mig_state
+from vsphere_ai.gpu.ondemand import MigState, claim, claim_share, join, mig_state, opened
 from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, mig_profile, parse
+from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 
 MAX_VGPUS = 32
-"""More time-sliced vGPUs than this fit on no GPU (NVIDIA vGPU User Guide)."""
+"""More vGPUs than this share no GPU out of MIG mode (NVIDIA vGPU User Guide)."""
 # mixed sizes need Ampere or newer (NVIDIA vGPU User Guide, "vGPUs with different amounts of frame buffer")
 _EQUAL_SIZES_ONLY = ("maxwell", "pascal", "volta", "turing")
 
 Mode = Literal["mig", "time_sliced"]
+Takes = Profile | Share | VgpuProfile
+"""What a vGPU takes of a GPU: an instance, a part of one, or its time-sliced size."""
+Shared = tuple[Share, int, int]
+"""A share, the start of its instance, and how many vGPUs it has."""
 Vector = tuple[int, ...]
 """How many vGPUs of each of several profiles."""
 
@@ -45,27 +50,32 @@ class GpuKind:
 
     def __init__(self, slot: GpuSlot) -> None:
         self.board, self.mode, self.driver_major = slot.board, slot.mode, slot.driver_major
-        self.offered, self.spellings = slot.offered, slot.spellings or slot.board.vgpu_boards
+        self.offered, self.spellings = slot.offered, slot.spellings or slot.board.vgpu_names
         self.any_series, self.explicit, self.fixed = slot.sharing.any_series, slot.explicit, slot.fixed
         self.mixed = slot.sharing.mixed and slot.board.architecture not in _EQUAL_SIZES_ONLY
-        self._known: dict[str, Profile | VgpuProfile | None] = {}
+        self._known: dict[str, Takes | None] = {}
 
-    def takes(self, name: str) -> Profile | VgpuProfile | None:
-        """Return the MIG profile or time-sliced size behind a vGPU profile name; None when this GPU never takes it."""
+    def takes(self, name: str) -> Takes | None:
+        """Return what is behind a vGPU profile name; None when this GPU never takes it."""
         if name not in self._known:
             self._known[name] = self._resolve(name)
         return self._known[name]
 
-    def _resolve(self, name: str) -> Profile | VgpuProfile | None:
+    def _resolve(self, name: str) -> Takes | None:
         try:
             parsed = parse(name)
         except VgpuNameError:
             return None
-        if parsed.board not in self.spellings or (self.offered is not None and name not in self.offered):
+        if parsed.stem not in self.spellings or (self.offered is not None and name not in self.offered):
             return None
         if parsed.is_mig:
-            return mig_profile(self.board, parsed) if self.mode == "mig" else None
-        return parsed if self.mode == "time_sliced" and 0 < parsed.fb_gb <= self.board.memory_gb else None
+            return self._instance(parsed) if self.mode == "mig" else None
+        fits = 0 < parsed.fb_gb <= self.board.memory_gb or parsed.ending in self.board.types
+        return parsed if self.mode == "time_sliced" and fits else None
+
+    def _instance(self, name: VgpuProfile) -> Takes | None:
+        """The host's own list makes a name a part of an instance even where NVIDIA publishes no such type."""
+        return share_of(self.board, name, listed=self.offered is not None) or mig_profile(self.board, name)
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class GpuSlot:
     """A GPU of a host. `running` vGPUs never move; `instances` are GPU instances made beforehand, idle ones included.
 
     An instance in `instances` that is in use needs no entry in `running` to count. `offered` holds the profile names
-    the host lists (None: whatever the catalogue says), `spellings` the board's spellings in them (None: all).
+    the host lists (None: whatever the catalogue says), `spellings` how those of the board begin (None: all).
     `unsure` says that somebody uses the GPU of whom nothing more is known. With `explicit`, instances can be made at
     any legal start beforehand; else vSphere makes them where the driver puts them. With `fixed`, none are made.
     """
@@ -123,25 +133,32 @@ class GpuSlot:
     @cached_property
     def present(self) -> tuple[Instance, ...]:
         """The GPU instances on it, those of running VMs in use; one of unknown start is where vSphere would make it."""
-        return _present(self)[0]
+        return self._matched[0]
 
     @cached_property
     def guessed(self) -> bool:
         """Tell whether the place of something that runs here is not known, so that no verdict on this GPU is exact."""
-        return self.unsure or _present(self)[1]
+        return self.unsure or self._matched[1]
+
+    @cached_property
+    def _matched(self) -> tuple[tuple[Instance, ...], bool, tuple[Shared, ...]]:
+        return _present(self)
 
     @cached_property
     def state(self) -> State:
         """The state it is in now."""
         if self.mode == "mig":
-            return mig_state(self.board, self.present)
+            mig = mig_state(self.board, self.present)
+            for share, start, used in self._matched[2]:
+                mig = opened(mig, share, start, used)
+            return mig
         state = TimeSlicedState()
         for one in self.running:
             state = _added(state, one.profile)
         return state
 
 
-def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool]:
+def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool, tuple[Shared, ...]]:
     """Match running vGPUs with instances: by start, else with any idle instance of the profile, else as vSphere would.
 
     Which of several instances of one profile a VM holds changes nothing: they are interchangeable.
@@ -149,23 +166,61 @@ def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool]:
     found = list(slot.instances)
     guessed = False
     open_profiles: list[Profile] = []
+    shares: dict[Share, list[int | None]] = {}
     for one in slot.running:
-        profile = slot.kind.takes(one.profile)
-        if not isinstance(profile, Profile):
+        takes = slot.kind.takes(one.profile)
+        if isinstance(takes, Share):
+            shares.setdefault(takes, []).append(one.start)
+        if not isinstance(takes, Profile):
             continue  # it runs under a mode that the GPU is about to leave
-        at = next((n for n, i in enumerate(found) if _holds(i, profile, one.start)), None)
-        if at is not None:
-            found[at] = replace(found[at], in_use=True)
-        elif one.start is not None:
-            found.append(Instance(profile.name, one.start, in_use=True))
-        else:
-            open_profiles.append(profile)
+        if not _held(found, takes, one.start):
+            open_profiles.append(takes)
     for profile in sorted(open_profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id)):
         guessed = True
-        got = claim(slot.board, mig_state(slot.board, found), profile, slot.driver_major)
-        if got is not None:
-            found.append(Instance(profile.name, got[1], in_use=True))
-    return tuple(sorted(found, key=lambda i: i.start)), guessed
+        _made(slot, found, profile)
+    shared = [one for share, starts in shares.items() for one in _divided(slot, found, share, starts)]
+    # where several share instances, which of them do is known only by their starts
+    guessed |= any(start is None for starts in shares.values() for start in starts)
+    return tuple(sorted(found, key=lambda i: i.start)), guessed, tuple(shared)
+
+
+def _held(found: list[Instance], profile: Profile, start: int | None) -> Instance | None:
+    """Mark the instance that a vGPU holds; with a start that is not listed, add it. None when it is not known."""
+    at = next((n for n, i in enumerate(found) if _holds(i, profile, start)), None)
+    if at is not None:
+        found[at] = replace(found[at], in_use=True)
+        return found[at]
+    if start is not None:
+        found.append(Instance(profile.name, start, in_use=True))
+        return found[-1]
+    return None
+
+
+def _made(slot: GpuSlot, found: list[Instance], profile: Profile) -> Instance | None:
+    got = claim(slot.board, mig_state(slot.board, found), profile, slot.driver_major)
+    if got is None:
+        return None
+    found.append(Instance(profile.name, got[1], in_use=True))
+    return found[-1]
+
+
+def _divided(slot: GpuSlot, found: list[Instance], share: Share, starts: Sequence[int | None]) -> list[Shared]:
+    """Fill the instances that vGPUs of one size share: where they are known to be first, then as few as possible."""
+    used = Counter(start for start in starts if start is not None)
+    for known in used:
+        _held(found, share.profile, known)
+    left = sum(start is None for start in starts)
+    while left:
+        at = next((place for place, n in used.items() if n < share.per_instance), None)
+        if at is None:
+            instance = _held(found, share.profile, None) or _made(slot, found, share.profile)
+            if instance is None:
+                break
+            at = instance.start
+        more = min(left, share.per_instance - used[at])
+        used[at] += more
+        left -= more
+    return [(share, start, n) for start, n in used.items()]
 
 
 def _holds(instance: Instance, profile: Profile, start: int | None) -> bool:
@@ -191,15 +246,19 @@ def step(kind: GpuKind, state: State, name: str) -> tuple[State, int | None] | N
         if kind.fixed and all(p.profile != takes for p in state.idle):
             return None
         return claim(kind.board, state, takes, kind.driver_major)
+    if isinstance(takes, Share) and isinstance(state, MigState):
+        if kind.fixed and join(state, takes) is None and all(p.profile != takes.profile for p in state.idle):
+            return None
+        return claim_share(kind.board, state, takes, kind.driver_major)
     if not isinstance(takes, VgpuProfile) or not isinstance(state, TimeSlicedState):
         return None
     fits = _mixed_fits if kind.mixed else _equal_fits
     return (_added(state, name), None) if fits(kind, state, takes) else None
 
 
-def max_equal(board: Board, fb_gb: int) -> int:
+def max_equal(board: Board, fb_gb: int, series: str = "c") -> int:
     """Return how many vGPUs of one size share a GPU; computed from the framebuffer where NVIDIA publishes no count."""
-    listed = next((t.max_equal for t in board.time_sliced if t.fb_gb == fb_gb), None)
+    listed = board.types.get(f"{fb_gb}{series}".upper())
     return listed or min(MAX_VGPUS, board.memory_gb // fb_gb)
 
 
@@ -212,49 +271,14 @@ def max_mixed(board: Board, fb_gb: int) -> int:
 def _equal_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:
     """The first VM fixes the size (before vSphere 8.0 U2 the series as well) until the GPU is empty again."""
     same = all(fb == wanted.fb_gb and (kind.any_series or s == wanted.series) for (fb, s), _ in state.counts)
-    return same and state.total < max_equal(kind.board, wanted.fb_gb)
+    series = {wanted.series, *(s for (_, s), _ in state.counts)}
+    return same and state.total < min(max_equal(kind.board, wanted.fb_gb, s) for s in series)
 
 
 def _mixed_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:
     """In mixed-size mode a vGPU takes one of as many equal, aligned parts of the GPU as its size has placements."""
     used = sum((Fraction(n, max_mixed(kind.board, fb)) for (fb, _), n in state.counts), Fraction(0))
     return used + Fraction(1, max_mixed(kind.board, wanted.fb_gb)) <= 1
-
-
-def _steps(kind: GpuKind, state: State, name: str) -> Sequence[tuple[State, int | None]]:
-    takes = kind.takes(name)
-    if kind.explicit and not kind.fixed and isinstance(takes, Profile) and isinstance(state, MigState):
-        return claims(kind.board, state, takes, kind.driver_major)
-    got = step(kind, state, name)
-    return () if got is None else (got,)
-
-
-@lru_cache(maxsize=4096)
-def combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> frozenset[Vector]:
-    """Return every count of vGPUs per name (aligned with `names`) that can power on in some order, none included.
-
-    With a combination every smaller one is in it as well.
-    """
-    first: tuple[State, Vector] = (state, (0,) * len(names))
-    seen, todo = {first}, [first]
-    while todo:
-        now, counts = todo.pop()
-        for at, name in enumerate(names):
-            for got in _steps(kind, now, name):
-                more = (got[0], (*counts[:at], counts[at] + 1, *counts[at + 1 :]))
-                if more not in seen:
-                    seen.add(more)
-                    todo.append(more)
-    return frozenset(counts for _, counts in seen)
-
-
-@lru_cache(maxsize=4096)
-def full_combinations(kind: GpuKind, state: State, names: tuple[str, ...]) -> tuple[Vector, ...]:
-    """Return the combinations nothing can be added to, in a stable order."""
-    every = combinations(kind, state, names)
-    steps = [tuple(int(i == at) for i in range(len(names))) for at in range(len(names))]
-    full = [v for v in every if not any(plus(v, one) in every for one in steps)]
-    return tuple(sorted(full, reverse=True))
 
 
 def most(kind: GpuKind, state: State, name: str) -> int:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from vsphere_ai.gpu.capacity_gpu import GpuSlot, State, TimeSlicedState, step
 from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.vgpu import Share
 
 Policy = Literal["performance", "consolidation"]
 
@@ -61,7 +62,7 @@ class Host:
 
     def _in_order(self, profile: str, states: tuple[State, ...]) -> Sequence[int]:
         every = range(len(self.slots))
-        if self.mixed or any(isinstance(s.kind.takes(profile), Profile) for s in self.slots):
+        if self.mixed or any(isinstance(s.kind.takes(profile), Profile | Share) for s in self.slots):
             return every
         sign = 1 if self.policy == "performance" else -1
         return sorted(every, key=lambda at: (sign * _vgpus(states[at]), at))

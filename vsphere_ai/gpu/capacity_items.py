@@ -6,7 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State, full_combinations
+from vsphere_ai.gpu.capacity_combinations import full_combinations
+from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State
 from vsphere_ai.gpu.capacity_groups import Budget, Group, Packed, Unpacked
 from vsphere_ai.gpu.capacity_pack import pack
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache, lru_cache
 from itertools import permutations
 
-from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector, full_combinations, step
+from vsphere_ai.gpu.capacity_combinations import full_combinations
+from vsphere_ai.gpu.capacity_gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector, step
 from vsphere_ai.gpu.capacity_groups import Budget, Group, Packed, Unpacked
 from vsphere_ai.gpu.capacity_host import Host, Places, Spread, Vms, likeness
 from vsphere_ai.gpu.capacity_pack import pack
@@ -313,8 +314,10 @@ class _Sight:
 
 
 def _load(kind: GpuKind, state: TimeSlicedState) -> Hashable:
-    """Return the size and number of the vGPUs on a GPU; their series as well where it keeps others away."""
-    return (state.counts[0][0][0], state.total) if kind.any_series and state.counts else state
+    """Return the size and number of the vGPUs on a GPU and their series, by which maxima differ; else all of it."""
+    if not kind.any_series or not state.counts:
+        return state
+    return state.counts[0][0][0], state.total, tuple(series for (_, series), _ in state.counts)
 
 
 @lru_cache(maxsize=1 << 14)

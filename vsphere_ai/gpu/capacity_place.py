@@ -15,6 +15,7 @@ from vsphere_ai.gpu.capacity_order import Orders, find_order
 from vsphere_ai.gpu.capacity_words import sentence
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.connected import leaders
+from vsphere_ai.gpu.vgpu import Share
 
 FIRST_STEPS = 200
 """Situations looked at per host in search of a power-on order for the first assignment."""
@@ -254,6 +255,7 @@ def _as_divided(given: Mapping[str, Iterable[tuple[str, str]]]) -> Spread:
 def _largest_first(slot: GpuSlot, vgpus: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     def size(profile: str) -> tuple[int, int]:
         takes = slot.kind.takes(profile)
+        takes = takes.profile if isinstance(takes, Share) else takes
         return (-takes.memory_slices, -takes.compute_slices) if isinstance(takes, Profile) else (0, 0)
 
     return sorted(vgpus, key=lambda v: (size(v[1]), v[1]))

@@ -25,6 +25,7 @@ from vsphere_ai.gpu.capacity_place import (
     realised,
 )
 from vsphere_ai.gpu.capacity_program import divided
+from vsphere_ai.gpu.capacity_restart import Loss, Restarts
 
 ENDS, END_STEPS = 24, 200
 """Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
@@ -35,8 +36,6 @@ EARLY_MENDS = 2
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
 
-Loss = frozenset[str]
-
 
 def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: int) -> Fit | NoFit:
     """Return an assignment that survives the loss of any `spare` hosts, or the loss none survives."""
@@ -45,14 +44,14 @@ def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: i
     failed = first_failure(farm, demands, first, losses)
     if failed is None:
         return first
-    refused = _nowhere(farm, demands, failed[:1])
+    refused = _nowhere(farm, demands, failed[:1], first)
     if refused is not None:
         return refused
     mended = iter(_mended(farm, demands, failed, losses))
     for fit in islice(mended, EARLY_MENDS):
         if fit is not None:
             return fit
-    refused = _nowhere(farm, demands, losses)
+    refused = _nowhere(farm, demands, losses, first)
     if refused is not None:
         return refused
     for fit in mended:
@@ -64,9 +63,12 @@ def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: i
     return found or _after_loss(failed[1], failed[0], exact=False, proved=certain)
 
 
-def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss]) -> NoFit | None:
+def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss], first: Fit) -> NoFit | None:
     """Return the first loss after which VMs do not fit even when all others start afresh: no assignment survives it."""
+    restarts = Restarts(occupied(farm, first), demands, first)
     for lost in _different(farm, demands, losses, {}):
+        if restarts.survives(lost):
+            continue
         fresh = _refused(place(farm.without(lost), _homeless(demands, lost, first=None)))
         if fresh is not None:
             return _after_loss(fresh, lost, exact=fresh.exact)
@@ -81,11 +83,27 @@ def first_failure(
     A VM may restart on any of its `hosts`, wherever `fit` or `running_on` says it was.
     """
     used = occupied(farm, fit)
-    for lost in _different(used, demands, losses, {vm: host for vm, (host, _) in fit.assignment.items()}):
-        answer = _refused(place(used.without(lost), _homeless(demands, lost, first=fit)))
+    different = _different(used, demands, losses, {vm: host for vm, (host, _) in fit.assignment.items()})
+    return next(_failures(used, demands, fit, different), None)
+
+
+def every_failure(
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, NoFit]]:
+    """Yield each loss after which VMs do not fit, alike ones too; see `first_failure`."""
+    return _failures(occupied(farm, fit), demands, fit, losses)
+
+
+def _failures(
+    used: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, NoFit]]:
+    restarts = Restarts(used, demands, fit)
+    for lost in losses:
+        if restarts.survives(lost):
+            continue
+        answer = _refused(place(used.without(lost), restarts.homeless(lost)))
         if answer is not None:
-            return lost, answer
-    return None
+            yield lost, answer
 
 
 def _refused(answer: Fit | NoFit) -> NoFit | None:

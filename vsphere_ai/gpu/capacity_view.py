@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple
 
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, first_failure, solve
+from vsphere_ai.gpu.capacity import Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
 from vsphere_ai.gpu.capacity_gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.gpu.capacity_host import Policy
+from vsphere_ai.gpu.capacity_moves import moves_that_help, words
 from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
-from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, mig_profile, parse
+from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 from vsphere_ai.state import Problem, Target
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
@@ -60,12 +62,26 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
             answer = solve(replace(at_home.farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
         problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
+        if problems and isinstance(answer, NoFit):
+            problems = [_with_moves(p, view, question, names) for p in problems]
         if not problems and name in hosts:
             problems += _beside_layouts(view, hosts[name], at_home, here)
         refused = refused or bool(problems)
         yield from problems
     if spare_hosts and not refused:
         yield from _without_spare(question, at_home, hosts, spare_hosts)
+
+
+def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping[str, str]) -> Problem:
+    """Say which VMs would find room on which other hosts, where that is all that would help."""
+    demands = [
+        replace(d, hosts=d.hosts & {homes[d.name], *(h.name for h in view.candidates(d.name))})
+        for d in question.demands
+    ]
+    moves = moves_that_help(question.farm, demands, homes, problem.target.name)
+    if not moves:
+        return problem
+    return replace(problem, help=f"{words(moves, lambda ref: question.targets[ref].name)} first; {problem.help}")
 
 
 def _offered_at_home(view: View, question: Question) -> Question:
@@ -115,14 +131,15 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
     vms = {d.name: d.profiles for d in here}
     for profile in sorted({p for ref in answer.vms for p in vms[ref]}):
         named = ", ".join(sorted(question.targets[ref].name for ref in answer.vms if profile in vms[ref]))
-        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile)), None)
+        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile | Share)), None)
         if takes is not None:
+            needed = takes.profile if isinstance(takes, Share) else takes
             yield Problem(
                 host,
                 NOT_IN_LAYOUT,
                 f"{named}: the layout of the GPUs leaves no instance for {profile}, so vSphere would make one beside "
                 "it at power-on",
-                f"add {takes.name} to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
+                f"add {needed.name} to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
             )
 
 
@@ -146,16 +163,15 @@ def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Ta
     fit = solve(at_home.farm, at_home.demands)
     if isinstance(fit, NoFit):  # only a verdict that is not exact gets here
         return
-    for lost in combinations(sorted(hosts), min(spare, len(hosts))):
-        failure = first_failure(question.farm, question.demands, fit, [frozenset(lost)])
-        if failure is not None:
-            named = ", ".join(sorted(question.targets[ref].name for ref in failure[1].vms))
-            yield Problem(
-                hosts[lost[0]],
-                NO_SPARE,
-                f"if {' and '.join(lost)} failed, {named} could not restart: {failure[1].explanation}",
-                f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs",
-            )
+    losses = map(frozenset, combinations(sorted(hosts), min(spare, len(hosts))))
+    for gone, refused in every_failure(question.farm, question.demands, fit, losses):
+        named, lost = ", ".join(sorted(question.targets[ref].name for ref in refused.vms)), sorted(gone)
+        yield Problem(
+            hosts[lost[0]],
+            NO_SPARE,
+            f"if {' and '.join(lost)} failed, {named} could not restart: {refused.explanation}",
+            f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs",
+        )
 
 
 def room_words(room: Mapping[str, int]) -> str:
@@ -216,11 +232,18 @@ def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ..
         unread = any(not _was_read(view, v) for v in guests)
         unseen = mode == "mig" and not _has_layout(view, host.ref, pci) and all(g.pci != pci for g in now.gpus)
         slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
-        slots.append(_with_instances(slot, view, host.ref, now, [v for v in guests if v not in staying]))
+        slots.append(_with_instances(slot, view, host.ref, now, _Guests(guests, staying)))
     return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
 
 
-def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, leaving: Iterable[str]) -> GpuSlot:
+class _Guests(NamedTuple):
+    """VMs on a GPU now, and those of the host that keep their vGPUs."""
+
+    now: tuple[str, ...]
+    staying: set[str]
+
+
+def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Guests) -> GpuSlot:
     """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
     if slot.mode != "mig":
         return slot
@@ -231,13 +254,29 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, leaving: It
     there = [
         Instance(i.profile_name, i.start) for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name)
     ]
-    for vm in leaving:  # vSphere takes the instance of a VM away when the VM powers off
-        for name in _observed_profiles(view.facts(vm)) if _was_read(view, vm) else ():
-            profile = mig_profile(slot.board, parse(name)) if _is_name(name) else None
-            gone = next((i for i in there if profile is not None and i.profile_name == profile.name), None)
-            if gone is not None:
-                there.remove(gone)
+    # vSphere takes the instance of a VM away when the VM powers off
+    leaving = _instances_of(slot.board, view, guests.now)
+    leaving.subtract(_instances_of(slot.board, view, [v for v in guests.now if v in guests.staying]))
+    for name, count in leaving.items():
+        for gone in [i for i in there if i.profile_name == name][: max(count, 0)]:
+            there.remove(gone)
     return replace(slot, instances=tuple(there))
+
+
+def _instances_of(board: Board, view: View, vms: Iterable[str]) -> Counter[str]:
+    """Return how many GPU instances of each profile the vGPUs of VMs take; those that share one take as few as can."""
+    names = [n for vm in vms if _was_read(view, vm) for n in _observed_profiles(view.facts(vm)) if _is_name(n)]
+    found = Counter[str]()
+    shares = Counter[Share]()
+    for parsed in map(parse, names):
+        share, profile = share_of(board, parsed, listed=True), mig_profile(board, parsed)
+        if share is not None:
+            shares[share] += 1
+        elif profile is not None:
+            found[profile.name] += 1
+    for share, count in shares.items():
+        found[share.profile.name] += -(-count // share.per_instance)
+    return found
 
 
 def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
@@ -322,7 +361,7 @@ def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
         return "mig" if info["vgpuMode"] == MIG else "time_sliced"
     guests = (view.estate.get(vm) for vm in info.get("vm", ()))
     running = [p for g in guests if g is not None for p in _named(_observed_profiles(g))]
-    listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.board in board.vgpu_boards]
+    listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.stem in board.vgpu_names]
     return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
 
 
@@ -334,8 +373,8 @@ def _offered(view: View, facts: Facts) -> frozenset[str] | None:
 
 
 def _spellings(board: Board, facts: Facts) -> tuple[str, ...] | None:
-    listed = {p.board for p in _named(facts.get("config.sharedPassthruGpuTypes", ()))}
-    return tuple(b for b in board.vgpu_boards if b in listed) or None
+    listed = {p.stem for p in _named(facts.get("config.sharedPassthruGpuTypes", ()))}
+    return tuple(n for n in board.vgpu_names if n in listed) or None
 
 
 def _named(names: Iterable[str]) -> list[VgpuProfile]:

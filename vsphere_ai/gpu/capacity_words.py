@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from vsphere_ai.gpu.capacity_gpu import GpuSlot
 from vsphere_ai.gpu.capacity_items import Item, Misfit
-from vsphere_ai.gpu.vgpu import VgpuNameError, parse
+from vsphere_ai.gpu.vgpu import VgpuNameError, parse, renamed
 
 FEW = 4
 
@@ -39,12 +39,13 @@ def _nowhere(item: Item, slots: Sequence[GpuSlot]) -> str:
         wanted = parse(item.profile)
     except VgpuNameError:
         return f"{item.profile} is not a vGPU profile name"
-    same = [s for s in here if wanted.board in s.board.vgpu_boards]
+    same = [s for s in here if wanted.stem in s.board.vgpu_names]
     if same and all((s.mode == "mig") != wanted.is_mig for s in same):
         mode = "in MIG mode" if wanted.is_mig else "out of MIG mode"
         return f"{item.profile} needs a GPU {mode}, and there is none on {hosts}"
     boards = listed(sorted({s.board.title for s in here}))
-    return f"no GPU of {hosts} offers {item.profile} ({boards})"
+    right = listed(sorted({name for s in here for name in renamed(wanted, s.board)} - {item.profile}))
+    return f"no GPU of {hosts} offers {item.profile} ({boards}){f'; it is called {right} there' if right else ''}"
 
 
 def _where(items: Iterable[Item], slots: Sequence[GpuSlot]) -> str:

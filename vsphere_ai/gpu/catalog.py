@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -34,11 +34,11 @@ class Engines:
     """Hardware engines an instance of a profile gets, as `nvidia-smi mig -lgip` counts them; None = not published."""
 
     sm: Count
-    ce: int
-    dec: int
-    enc: int
-    jpeg: int
-    ofa: int
+    ce: Count
+    dec: Count
+    enc: Count
+    jpeg: Count
+    ofa: Count
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,19 @@ class Profile:
         """Tell whether it takes the media extensions (``+me``), of which a GPU has one set."""
         return "+me" in self.name
 
+    @property
+    def all_media(self) -> bool:
+        """Tell whether it takes every media engine of the GPU (``+me.all``): only ``-me`` profiles fit beside it.
+
+        Source: NVIDIA's nvml.h, NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME.
+        """
+        return self.name.endswith("+me.all")
+
+    @property
+    def no_media(self) -> bool:
+        """Tell whether it is a profile without any media engine (``-me``)."""
+        return self.name.endswith("-me")
+
 
 @dataclass(frozen=True)
 class TimeSliced:
@@ -81,6 +94,21 @@ class TimeSliced:
 
 
 @dataclass(frozen=True)
+class Product:
+    """What is sold with a board. `vgpu_names` is how vSphere's vGPU names of it begin, e.g. ``grid_a100dx``.
+
+    Of several names the first is likely: NVIDIA publishes the end of the name only. `subsystem_ids` tells products
+    apart that share a PCI device id; empty means any. `types` is its list in ``vgpu_types.yaml``.
+    """
+
+    name: str
+    device_ids: tuple[int, ...]
+    vgpu_names: tuple[str, ...] = ()
+    types: str = ""
+    subsystem_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Board:
     """A GPU board; boards that differ in nothing relevant share one entry. Slices are 0 on boards without MIG."""
 
@@ -88,7 +116,7 @@ class Board:
     title: str
     architecture: str
     memory_gb: int
-    device_ids: tuple[int, ...]
+    products: tuple[Product, ...] = ()
     memory_slices: int = 0
     compute_slices: int = 0
     profiles: tuple[Profile, ...] = ()
@@ -99,10 +127,14 @@ class Board:
     mig_mode_persists: bool = False
     verified: bool = True
     """False when profile ids or placements were derived from a relative, because NVIDIA publishes none."""
-    vgpu_prefix: str = "nvidia_"
-    vgpu_boards: tuple[str, ...] = ()
-    """The board's spellings in vSphere vGPU names, e.g. ``a100`` in ``grid_a100-3-20c``."""
+    vgpu_names: tuple[str, ...] = ()
+    """How its vGPU names begin on vSphere, e.g. ``grid_a100``; once the device is known, those of its product only."""
+    types: Mapping[str, int] = field(default_factory=dict, compare=False)
+    """vGPU types by the end of their names (``3-20C``), and how many of one a GPU takes."""
     time_sliced: tuple[TimeSliced, ...] = ()
+    shared_instances: bool = False
+    """Several time-sliced vGPUs may share a GPU instance (vGPU 19, ESXi 9.0.1)."""
+    also_called: tuple[str, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -111,6 +143,11 @@ class Board:
     def mig_capable(self) -> bool:
         """Tell whether the GPU can be divided into GPU instances."""
         return bool(self.profiles or self.named_profiles)
+
+    @property
+    def device_ids(self) -> tuple[int, ...]:
+        """The PCI device ids of its products."""
+        return tuple(dict.fromkeys(n for p in self.products for n in p.device_ids))
 
     @property
     def profile_names(self) -> tuple[str, ...]:
@@ -141,44 +178,100 @@ class Board:
 @cache
 def boards() -> tuple[Board, ...]:
     """Return every board of the catalogue."""
-    text = (resources.files("vsphere_ai.gpu") / "boards.yaml").read_text("utf-8")
+    types = _data("vgpu_types.yaml")["types"]
+    return tuple(_board(entry, types) for entry in _data("boards.yaml")["boards"])
+
+
+def _data(name: str) -> Mapping[str, Any]:
+    text = (resources.files("vsphere_ai.gpu") / name).read_text("utf-8")
     # PyYAML is built without libyaml on some platforms; the C parser is four times faster.
-    data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
-    return tuple(_board(entry) for entry in data["boards"])
+    found: Mapping[str, Any] = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
+    return found
 
 
 def board(key: str) -> Board:
     """Return the board with that key, e.g. ``a100-40gb``; `UnknownBoard` with the nearest names if there is none."""
+    asked = key.lower()
     for each in boards():
-        if each.key == key.lower():
+        if asked == each.key or asked in each.also_called:
             return each
-    keys = [b.key for b in boards()]
-    near = difflib.get_close_matches(key.lower(), keys, n=3, cutoff=0.5)
+    keys = [k for b in boards() for k in (b.key, *b.also_called)]
+    begins = [k for k in keys if asked and k.startswith(asked)]
+    near = begins or difflib.get_close_matches(asked, keys, n=3, cutoff=0.5)
+    if len(begins) > 1:
+        raise UnknownBoard(f"{key!r} is several GPU boards", f"give one of {', '.join(begins)}")
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise UnknownBoard(f"unknown GPU board {key!r}", f"{hint}known boards: {', '.join(keys)}")
 
 
-def board_of_device(device_id: int) -> Board | None:
+def board_of_device(device_id: int, subsystem_id: int = 0) -> Board | None:
     """Return the board with that NVIDIA PCI device id (``0x20f1``), None when the catalogue does not know it.
 
-    vSphere shows `deviceId` as a signed 16-bit number; both spellings are understood.
+    Its vGPU names are those of this device's product alone. Of products that share a device id the subsystem id
+    decides; an unknown one (0, or that of a server maker) leaves all of them. vSphere shows the ids as signed 16-bit
+    numbers; both spellings are understood.
     """
-    return next((b for b in boards() if device_id & 0xFFFF in b.device_ids), None)
+    return _of_device(device_id & 0xFFFF, subsystem_id & 0xFFFF)
 
 
-def _board(entry: Mapping[str, Any]) -> Board:
+@cache
+def _of_device(device_id: int, subsystem_id: int) -> Board | None:
+    found = next((b for b in boards() if device_id in b.device_ids), None)
+    if found is None:
+        return None
+    same = tuple(p for p in found.products if device_id in p.device_ids)
+    return _of_products(found, tuple(p for p in same if subsystem_id in p.subsystem_ids) or same)
+
+
+@cache
+def _of_products(found: Board, products: tuple[Product, ...]) -> Board:
+    """Return a board with some of its products only: the same object for all of its devices."""
+    if products == found.products:
+        return found
+    names = tuple(dict.fromkeys(n for p in products for n in p.vgpu_names))
+    return replace(found, products=products, vgpu_names=names)
+
+
+def _board(entry: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> Board:
     fields = dict(entry)
-    fields["device_ids"] = tuple(fields["device_ids"])
-    for names in ("vgpu_boards", "named_profiles"):
+    products = tuple(_product(p) for p in fields.pop("products"))
+    own = next((types[p.types] for p in products if p.types), {})
+    mixed = fields.pop("mixed", {})
+    sizes = sorted(
+        {int(name[:-1]) for name in own if "-" not in name and name.endswith("C")} | set(mixed), reverse=True
+    )
+    for names in ("named_profiles", "also_called"):
         fields[names] = tuple(fields.get(names, ()))
-    fields["profiles"] = tuple(_profile(p) for p in fields.get("profiles", ()))
-    sizes = fields.pop("time_sliced", {})
-    return Board(**fields, time_sliced=tuple(TimeSliced(fb, *counts) for fb, counts in sizes.items()))
+    fields["profiles"] = tuple(_profile(p, own) for p in fields.get("profiles", ()))
+    return Board(
+        **fields,
+        products=products,
+        vgpu_names=tuple(dict.fromkeys(n for p in products for n in p.vgpu_names)),
+        types=own,
+        time_sliced=tuple(TimeSliced(fb, own.get(f"{fb}C"), mixed.get(fb)) for fb in sizes),
+    )
 
 
-def _profile(entry: Mapping[str, Any]) -> Profile:
+def _product(entry: Mapping[str, Any]) -> Product:
+    lists = ("device_ids", "vgpu_names", "subsystem_ids")
+    return Product(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}})
+
+
+def _profile(entry: Mapping[str, Any], types: Mapping[str, int]) -> Profile:
     fields = dict(entry)
     engines = Engines(**{name: fields.pop(name) for name in Engines.__dataclass_fields__})
-    suffix, starts = fields.pop("vgpu", None), tuple(fields.pop("starts"))
+    spelled = type_of_profile(fields["name"])
+    suffix, starts = fields.pop("vgpu", spelled if spelled in types else None), tuple(fields.pop("starts"))
     aliases = tuple(fields.pop("aliases", ()))
     return Profile(**fields, starts=starts, engines=engines, vgpu_suffix=suffix, aliases=aliases)
+
+
+def type_of_profile(name: str) -> str:
+    """Return the end of the name of the C-series vGPU type a profile backs: ``1-5CME`` for ``1g.5gb+me``."""
+    slices, _, rest = name.partition("g.")
+    memory, _, extra = rest.partition("gb")
+    return f"{slices}-{memory}C{TYPE_SUFFIXES.get(extra, extra)}".upper()
+
+
+TYPE_SUFFIXES = {"": "", "+me": "me", "+gfx": "gfx", "+me.all": "meall", "-me": "nome"}
+"""Variant of a GPU instance profile -> how it is spelled at the end of the names of its vGPU types."""

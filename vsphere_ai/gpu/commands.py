@@ -20,6 +20,7 @@ LIST_INSTANCES = ("nvidia-smi", "mig", "-lgi")
 LIST_COMPUTE_INSTANCES = ("nvidia-smi", "mig", "-lci")
 LIST_PROFILES = ("nvidia-smi", "mig", "-lgip")
 LIST_PLACEMENTS = ("nvidia-smi", "mig", "-lgipp")
+QUERY_VGPUS = ("nvidia-smi", "vgpu", "-q")
 
 _BUS = re.compile(r"(?P<domain>[0-9a-f]{4}|0000[0-9a-f]{4}):(?P<bus>[0-9a-f]{2}):(?P<rest>[0-9a-f]{2}\.[0-7])")
 """Domains above ffff do not exist on ESXi hosts; vSphere writes four digits, nvidia-smi eight."""
@@ -31,6 +32,14 @@ def normal_pci(bus_id: str) -> str:
     if match is None:
         raise ValueError(f"not a PCI address: {bus_id!r}")
     return f"{match['domain'][-4:]}:{match['bus']}:{match['rest']}"
+
+
+def pci_hint(text: str) -> str:
+    """Return what an address without its domain, as lspci prints it, was meant to be; empty if that is not known."""
+    try:
+        return f"did you mean {normal_pci(f'0000:{text.strip()}')}?"
+    except ValueError:
+        return ""
 
 
 def set_mig_mode(pci: str, enabled: bool) -> tuple[str, ...]:

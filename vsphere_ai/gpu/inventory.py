@@ -13,7 +13,7 @@ DISPLAY = 0x0300  # class 0x0300 VGA controller, 0x0302 3D controller (A100, H10
 
 
 def boards_of(facts: Facts) -> dict[str, Board | None]:
-    """Return PCI address -> board of every NVIDIA GPU of a host; None = a GPU the catalogue does not know.
+    """Return PCI address -> board of every NVIDIA GPU of a host, with the vGPU names of that device; None = unknown.
 
     The API sends the ids as signed shorts. SR-IOV virtual functions of a GPU show sub device id 0 and are left out.
     """
@@ -21,7 +21,7 @@ def boards_of(facts: Facts) -> dict[str, Board | None]:
     for device in facts.get("hardware.pciDevice", ()):
         display = device["classId"] & 0xFF00 == DISPLAY
         if device["vendorId"] & 0xFFFF == NVIDIA and display and device.get("subDeviceId"):
-            found[device["id"]] = board_of_device(device["deviceId"] & 0xFFFF)
+            found[device["id"]] = board_of_device(device["deviceId"], device["subDeviceId"])
     return dict(sorted(found.items()))
 
 

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from vsphere_ai.facts import Facts, Output
 from vsphere_ai.gpu import live
-from vsphere_ai.gpu.catalog import Board, Engines, Profile
+from vsphere_ai.gpu.catalog import Board, Engines, Profile, boards
 from vsphere_ai.gpu.inventory import boards_of
 from vsphere_ai.gpu.listings import (
     GpuStatus,
@@ -59,17 +59,16 @@ def boards_as_listed(facts: Facts) -> Mapping[str, ListedBoard]:
     """Return PCI address -> board of every NVIDIA GPU of a host.
 
     Profiles, ids, starts, sizes and maxima are the host's own where it lists them; before R550 it does so only while
-    MIG is on. Compute slices come from the profile's name. A board whose vGPU names the catalogue does not have gets
-    those of ``config.sharedPassthruGpuTypes`` that belong to no other board, when it is the only such board there.
+    MIG is on. Compute slices come from the profile's name. vGPU names are those of the device, and those that the host
+    lists in ``config.sharedPassthruGpuTypes`` where they differ. A board whose names the catalogue does not have gets
+    those that belong to no other board, when it is the only such board there.
     """
     found = _combined(_outputs(facts), tuple(boards_of(facts).items()))
-    boards = [listed.board for listed in found.values()]
-    nameless = {b.key if b else "" for b in boards if b is None or not b.vgpu_boards}
-    names = tuple(facts.get("config.sharedPassthruGpuTypes", ())) if len(nameless) == 1 else ()
-    return {
-        pci: replace(seen, board=_named(seen.board, names)) if seen.board and not seen.board.vgpu_boards else seen
-        for pci, seen in found.items()
-    }
+    names = tuple(facts.get("config.sharedPassthruGpuTypes", ()))
+    if not names:
+        return found
+    here = tuple(listed.board for listed in found.values())
+    return {pci: replace(seen, board=_renamed(seen.board, here, names)) for pci, seen in found.items()}
 
 
 def _vgpu_names(types: Iterable[str]) -> Iterator[VgpuProfile]:
@@ -80,15 +79,35 @@ def _vgpu_names(types: Iterable[str]) -> Iterator[VgpuProfile]:
             continue  # devices of other makers are listed there as well
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
+def _renamed(board: Board | None, host: tuple[Board | None, ...], types: tuple[str, ...]) -> Board | None:
+    """Return a GPU's board with the vGPU names its host lists: the host's list wins over the catalogue.
+
+    Names of another product of the same board are taken where no GPU of the host explains them.
+    """
+    if board is None:
+        return None
+    known = next((b for b in boards() if b.key == board.key), None)
+    family = known.vgpu_names if known else ()
+    listed = tuple(dict.fromkeys(n.stem for n in _vgpu_names(types) if n.stem in family))
+    own = tuple(name for name in board.vgpu_names if name in listed)
+    if own:
+        return board if own == board.vgpu_names else replace(board, vgpu_names=own)
+    explained = {name for b in host if b is not None for name in b.vgpu_names}
+    others = tuple(name for name in listed if name not in explained)
+    if others:
+        return replace(board, vgpu_names=others)
+    nameless = {b.key if b else "" for b in host if b is None or not b.vgpu_names}
+    return _named(board, types) if not board.vgpu_names and len(nameless) == 1 else board
+
+
 def _named(board: Board, types: tuple[str, ...]) -> Board:
     """Return the board with those vGPU names of its host that are no other board's; the largest is of the whole GPU."""
     names = [n for n in _vgpu_names(types) if board_of(n) is None]
     if not names:
         return board
-    spellings = tuple(dict.fromkeys(n.board for n in names))
-    most = max(board.memory_gb, *(n.fb_gb for n in names))
-    return replace(board, vgpu_prefix=f"{names[0].brand}_", vgpu_boards=spellings, memory_gb=most)
+    stems = tuple(dict.fromkeys(n.stem for n in names))
+    return replace(board, vgpu_names=stems, memory_gb=max(board.memory_gb, *(n.fb_gb for n in names)))
 
 
 def _outputs(facts: Facts) -> tuple[Output | None, ...]:
@@ -169,7 +188,6 @@ def _board(gpu: _Offer, table: Board | None) -> tuple[Board | None, tuple[str, .
             title=gpu.name,
             architecture="unknown",
             memory_gb=round((gpu.memory_mib or 0) / 1024),
-            device_ids=(),
             memory_slices=slices,
             compute_slices=whole.compute_slices,
             profiles=tuple(profiles),

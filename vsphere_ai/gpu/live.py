@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.gpu import nvidia_smi as smi
+from vsphere_ai.gpu.listing_checks import check
 from vsphere_ai.gpu.listings import (
     GpuStatus,
     ListedComputeInstance,
     ListedInstance,
+    ListedProfile,
     UnreadableOutput,
     parse_compute_instances,
     parse_gpus,
     parse_instances,
+    parse_profiles,
 )
 from vsphere_ai.gpu.placement import Instance
+from vsphere_ai.gpu.running import RunningVgpu, parse_running
 from vsphere_ai.steps import Probe
 
 GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
@@ -25,37 +29,62 @@ INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)
 COMPUTE = Probe("nvidia-smi compute instances", smi.LIST_COMPUTE_INSTANCES)
 PROFILES = Probe("nvidia-smi mig profiles", smi.LIST_PROFILES)
 PLACEMENTS = Probe("nvidia-smi mig placements", smi.LIST_PLACEMENTS)
+RUNNING = Probe("nvidia-smi vgpus", smi.QUERY_VGPUS)
 STATE = (GPUS, INSTANCES, COMPUTE)
-PROBES = (*STATE, PROFILES, PLACEMENTS)
-"""The state, and what the GPUs offer (empty before R550 while MIG is off): see `listed_board`."""
+PROBES = (*STATE, RUNNING, PROFILES, PLACEMENTS)
+"""The state, which vGPUs run, and what the GPUs offer (empty before R550 while MIG is off): see `listed_board`."""
 
 
 class Live:
-    """GPUs, their GPU instances (by memory slice) and compute instances; by PCI address."""
+    """GPUs, their GPU instances (by memory slice) and compute instances; by PCI address.
+
+    `guests` says how many VMs vCenter shows on a GPU, `running` which vGPUs nvidia-smi lists; None when it does not.
+    """
 
     def __init__(
         self,
         gpus: Sequence[GpuStatus],
         instances: Sequence[ListedInstance],
         compute: Sequence[ListedComputeInstance],
-        busy: frozenset[str],
+        guests: Mapping[str, int],
+        running: Sequence[RunningVgpu] | None = None,
     ) -> None:
         self.gpus = tuple(gpus)
         by_index = {g.index: g.pci for g in gpus}
-        unknown = ({i.gpu for i in instances} | {c.gpu for c in compute}) - set(by_index)
-        if unknown:
-            raise UnreadableOutput(f"nvidia-smi lists instances of GPU {min(unknown)}, which it does not list itself")
+        self.running = None if running is None else tuple(running)
         self.instances: dict[str, list[Instance]] = defaultdict(list)
         for one in sorted(instances, key=lambda i: i.start):
-            pci = by_index[one.gpu]
-            self.instances[pci].append(Instance(one.profile_name, one.start, one.gi_id, in_use=pci in busy))
+            self.instances[by_index[one.gpu]].append(Instance(one.profile_name, one.start, one.gi_id))
+        for pci, found in self.instances.items():
+            held = self._holders(pci, guests.get(pci, 0))
+            self.instances[pci] = [_held(i, None if held is None else held[i.gi_id]) for i in found]
         self.compute: dict[tuple[str, int], list[int]] = defaultdict(list)
         for each in compute:
             self.compute[by_index[each.gpu], each.gi_id].append(each.ci_id)
 
+    def _holders(self, pci: str, guests: int) -> Mapping[int | None, list[str]] | None:
+        """Return GPU instance -> names of the VMs that hold it; None when VMs run there of which that is not known.
+
+        Known it is when nvidia-smi lists every VM that vCenter shows, each vGPU with an instance that stands there.
+        """
+        here = [v for v in self.running or () if v.pci == pci]
+        there = {i.gi_id for i in self.instances[pci]}
+        if len({v.vm_id for v in here}) < guests or any(v.gi not in there for v in here):
+            return None
+        holders: dict[int | None, list[str]] = defaultdict(list)
+        for vgpu in here:
+            if vgpu.vm_name not in holders[vgpu.gi]:
+                holders[vgpu.gi].append(vgpu.vm_name)
+        return holders
+
     def driver_major(self, pci: str) -> int | None:
         """Return the driver branch of a GPU, e.g. 535."""
         return next((g.driver_major for g in self.gpus if g.pci == pci), None)
+
+
+def _held(instance: Instance, by: Sequence[str] | None) -> Instance:
+    """Return an instance with who holds it; None: that is not known, so it counts as in use."""
+    return replace(instance, in_use=by is None or bool(by), used_by=", ".join(by or ()))
 
 
 def live(facts: Facts) -> Live | None:
@@ -64,12 +93,50 @@ def live(facts: Facts) -> Live | None:
     if not all(isinstance(o, Output) for o in outputs):
         return None
     gpus, instances, compute = (o for o in outputs if isinstance(o, Output))
-    return Live(
+    listed = (
         parse_gpus(gpus.status, gpus.stdout),
         parse_instances(instances.status, instances.stdout),
         parse_compute_instances(compute.status, compute.stdout),
-        busy(facts),
     )
+    check(*listed, _profiles(facts))
+    return Live(*listed, _guests(facts), running(facts))
+
+
+def _profiles(facts: Facts) -> tuple[ListedProfile, ...]:
+    """Return the profiles listed with their room, none when that list is missing: the state does not need it."""
+    answer = facts.probes.get(PROFILES.name)
+    try:
+        return parse_profiles(answer.status, answer.stdout) if isinstance(answer, Output) else ()
+    except UnreadableOutput:
+        return ()  # `listed_board` says so, and uses the catalogue
+
+
+def driver_of(facts: Facts, pci: str) -> str:
+    """Return the driver version of a GPU as nvidia-smi shows it; empty when it was not read."""
+    return next((g.driver for g in readable(facts).gpus if g.pci == pci), "")
+
+
+def running(facts: Facts) -> tuple[RunningVgpu, ...] | None:
+    """Return the vGPUs nvidia-smi lists; None when it was not asked or cannot be understood: see `why_not_listed`."""
+    answer = facts.probes.get(RUNNING.name)
+    try:
+        return parse_running(answer.status, answer.stdout) if isinstance(answer, Output) else None
+    except UnreadableOutput:
+        return None
+
+
+def why_not_listed(facts: Facts) -> str:
+    """Return why it is not known which vGPUs run on a host; empty when it is."""
+    answer = facts.probes.get(RUNNING.name)
+    if isinstance(answer, ProbeFailure):
+        return answer.reason
+    if answer is None:
+        return f"{facts.name} was not asked over SSH"
+    try:
+        parse_running(answer.status, answer.stdout)
+    except UnreadableOutput as error:
+        return " / ".join(error.message.splitlines())
+    return ""
 
 
 def why_unread(facts: Facts) -> str:
@@ -87,9 +154,9 @@ def why_unread(facts: Facts) -> str:
 def readable(facts: Facts) -> Live:
     """Return what nvidia-smi listed, or an empty state when there is none that can be understood."""
     try:
-        return live(facts) or Live((), (), (), frozenset())
+        return live(facts) or Live((), (), (), {})
     except UnreadableOutput:
-        return Live((), (), (), frozenset())
+        return Live((), (), (), {})
 
 
 def users(facts: Facts, estate: Estate) -> dict[str, str]:
@@ -103,11 +170,15 @@ def users(facts: Facts, estate: Estate) -> dict[str, str]:
 
 
 def present(facts: Facts, estate: Estate, pci: str) -> tuple[Instance, ...]:
-    """Return what stands on a GPU by start, with the VMs that may hold it; empty when it was not read."""
+    """Return what stands on a GPU by start, with the VMs that hold it, or may hold it; empty when it was not read."""
     by = users(facts, estate).get(pci, "")
-    return tuple(replace(i, used_by=by) for i in readable(facts).instances[pci])
+    return tuple(replace(i, used_by=i.used_by or by) if i.in_use else i for i in readable(facts).instances[pci])
 
 
 def busy(facts: Facts) -> frozenset[str]:
-    """Return GPUs with a running VM: which instance it holds is not told, so all of the GPU's count as in use."""
-    return frozenset(g["pciId"] for g in facts.get("config.graphicsInfo", ()) if g.get("vm"))
+    """Return GPUs with a running VM."""
+    return frozenset(_guests(facts))
+
+
+def _guests(facts: Facts) -> dict[str, int]:
+    return {g["pciId"]: len(g["vm"]) for g in facts.get("config.graphicsInfo", ()) if g.get("vm")}

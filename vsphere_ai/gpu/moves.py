@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.commands import create_instances, destroy_compute_instance, destroy_instance
+from vsphere_ai.gpu.commands import create_instances, destroy_compute_instance, destroy_instance, set_mig_mode
 from vsphere_ai.gpu.search import Instance, Transition
 
 
@@ -25,6 +25,19 @@ def moves(board: Board, way: Transition, pci: str, compute: Mapping[tuple[str, i
             yield from destroying(gone, gone.gi_id, pci, compute)
     if way.create:
         yield Move(create_instances(pci, _places(board, way.create)), f"create {_words(way.create)} on {pci}")
+
+
+def enabling(board: Board, pci: str, *, pending: bool = False) -> Iterator[Move]:
+    """Yield the commands that switch MIG on; on boards that need a reset the mode takes effect with the next boot.
+
+    nvidia-smi ends with 0 as well when the mode is pending only, so the mode is read again.
+    """
+    if not pending:
+        yield Move(set_mig_mode(pci, True), f"enable MIG mode on {pci}; no VM may use the GPU")
+    if board.mig_needs_reboot_on_esxi or pending:
+        yield Move(("reboot",), "reboot the host, in maintenance mode: the MIG mode takes effect then")
+    query = ("nvidia-smi", "--query-gpu=pci.bus_id,mig.mode.current", "--format=csv")
+    yield Move(query, "go on when the mode is Enabled")
 
 
 def destroying(gone: Instance, gi: int, pci: str, compute: Mapping[tuple[str, int], Sequence[int]]) -> Iterator[Move]:

@@ -7,10 +7,12 @@ from vsphere_ai.gpu.commands import (
     LIST_PLACEMENTS,
     LIST_PROFILES,
     QUERY_GPUS,
+    QUERY_VGPUS,
     create_instances,
     destroy_compute_instance,
     destroy_instance,
     normal_pci,
+    pci_hint,
     set_mig_mode,
 )
 from vsphere_ai.gpu.listings import (
@@ -27,6 +29,7 @@ from vsphere_ai.gpu.listings import (
     parse_placements,
     parse_profiles,
 )
+from vsphere_ai.gpu.running import RunningVgpu, parse_running
 from vsphere_ai.gpu.smi_xml import QUERY_XML, GpuInXml, MigDevice, Xml, parse_xml
 
 __all__ = [
@@ -37,6 +40,7 @@ __all__ = [
     "LIST_PROFILES",
     "NVML_CODES",
     "QUERY_GPUS",
+    "QUERY_VGPUS",
     "QUERY_XML",
     "GpuInXml",
     "GpuStatus",
@@ -45,6 +49,7 @@ __all__ = [
     "ListedPlacement",
     "ListedProfile",
     "MigDevice",
+    "RunningVgpu",
     "UnreadableOutput",
     "Xml",
     "create_instances",
@@ -56,6 +61,8 @@ __all__ = [
     "parse_instances",
     "parse_placements",
     "parse_profiles",
+    "parse_running",
     "parse_xml",
+    "pci_hint",
     "set_mig_mode",
 ]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.search import Instance, Placed, Wanted, allowed, best_arrangement, spots
+from vsphere_ai.gpu.vgpu import Share
 
 # The driver's own order of starts on boards with 7 compute slices, by memory slices of the profile: NVIDIA documents
 # the legal starts only; this order was seen on A100, H100 and H200. An illegal start is never in a profile's `starts`.
@@ -20,12 +21,14 @@ class MigState:
     """A GPU in MIG mode, as far as it decides what can power on next.
 
     `mask` has one bit per memory slice that an instance stands on; `idle` are the instances that wait for a VM;
-    `tags` the profiles present that exclude others by a rule (media extensions, a small maximum, 4g beside 3g).
+    `tags` the profiles present that exclude others by a rule (media engines, a small maximum, 4g beside 3g).
     """
 
     mask: int
     idle: tuple[Placed, ...] = ()
     tags: tuple[Profile, ...] = ()
+    open: tuple[tuple[Placed, int, int], ...] = ()
+    """Instances that time-sliced vGPUs share: (where, framebuffer in GB of each, how many more it takes)."""
 
 
 @dataclass(frozen=True)
@@ -70,14 +73,50 @@ def claim(
     """
     ready = next((p for p in state.idle if p.profile == profile), None)
     if ready is not None:
-        return MigState(state.mask, tuple(p for p in state.idle if p != ready), state.tags), ready.start
+        return replace(state, idle=tuple(p for p in state.idle if p != ready)), ready.start
     if not allowed(board, (*state.tags, profile), driver_major):
         return None
     for start in default_starts(board, profile):
         mask = Placed(profile, start).mask
         if not state.mask & mask:
-            return MigState(state.mask | mask, state.idle, _tags(board, (*state.tags, profile))), start
+            tags = _tags(board, (*state.tags, profile))
+            return replace(state, mask=state.mask | mask, tags=tags), start
     return None
+
+
+def claim_share(
+    board: Board, state: MigState, share: Share, driver_major: int | None = None
+) -> tuple[MigState, int] | None:
+    """Return the state once a VM shares an instance, and that instance's start; None if it cannot.
+
+    An instance that has vGPUs of this size and room is taken first; otherwise one is claimed as for a VM of its own.
+    """
+    joined = join(state, share)
+    if joined is not None:
+        return joined
+    got = claim(board, state, share.profile, driver_major)
+    return None if got is None else (opened(got[0], share, got[1]), got[1])
+
+
+def join(state: MigState, share: Share) -> tuple[MigState, int] | None:
+    """Return the state once one more vGPU shares an instance that is shared already; None when none has room."""
+    found = next((o for o in state.open if (o[0].profile, o[1]) == (share.profile, share.fb_gb)), None)
+    if found is None:
+        return None
+    rest = tuple(o for o in state.open if o != found)
+    left = ((found[0], found[1], found[2] - 1),) if found[2] > 1 else ()
+    return replace(state, open=_ordered((*rest, *left))), found[0].start
+
+
+def opened(state: MigState, share: Share, start: int, used: int = 1) -> MigState:
+    """Return the state with an instance at `start` that so many vGPUs of a share use."""
+    left = share.per_instance - used
+    more = ((Placed(share.profile, start), share.fb_gb, left),) if left > 0 else ()
+    return replace(state, open=_ordered((*state.open, *more)))
+
+
+def _ordered(found: Iterable[tuple[Placed, int, int]]) -> tuple[tuple[Placed, int, int], ...]:
+    return tuple(sorted(found, key=lambda o: (o[0].start, o[0].profile.id, o[1])))
 
 
 def claims(
@@ -91,7 +130,9 @@ def claims(
         return ()
     tags = _tags(board, (*state.tags, profile))
     places = [Placed(profile, start) for start in profile.starts]
-    return tuple((MigState(state.mask | p.mask, state.idle, tags), p.start) for p in places if not state.mask & p.mask)
+    return tuple(
+        (replace(state, mask=state.mask | p.mask, tags=tags), p.start) for p in places if not state.mask & p.mask
+    )
 
 
 def predict(
@@ -181,10 +222,12 @@ def _tags(board: Board, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
 @cache
 def _telling(board: Board) -> frozenset[Profile]:
     """Return the profiles whose presence excludes others by more than the slices they take."""
+    engines = any(p.all_media for p in board.profiles)
     return frozenset(
         p
         for p in board.profiles
         if p.media
+        or (engines and not p.no_media)
         or p.max_instances < len(p.starts)
         or (board.architecture == "ampere" and board.compute_slices > 4 and p.compute_slices in (3, 4))
     )

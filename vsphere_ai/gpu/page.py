@@ -19,15 +19,17 @@ offers. `vsphere-ai mig layouts BOARD` prints the same with every layout that fi
 - **slices** are compute slices and memory slices; two instances never share a memory slice.
 - **starts** are the memory slices an instance may begin at; **most** is how many of it a GPU holds.
 - **engines** are SM, decoder, JPEG and OFA as `nvidia-smi mig -lgip` counts them. A profile with `+me` takes the media
-  engines that are there once per GPU: at most one `+me` instance fits.
-- **vGPU type** is the MIG-backed C-series type, to be read behind a name such as `grid_a100-`. vSphere's own list of
-  a host is what counts; never build a name.
+  engines that are there once per GPU: at most one `+me` instance fits. `+me.all` takes all of them: beside it only
+  `-me` profiles stand.
+- **vGPU type** is the MIG-backed C-series type, to be read behind a name such as `grid_a100-`, which tells the product.
+  `vsphere-ai vgpu list BOARD` shows every type by product; vSphere's own list of a host is what counts.
 - Time-sliced types are given with their maximum per GPU: all of one size / mixed sizes (vSphere 8.0 U3 and later).
 
 What a host lists itself (`nvidia-smi mig -lgip`, `-lgipp`) wins over this page; a plan says where they differ.
 
 Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, appendix "Virtual GPU Types"; the device
-lists of github.com/NVIDIA/mig-parted; the PCI ID repository; published listings of real GPUs. Boards marked *by
+lists of github.com/NVIDIA/mig-parted; github.com/NVIDIA/gpu-operator, commit a22dbf671 (vGPU types and their counts,
+read 2026-11-23); the PCI ID repository; published listings of real GPUs. Boards marked *by
 analogy* have ids or starts of their closest relative, because NVIDIA publishes none.
 
 This page is generated from the data: `python -m vsphere_ai.gpu.page > docs/catalogue.md`.
@@ -108,7 +110,13 @@ def _ids(board: Board) -> str:
 
 
 def _names(board: Board) -> str:
-    return ", ".join(f"`{board.vgpu_prefix}{name}-`" for name in board.vgpu_boards) or "not published"
+    """Return how names begin, by product: vSphere names types by the device, not by the family."""
+    found = []
+    for product in board.products:
+        names = " or ".join(f"`{name}-`" for name in product.vgpu_names) or "not published"
+        ids = ", ".join(f"{number:04x}" for number in product.device_ids)
+        found.append(f"{names} ({product.name}{': ' if ids else ''}{ids})")
+    return ", ".join(found)
 
 
 def _time_sliced(size: TimeSliced) -> str:

@@ -13,7 +13,7 @@ from vsphere_ai.gpu.layout import MAX_ITEMS, Item, LayoutError, parse_item
 
 VERSION = "v1"
 NVIDIA = 0x10DE
-_FILTER = re.compile(r"0x(?P<device>[0-9a-fA-F]{4})(?P<vendor>[0-9a-fA-F]{4})")
+_FILTER = re.compile(r"0x(?P<device>[0-9a-fA-F]{4})(?P<vendor>[0-9a-fA-F]{4})(?::0x(?P<subsystem>[0-9a-fA-F]{8}))?")
 _COMPUTE = re.compile(r"\d+c\.")
 _FIELDS = ("device-filter", "devices", "mig-enabled", "mig-devices")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
@@ -29,17 +29,27 @@ class Refuse(Protocol):
 
 @dataclass(frozen=True)
 class Entry:
-    """What some GPUs shall be like: `devices` None means all of them, `device_ids` empty those of any model."""
+    """What some GPUs shall be like: `devices` None means all of them that have MIG.
+
+    Without `device_ids` and `subsystems` those of any model; a subsystem is (PCI device id, subsystem id and vendor).
+    """
 
     enabled: bool
     wanted: tuple[Item, ...] = ()
     devices: tuple[int, ...] | None = None
     device_ids: tuple[int, ...] = ()
+    subsystems: tuple[tuple[int, int], ...] = ()
 
-    def is_about(self, index: int | None, device_ids: Iterable[int]) -> bool:
-        """Tell whether it is about GPU number `index` (None: any number) of one of these PCI device ids."""
-        number = self.devices is None or index is None or index in self.devices
-        return number and (not self.device_ids or not set(self.device_ids).isdisjoint(device_ids))
+    def is_about(self, index: int | None, device_ids: Iterable[int], subsystem: int | None = None) -> bool:
+        """Tell whether it is about GPU number `index` (None: any number) of one of these PCI device ids.
+
+        `subsystem` is the device's and its vendor's id as one number, such as 0x16c010de; None is any.
+        """
+        if not (self.devices is None or index is None or index in self.devices):
+            return False
+        ids = set(device_ids)
+        exact = any(device in ids and subsystem in (None, own) for device, own in self.subsystems)
+        return exact or not ids.isdisjoint(self.device_ids) or not (self.device_ids or self.subsystems)
 
 
 Configs = Mapping[str, tuple[Entry, ...]]
@@ -62,10 +72,12 @@ def read(data: Any, refuse: Refuse) -> Configs:
     return {str(name): tuple(_entries(("mig-configs", name), listed, refuse)) for name, listed in configs.items()}
 
 
-def entry_for(entries: Sequence[Entry], index: int | None, device_ids: Iterable[int]) -> Entry | None:
+def entry_for(
+    entries: Sequence[Entry], index: int | None, device_ids: Iterable[int], subsystem: int | None = None
+) -> Entry | None:
     """Return the entry that counts for a GPU: mig-parted applies them in order, so the last one does."""
     ids = tuple(device_ids)
-    return next((e for e in reversed(entries) if e.is_about(index, ids)), None)
+    return next((e for e in reversed(entries) if e.is_about(index, ids, subsystem)), None)
 
 
 def write(configs: Configs) -> str:
@@ -107,14 +119,19 @@ def _entries(path: Path, listed: Any, refuse: Refuse) -> Iterator[Entry]:
             refuse((*here, "mig-enabled"), "mig-enabled must be true or false")
             continue
         wanted = tuple(_wanted(here, entry, refuse))
-        if wanted and not enabled:
+        counts = entry.get("mig-devices")
+        if isinstance(counts, Mapping) and counts and all(n == 0 and _is_index(n) for n in counts.values()):
+            refuse((*here, "mig-devices"), "all counts are 0", "mig-devices: {} is MIG without instances")
+        elif wanted and not enabled:
             refuse((*here, "mig-devices"), "mig-devices are given although mig-enabled is false")
         elif enabled and "mig-devices" not in entry:
             refuse(here, "mig-devices is missing", "mig-devices: {} is MIG without instances")
         elif len(wanted) > MAX_ITEMS:
             refuse((*here, "mig-devices"), f"{len(wanted)} instances on a GPU, at most {MAX_ITEMS} make sense")
         elif ok:
-            yield Entry(enabled, wanted, devices, tuple(_filter(here, entry, refuse)))
+            filters = tuple(_filter(here, entry, refuse))
+            plain = tuple(device for device, subsystem in filters if subsystem is None)
+            yield Entry(enabled, wanted, devices, plain, tuple((d, s) for d, s in filters if s is not None))
 
 
 def _devices(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
@@ -127,15 +144,19 @@ def _devices(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> tuple[tupl
     return None, False
 
 
-def _filter(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[int]:
-    filters = entry.get("device-filter", ())
+def _filter(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[tuple[int, int | None]]:
+    """Yield (PCI device id, subsystem or None) of each filter; an empty text is no filter, as in mig-parted."""
+    filters = entry.get("device-filter") or ()
     for text in (filters,) if isinstance(filters, str) else filters if isinstance(filters, Sequence) else (filters,):
         match = _FILTER.fullmatch(text) if isinstance(text, str) else None
         if match is None or int(match["vendor"], 16) != NVIDIA:
-            help_ = "PCI device id and NVIDIA's vendor id as one quoted number: '0x20B010DE'"
+            help_ = (
+                "PCI device id and NVIDIA's vendor id as one quoted number, '0x20B010DE'; "
+                "with the subsystem '0x233010DE:0x16C010DE'"
+            )
             refuse((*here, "device-filter"), f"{text!r} is not a device id", help_)
         else:
-            yield int(match["device"], 16)
+            yield int(match["device"], 16), int(match["subsystem"], 16) if match["subsystem"] else None
 
 
 def _wanted(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[Item]:
@@ -168,9 +189,10 @@ def _is_index(value: Any) -> bool:
 
 def _written(entry: Entry) -> Iterator[str]:
     devices = "all" if entry.devices is None else f"[{', '.join(map(str, entry.devices))}]"
-    if entry.device_ids:
-        filters = ", ".join(f'"0x{number:04X}{NVIDIA:04X}"' for number in entry.device_ids)
-        yield f"    - device-filter: [{filters}]"
+    filters = [f'"0x{number:04X}{NVIDIA:04X}"' for number in entry.device_ids]
+    filters += [f'"0x{device:04X}{NVIDIA:04X}:0x{subsystem:08X}"' for device, subsystem in entry.subsystems]
+    if filters:
+        yield f"    - device-filter: [{', '.join(filters)}]"
         yield f"      devices: {devices}"
     else:
         yield f"    - devices: {devices}"

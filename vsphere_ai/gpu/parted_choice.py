@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any, Self
 
@@ -49,13 +49,24 @@ class Parted(BaseModel):
     def by_gpu(self, facts: Facts, boards: dict[str, Board | None]) -> dict[str, Entry]:
         """Return PCI address -> the entry that counts, for the GPUs of a host that it speaks of.
 
-        A GPU without MIG is as an entry wants it that disables MIG. GPUs are numbered as nvidia-smi numbers them.
+        A GPU without MIG is as an entry wants it that disables MIG, and ``devices: all`` is not about it. GPUs are
+        numbered as nvidia-smi numbers them.
         """
-        ids = {d["id"]: d["deviceId"] & 0xFFFF for d in facts.get("hardware.pciDevice", ())}
+        devices = {d["id"]: d for d in facts.get("hardware.pciDevice", ())}
         found = {}
         for gpu in live.readable(facts).gpus:
-            known = (ids[gpu.pci],) if gpu.pci in ids else ()
-            entry, board = parted.entry_for(self.entries or (), gpu.index, known), boards.get(gpu.pci)
-            if entry is not None and (entry.enabled or (board is not None and board.mig_capable)):
+            device, board = devices.get(gpu.pci), boards.get(gpu.pci)
+            known = (device["deviceId"] & 0xFFFF,) if device else ()
+            entry = parted.entry_for(self.entries or (), gpu.index, known, subsystem_of(device))
+            capable = board is not None and board.mig_capable
+            unknown = board is None and gpu.mig_current is not None
+            if entry is not None and (capable or (entry.enabled and (unknown or entry.devices is not None))):
                 found[gpu.pci] = entry
         return found
+
+
+def subsystem_of(device: Mapping[str, Any] | None) -> int | None:
+    """Return subsystem id and vendor of a PCI device as one number, None when it is not shown; vSphere's are signed."""
+    if device is None or device.get("subDeviceId") is None:
+        return None
+    return (int(device["subDeviceId"]) & 0xFFFF) << 16 | int(device.get("subVendorId") or 0) & 0xFFFF

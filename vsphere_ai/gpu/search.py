@@ -100,9 +100,18 @@ def allowed(board: Board, profiles: Sequence[Profile], driver_major: int | None 
     """Tell whether rules beyond the placement let these profiles stand together on one GPU."""
     if any(n > p.max_instances for p, n in Counter(profiles).items()) or sum(p.media for p in profiles) > 1:
         return False
+    if without_engines(profiles):
+        return False
     if driver_major is None:
         return True
     return not (any(needs_newer(p, driver_major) for p in profiles) or four_plus_three(board, profiles, driver_major))
+
+
+def without_engines(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
+    """Return the profiles that get no media engine, because another one of them takes all (``+me.all``)."""
+    if not any(p.all_media for p in profiles):
+        return ()
+    return tuple(p for p in profiles if not p.all_media and not p.no_media)
 
 
 def needs_newer(profile: Profile, driver_major: int | None) -> bool:

@@ -6,13 +6,13 @@ import re
 from dataclasses import dataclass
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu.catalog import Board, Profile, boards
+from vsphere_ai.gpu.catalog import TYPE_SUFFIXES, Board, Profile, boards, type_of_profile
 
 # <brand>_<board>-[<slices>-]<GB><series>[suffix]; a middle number makes it MIG-backed.
 # NVIDIA AI Enterprise User Guide, appendix A; vSphere spells nvidia-smi's name in lower case, blanks as underscores.
 _NAME = re.compile(
-    r"(?P<brand>grid|nvidia)_(?P<board>[a-z0-9_]+)-(?:(?P<slices>[1-7])-)?"
-    r"(?P<fb>\d{1,3})(?P<series>[abcq])(?P<suffix>me|gfx|\d)?"
+    r"(?P<brand>grid|nvidia)_(?P<board>[a-z0-9_]+(?:-ada)?)-(?:(?P<slices>[1-7])-)?"
+    r"(?P<fb>\d{1,3})(?P<series>[abcq])(?P<suffix>meall|me|nome|gfx|\d)?"
 )
 
 
@@ -33,6 +33,16 @@ class VgpuProfile:
     fb_gb: int
     series: str
     suffix: str = ""
+
+    @property
+    def stem(self) -> str:
+        """How the name begins, which tells the product: ``grid_a100``."""
+        return f"{self.brand}_{self.board}"
+
+    @property
+    def ending(self) -> str:
+        """How the name ends, as NVIDIA writes it: ``3-20C``, ``40C``."""
+        return self.name[len(self.stem) + 1 :].upper()
 
     @property
     def is_mig(self) -> bool:
@@ -56,21 +66,69 @@ def parse(name: str) -> VgpuProfile:
     raise VgpuNameError(f"{name!r} is not a vGPU profile name", help_)
 
 
+@dataclass(frozen=True)
+class Share:
+    """A part of a GPU instance: up to `per_instance` time-sliced vGPUs of `fb_gb` GB each share one of `profile`.
+
+    All vGPUs of an instance have the same framebuffer size; their series may differ (NVIDIA vGPU 19, ESXi 9.0.1).
+    """
+
+    profile: Profile
+    fb_gb: int
+    per_instance: int
+
+
 def mig_profile(board: Board, vgpu: VgpuProfile) -> Profile | None:
-    """Return the GPU instance profile a MIG-backed vGPU takes on that board; None when it has none there.
+    """Return the GPU instance profile a MIG-backed vGPU stands on on that board; None when it has none there.
 
     Where NVIDIA publishes no vGPU type of a profile, ``3-20c`` is taken for ``3g.20gb``: every published one is so.
     """
-    if not vgpu.is_mig or vgpu.board not in board.vgpu_boards:
+    if not vgpu.is_mig or vgpu.stem not in board.vgpu_names:
         return None
-    suffix = f"{vgpu.slices}-{vgpu.fb_gb}{vgpu.series}{vgpu.suffix}".upper()
-    name = f"{vgpu.slices}g.{vgpu.fb_gb}gb{'+' if vgpu.suffix else ''}{vgpu.suffix}"
-    return next((p for p in board.profiles if p.vgpu_suffix == suffix or (not p.vgpu_suffix and p.name == name)), None)
+    ending = f"{vgpu.slices}-{vgpu.fb_gb}C{vgpu.suffix}".upper()
+    whole = next((p for p in board.profiles if ending == (p.vgpu_suffix or type_of_profile(p.name))), None)
+    share = share_of(board, vgpu) if whole is None else None
+    return share.profile if share else whole
+
+
+def share_of(board: Board, vgpu: VgpuProfile, *, listed: bool = False) -> Share | None:
+    """Return the part of a GPU instance behind a vGPU name; None when it takes an instance alone, or is none here.
+
+    With `listed` the host itself offers it, so that it is one even where NVIDIA publishes no count.
+    """
+    if not board.shared_instances or not vgpu.is_mig or vgpu.stem not in board.vgpu_names:
+        return None
+    for profile in board.profiles:
+        name, _, variant = profile.name.partition("gb")
+        memory = name.partition("g.")[2]
+        same = profile.compute_slices == vgpu.slices and TYPE_SUFFIXES.get(variant) == vgpu.suffix
+        if not same or not memory.isdecimal():
+            continue
+        memory_gb = int(memory)
+        counted = board.types.get(vgpu.ending, 0) // profile.max_instances
+        most = counted or (memory_gb // vgpu.fb_gb if listed and vgpu.fb_gb else 0)
+        return Share(profile, vgpu.fb_gb, most) if vgpu.fb_gb < memory_gb and most else None
+    return None
 
 
 def board_of(vgpu: VgpuProfile) -> Board | None:
     """Return the board whose vGPU names these are, None when the catalogue does not know it."""
-    return next((b for b in boards() if vgpu.board in b.vgpu_boards), None)
+    return next((b for b in boards() if vgpu.stem in b.vgpu_names), None)
+
+
+def renamed(vgpu: VgpuProfile, board: Board) -> tuple[str, ...]:
+    """Return what a type of that ending is called on a board: no name when the board has no such type."""
+    here = (parse(f"{stem}-{vgpu.ending.lower()}") for stem in board.vgpu_names)
+    return tuple(p.name for p in here if _has(board, p))
+
+
+def _has(board: Board, vgpu: VgpuProfile) -> bool:
+    return mig_profile(board, vgpu) is not None if vgpu.is_mig else time_sliced(board, vgpu)
+
+
+def time_sliced(board: Board, vgpu: VgpuProfile) -> bool:
+    """Tell whether a name is that of a time-sliced size the catalogue has for the board; any series of a C size is."""
+    return not vgpu.is_mig and (vgpu.ending in board.types or any(t.fb_gb == vgpu.fb_gb for t in board.time_sliced))
 
 
 def mmio_size_gb(total_fb_gb: int) -> int:

@@ -24,7 +24,7 @@ def of_vgpu(name: str, host: Facts | None) -> int:
     except VgpuNameError:
         return 0
     listed = (entry.board for entry in boards_as_listed(host).values()) if host else iter(())
-    board = board_of(profile) or next((b for b in listed if b and profile.board in b.vgpu_boards), None)
+    board = board_of(profile) or next((b for b in listed if b and profile.stem in b.vgpu_names), None)
     return board.memory_gb if board else profile.fb_gb
 
 

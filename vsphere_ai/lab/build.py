@@ -22,25 +22,31 @@ from vsphere_ai.lab.managed import (
     authorization_manager,
     cluster,
     compatibility_checker,
+    custom_fields,
     datacenter,
     dvs,
     dvs_port_groups,
     environment_browser,
     folder,
+    history_collectors,
     host_system,
     image_config,
     kernel_module_system,
     maintenance,
+    migration,
     network,
     network_system,
     pci_passthru_system,
     power,
+    provisioning,
     reconfigure,
     search_index,
     service_instance,
+    snapshots,
     task,
     unregister,
     virtual_machine,
+    vm_states,
 )
 from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
@@ -51,17 +57,22 @@ HANDLERS = (
     authorization_manager,
     collector,
     compatibility_checker,
+    custom_fields,
     datacenter,
     dvs,
     dvs_port_groups,
     environment_browser,
     folder,
+    history_collectors,
     image_config,
     kernel_module_system,
+    migration,
     network_system,
     pci_passthru_system,
+    provisioning,
     reconfigure,
     search_index,
+    snapshots,
     task,
     unregister,
     views,
@@ -113,11 +124,17 @@ RDMA_MODELS: dict[str, dict[str, Any]] = {
 """The RDMA side of NIC models, where it is not that of a ConnectX-6."""
 
 
-def build(scenario: Scenario, password: str) -> Farm:
-    """Return the farm a scenario describes, ready to serve; raise InputError when it cannot be so."""
+def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
+    """Return the farm a scenario describes, ready to serve; raise InputError when it cannot be so.
+
+    `instance` is the instance UUID of its vCenter; a new one without it.
+    """
     if scenario.vcenter.api_version not in VmomiSupport.versionIdMap:
-        raise _impossible(scenario, f"no API version {scenario.vcenter.api!r} is known")
-    farm = Farm(scenario, password)
+        newest = VmomiSupport.versionIdMap[VmomiSupport.GetServiceVersions("vim25")[0]]
+        raise _impossible(
+            scenario, f"no API version {scenario.vcenter.api!r} is known; the installed pyVmomi knows up to {newest}"
+        )
+    farm = Farm(scenario, password, instance)
     farm.project = host_system.project
     with farm.store.lock:
         vm_folder = _inventory(farm)
@@ -242,6 +259,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         build=spec.build,
         boot_seconds=spec.boot_seconds if spec.boot_seconds >= 0 else scenario.timing.boot_seconds,
         lockdown_mode=cast(Any, f"lockdown{spec.lockdown.capitalize()}"),
+        lockdown_exceptions=set(spec.lockdown_exceptions),
         advanced_options={
             "Net.PVRDMAVmknic": spec.pvrdma_vmknic,
             "Misc.LogToFile": 1,
@@ -252,6 +270,8 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         graphics_default=cast(Any, spec.graphics_default),
         assignment_policy=cast(Any, spec.assignment_policy),
         never_returns=spec.never_returns,
+        tells_instances=spec.vgpu_instances,
+        migrates_vgpus=spec.vgpu_migration,
     )
 
 
@@ -261,6 +281,7 @@ def _gpus(spec: HostSpec, host: str) -> Iterator[Gpu]:
         gpu.uuid = f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}/{slot.pci}')}"
         gpu.numa_node, gpu.bridges, gpu.link = slot.numa, slot.bridges, slot.link
         gpu.configured = cast(Any, slot.graphics_type)
+        gpu.vgpu_mode = cast(Any, slot.vgpu_mode)
         gpu.mig_current = gpu.mig_pending = slot.mig and gpu.mig_capable
         yield gpu
 
@@ -296,8 +317,11 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
         folder = _folder(farm, folders, spec.folder.strip("/"))
         for name in expand(spec.name):
             mo = virtual_machine.add_vm(farm, folder, next(hosts), name, spec)
-            if spec.power == "on":
+            if spec.power != "off":
                 _power_on(farm, mo)
+            if spec.power == "suspended":
+                power.suspend_now(farm, mo, "scenario")
+            vm_states.put_into_state(farm, mo, spec)
 
 
 def _power_on(farm: Farm, vm: ManagedObject) -> None:

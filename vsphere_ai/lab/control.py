@@ -7,6 +7,7 @@ import json
 import secrets
 import socket
 import threading
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,15 @@ class BadRequest(Exception):
 
 
 class Lab:
-    """The running lab. `token` opens the control endpoint; ports and host keys survive a reset."""
+    """The running lab. `token` opens the control endpoint.
+
+    Ports, host keys and the instance UUID of its vCenter survive a reset.
+    """
 
     def __init__(self, scenario: Scenario, directory: Path, *, password: str, ssh_password: str, token: str) -> None:
         self.scenario, self.directory, self.token = scenario, directory, token
         self.password, self.ssh_password = password, ssh_password
+        self.instance = str(uuid.uuid4())
         self.trace = False
         self.info: dict[str, Any] = {}
         self.ssh: dict[str, SshServer] = {}
@@ -69,7 +74,7 @@ class Lab:
             self.faults.set(*self._from_start)
 
     def _build(self, ports: dict[str, socket.socket] | None = None) -> None:
-        self.farm = build(self.scenario, self.password)
+        self.farm = build(self.scenario, self.password, self.instance)
         self.farm.faults = self.faults
         self._open_ssh(ports)
 
@@ -287,7 +292,8 @@ def _vm(farm: Farm, mo: ManagedObject) -> dict[str, Any]:
 
 def _folder(farm: Farm, mo: ManagedObject) -> str:
     names: list[str] = []
-    at = farm.store.get(mo["parent"])
+    vapp = mo["parentVApp"]
+    at = farm.store.get(farm.store.get(vapp)["parentFolder"] if vapp else mo["parent"])
     while at.ref != farm.named["vmFolder"].ref:
         names.append(at["name"])
         at = farm.store.get(at["parent"])

@@ -17,6 +17,7 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import calls
 from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.managed import Call, handler_for
+from vsphere_ai.lab.managed.vm_states import refuse_disabled
 from vsphere_ai.lab.store import read, static_type
 from vsphere_ai.lab.tasks import Doom
 
@@ -154,6 +155,7 @@ def _invoke(call: Call, request: wire.Request) -> tuple[Any, Any]:
     handler = handler_for(request.this, request.name)
     if not Vmomi.IsChildVersion(call.version, request.info.version):
         raise vmodl.fault.MethodNotFound(receiver=request.this, method=request.name)
+    refuse_disabled(call.mo, request.name)
     args: dict[str, Any] = {}
     for param in request.info.params:
         value = request.args.get(param.name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,10 @@ from vsphere_ai.lab.traffic import Traffic
 class Farm:
     """Everything one lab simulates. Lock order: `store.lock` before a host's own lock, never the other way."""
 
-    def __init__(self, scenario: Scenario, password: str) -> None:
+    def __init__(self, scenario: Scenario, password: str, instance: str = "") -> None:
         self.scenario, self.password = scenario, password
+        self.instance = instance or str(uuid.uuid4())
+        """Instance UUID of its vCenter: no plan and no run of another lab is about this farm."""
         self.store = Store()
         self.tasks = Tasks(self.store, scenario.timing.task_seconds)
         self.sessions = Sessions(self.store, scenario.timing.session_minutes * 60)

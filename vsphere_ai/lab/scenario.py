@@ -15,12 +15,23 @@ RANGE = re.compile(r"\[([0-9]{1,9}):([0-9]{1,9})\]")
 
 @dataclass(frozen=True)
 class VCenter:
-    """The vCenter server: product version and build as `about` shows them; `api` is the newest API it serves."""
+    """The vCenter server: product version and build as `about` shows them.
+
+    `api` is the newest API it serves, without it that of the version (8.0.3.0 for 8.0.3): fields and methods of later
+    ones are not there, as on a real vCenter.
+
+    `vgpu_vmotion` is the advanced setting ``vgpu.hotmigrate.enabled`` at the start.
+    """
 
     version: str = "7.0.2"
     build: str = "17958471"
-    api: str = "7.0.2.0"
+    api: str = ""
     username: str = "administrator@vsphere.local"
+    vgpu_vmotion: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.api:
+            object.__setattr__(self, "api", f"{self.version}.0")
 
     @property
     def api_version(self) -> str:
@@ -62,11 +73,18 @@ class Switch:
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster. `drs` is ``off``, ``manual``, ``partiallyAutomated`` or ``fullyAutomated``."""
+    """A cluster. `drs` is ``off``, ``manual``, ``partiallyAutomated`` or ``fullyAutomated``.
+
+    `drs_options` are advanced options of DRS, such as ``VgpuMMAutomationTimeoutSecs: "-1"``.
+    `image`: it is managed with a single image; `configuration_profile`: by a vSphere Configuration Profile (8.0).
+    """
 
     name: str
     drs: str = "fullyAutomated"
     ha: bool = False
+    drs_options: dict[str, str] = field(default_factory=dict)
+    image: bool = False
+    configuration_profile: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,8 @@ class Gpu:
     """A GPU in a slot: its PCI address and the key of its board in the board table, e.g. ``a100-40gb``.
 
     `bridges` are the PCI bridges above it from the root port down (a root port of its own when left out).
-    `device_id` picks one PCI device of the board (hexadecimal); `graphics_type` and `mig` are the state at the start.
+    `device_id` picks one PCI device of the board (hexadecimal); `graphics_type`, `mig` and `vgpu_mode` (ESXi 8.0.3 and
+    later show it) are the state at the start.
     GPUs with the same `link` are joined by NVLink.
     """
 
@@ -83,6 +102,7 @@ class Gpu:
     device_id: str = ""
     graphics_type: str = "shared"
     mig: bool = False
+    vgpu_mode: str = "sameSize"
     numa: int = 0
     bridges: tuple[str, ...] = ()
     link: str = ""
@@ -145,7 +165,11 @@ class Host:
     """One ESXi host, or with a range in its name several alike.
 
     `cluster` empty means a standalone host. `nvidia_driver` is the version of NVIDIA's host driver VIB, empty for
-    none; `driver_line` is ``AIE`` or ``VMware``. `iommu` false hides passthrough, as with VT-d off in the BIOS.
+    none; `driver_line` is ``AIE`` or ``VMware``. `iommu` false hides passthrough, as with VT-d off in the BIOS;
+    with `rebind` a device is passed through, or taken back, without a reboot.
+    `lockdown_exceptions` are the users whom lockdown mode lets in.
+    `vgpu_migration` false is a driver that migrates no vGPUs. With `vgpu_instances` false ``nvidia-smi vgpu -q`` prints
+    N/A instead of the GPU instances of vGPUs.
     """
 
     name: str
@@ -162,13 +186,17 @@ class Host:
     device_groups: tuple[DeviceGroup, ...] = ()
     ssh: Ssh = field(default_factory=Ssh)
     lockdown: str = "disabled"
+    lockdown_exceptions: tuple[str, ...] = ()
     nvidia_driver: str = ""
     driver_line: str = "AIE"
+    vgpu_migration: bool = True
+    vgpu_instances: bool = True
     pvrdma_vmknic: str = ""
     pvrdma_firewall: bool = False
     graphics_default: str = "shared"
     assignment_policy: str = "performance"
     iommu: bool = True
+    rebind: bool = False
     boot_seconds: float = -1.0
     never_returns: bool = False
 
@@ -179,6 +207,12 @@ class Vm:
 
     `folder` is the path below the datacenter's VM folder; `network` a port group; `tools` is ``running``,
     ``unmanaged`` (open-vm-tools) or ``none``. `vgpu` and `pvrdma` (port groups) are devices it has from the start.
+    `snapshots` are names, each snapshot a child of the one before. `vapp` is the vApp it is in. `ft` is the primary VM
+    of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM. `question` is the text of a pending question.
+    `disabled_methods` are methods that another product has disabled, e.g. ``ReconfigVM_Task``. `agent` is ``vcls`` or
+    the key of the extension that manages the VM, e.g. ``com.vmware.vim.eam``.
+    `guest_driver` is the version of NVIDIA's driver in the guest (the host's when left out, ``none`` for none),
+    `licence` is ``licensed``, ``unlicensed`` or ``unknown``.
     """
 
     name: str
@@ -197,7 +231,17 @@ class Vm:
     vgpu: tuple[str, ...] = ()
     pvrdma: tuple[str, ...] = ()
     template: bool = False
+    connection: str = "connected"
+    snapshots: tuple[str, ...] = ()
+    vapp: str = ""
+    ft: bool = False
+    tpm: bool = False
+    question: str = ""
+    disabled_methods: tuple[str, ...] = ()
+    agent: str = ""
     extra_config: dict[str, str] = field(default_factory=dict)
+    guest_driver: str = ""
+    licence: str = "licensed"
 
 
 @dataclass(frozen=True)

@@ -27,15 +27,18 @@ MAX_FAULTS = 100
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
     ("Gpu", "graphics_type"): ("shared", "sharedDirect"),
+    ("Gpu", "vgpu_mode"): ("sameSize", "mixedSize"),
     ("Host", "graphics_default"): ("shared", "sharedDirect"),
     ("Host", "assignment_policy"): ("performance", "consolidation"),
     ("Host", "lockdown"): ("disabled", "normal", "strict"),
     ("Host", "driver_line"): ("AIE", "VMware"),
     ("Nic", "rdma_state"): ("Active", "Down"),
     ("Ssh", "policy"): ("on", "off", "automatic"),
-    ("Vm", "power"): ("on", "off"),
+    ("Vm", "power"): ("on", "off", "suspended"),
+    ("Vm", "connection"): ("connected", "disconnected", "orphaned", "inaccessible", "invalid"),
     ("Vm", "firmware"): ("efi", "bios"),
     ("Vm", "tools"): ("running", "unmanaged", "none"),
+    ("Vm", "licence"): ("licensed", "unlicensed", "unknown"),
 }
 TRUE, FALSE = ("true", "yes", "on"), ("false", "no", "off")
 
@@ -219,6 +222,8 @@ def _vm_relations(
     vm: Vm, mark: Mark, known: tuple[set[str], set[str]], seen: set[tuple[str, str]]
 ) -> Iterator[Diagnostic]:
     hosts, groups = known
+    if vm.template and vm.power != "off":
+        yield Diagnostic(mark, f"VM {vm.name!r} is a template, which is off")
     for name in expand(vm.name):
         if (vm.folder, name) in seen:
             yield Diagnostic(mark, f"VM {name!r} is described twice in folder {vm.folder!r}")

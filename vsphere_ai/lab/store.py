@@ -70,6 +70,7 @@ class Store:
 
     def __init__(self) -> None:
         self.objects: dict[str, ManagedObject] = {}
+        self._by_type: dict[Any, dict[str, ManagedObject]] = {}
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
         self.revision = 0
@@ -94,7 +95,7 @@ class Store:
                         fill(item)
             mo.props[name] = value
         with self.lock:
-            self.objects[moid] = mo
+            self.objects[moid] = self._by_type.setdefault(typ, {})[moid] = mo
             self.touch(mo, *props)
         return mo
 
@@ -112,6 +113,7 @@ class Store:
         """Forget an object."""
         with self.lock:
             self.objects.pop(mo.moid, None)
+            self._by_type[mo.type].pop(mo.moid, None)
             self.revision += 1
             self.changed.notify_all()
 
@@ -131,6 +133,9 @@ class Store:
 
     def of(self, typ: Any) -> list[ManagedObject]:
         """Return every object of a managed type, in order of creation."""
+        kinds = [found for kind, found in list(self._by_type.items()) if issubclass(kind, typ)]
+        if len(kinds) <= 1:  # a farm of thousands is not looked through for each of its VMs
+            return [mo for found in kinds for mo in list(found.values())]
         return [mo for mo in list(self.objects.values()) if isinstance(mo.ref, typ)]
 
     def children(self, mo: ManagedObject) -> Iterator[ManagedObject]:
@@ -210,6 +215,35 @@ def read(mo: ManagedObject, path: str, session: Any = None) -> Any:
     if isinstance(value, list) and not value:
         return typ([])
     return typed(value, typ)
+
+
+def given(obj: Any) -> list[str]:
+    """Return the names of the fields that are set in a data object, in their order; an empty list is not set."""
+    values = {info.name: getattr(obj, info.name) for info in obj._GetPropertyList()}
+    # a reference cannot be compared with a list: pyVmomi raises AttributeError
+    return [name for name, value in values.items() if value is not None and not (isinstance(value, list) and not value)]
+
+
+def changes(spec: Any, present: Any) -> bool:
+    """Tell whether a value of a specification asks for anything: not if it is empty, or is so already."""
+    if isinstance(spec, Vmomi.DataObject):
+        return any(changes(getattr(spec, name), getattr(present, name, None)) for name in given(spec))
+    if isinstance(spec, list):
+        now = present if isinstance(present, list) else []
+        return bool(spec) and (len(spec) != len(now) or any(map(changes, spec, now)))
+    if isinstance(spec, Vmomi.ManagedObject) != isinstance(present, Vmomi.ManagedObject):
+        return spec is not None
+    return spec is not None and spec != present
+
+
+def lay_over(present: Any, spec: Any, whole: tuple[str, ...] = ()) -> None:
+    """Write what is set in a data object into another one, field by field; fields in `whole` as they are."""
+    for name in given(spec):
+        value, now = getattr(spec, name), getattr(present, name)
+        if isinstance(value, Vmomi.DataObject) and now is not None and name not in whole:
+            lay_over(now, value)
+        else:
+            setattr(present, name, value)
 
 
 def fill(obj: Any, seen: tuple[Any, ...] = ()) -> Any:

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, Store
 
 RECENT = timedelta(minutes=10)
+MOST_RECENT = 200
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ class Tasks:
     def __init__(self, store: Store, seconds: float) -> None:
         self.store, self.seconds = store, seconds
         self.running: dict[str, Task] = {}
+        self._last: list[ManagedObject] = []
         self.doom: Doom | None = None
         """Awaits the next task that is started; set and unset under the store's lock."""
 
@@ -79,45 +81,58 @@ class Tasks:
             raise vim.fault.TaskInProgress(
                 task=busy.mo.ref, msg="The operation is not allowed because another task is already in progress."
             )
-        info = vim.TaskInfo(
-            key="",
-            descriptionId=f"{entity.type_name}.{operation}",
-            entity=entity.ref,
-            entityName=entity["name"] if "name" in entity.props else None,
-            state="queued",
-            cancelled=False,
-            cancelable=not hold_lock,
-            queueTime=now(),
-            eventChainId=0,
-            reason=vim.TaskReasonUser(userName="administrator@vsphere.local"),
-        )
+        info = self._info(entity, operation)
+        info.cancelable = not hold_lock
         mo = self.store.new(vim.Task, prefix="task", info=info)
         info.key, info.task = mo.moid, mo.ref
         task = Task(self, mo, read_only)
         doom, self.doom = self.doom, None
         self.running[mo.moid] = task
-        self._recent(entity, add=mo.ref)
-        self._list()
+        self._last.append(mo)
+        self._list(entity, mo.ref)
         # in the caller's context: what a task does belongs to the operation that started it
         run = partial(contextvars.copy_context().run, self._run, task, work, hold_lock, doom)
         thread = threading.Thread(target=run, daemon=True, name=mo.moid)
         thread.start()
         return mo.ref
 
+    def note(self, entity: ManagedObject, operation: str) -> None:
+        """List a call that ended when it returned as a task, as vCenter does with those it shows in its task list."""
+        info = self._info(entity, operation)
+        info.state, info.startTime, info.completeTime = "success", info.queueTime, now()
+        mo = self.store.new(vim.Task, prefix="task", info=info)
+        info.key, info.task = mo.moid, mo.ref
+        self._last.append(mo)
+        self._list(entity, mo.ref)
+
+    def _info(self, entity: ManagedObject, operation: str) -> Any:
+        return vim.TaskInfo(
+            key="",
+            descriptionId=f"{entity.type_name}.{operation}",
+            entity=entity.ref,
+            entityName=entity["name"] if "name" in entity.props else None,
+            state="queued",
+            cancelled=False,
+            cancelable=False,
+            queueTime=now(),
+            eventChainId=0,
+            reason=vim.TaskReasonUser(userName="administrator@vsphere.local"),
+        )
+
     def _changing(self, entity: ManagedObject) -> Task | None:
         found = (t for t in list(self.running.values()) if not t.read_only and t.mo["info"].entity == entity.ref)
         return next(found, None)
 
-    def _recent(self, entity: ManagedObject | None, *, add: Any = None, remove: Any = None) -> None:
-        if entity is not None:
-            kept = [ref for ref in entity["recentTask"] or () if ref != remove]
-            self.store.set(entity, recentTask=[*kept, add] if add else kept)
-
-    def _list(self) -> None:
+    def _list(self, entity: ManagedObject, started: Any) -> None:
+        """Show a new task at its entity and in the TaskManager; as documented, one stays for minutes after its end."""
+        since = now() - RECENT
+        self._last = [t for t in self._last if t.moid in self.store.objects and not _ended_before(t["info"], since)]
+        listed = {t.moid for t in self._last}
+        own = [ref for ref in entity["recentTask"] or () if ref._moId in listed]
+        self.store.set(entity, recentTask=[*own, started])
         manager = self.store.objects.get("TaskManager")
-        if manager is not None:  # as documented: the tasks of the last ten minutes
-            recent = [t.ref for t in self.store.of(vim.Task) if now() - t["info"].queueTime < RECENT]
-            self.store.set(manager, recentTask=recent)
+        if manager is not None:
+            self.store.set(manager, recentTask=[t.ref for t in self._last[-MOST_RECENT:]])
 
     def _run(self, task: Task, work: Work, hold_lock: bool, doom: Doom | None) -> None:
         try:
@@ -148,10 +163,13 @@ class Tasks:
     def _finish(self, task: Task, **fields: Any) -> None:
         with self.store.lock:
             self.running.pop(task.mo.moid, None)
-            self._recent(self.store.objects.get(task.mo["info"].entity._moId), remove=task.mo.ref)
             if fields.get("result") is None:
                 fields.pop("result", None)
             task.update(completeTime=now(), progress=None, **fields)
+
+
+def _ended_before(info: Any, since: datetime) -> bool:
+    return info.completeTime is not None and info.completeTime < since
 
 
 def _meet(task: Task, doom: Doom) -> None:

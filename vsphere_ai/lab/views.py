@@ -8,6 +8,10 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.store import ManagedObject
+
+WITH_VMS = ("HostSystem", "ResourcePool", "VirtualApp")
+CONTAINERS = ("Folder", "Datacenter", "ComputeResource", "ClusterComputeResource", *WITH_VMS)
 
 
 @handles(vim.view.ViewManager, "CreateContainerView")
@@ -15,16 +19,21 @@ def create_container_view(call: Call, container: Any, recursive: bool, type: Any
     """Make a view of everything of some types below a container."""
     store, types = call.farm.store, tuple(type or ())
     root = store.get(container)
-    if root.type_name not in ("Folder", "Datacenter", "ComputeResource", "ClusterComputeResource", "ResourcePool"):
+    if root.type_name not in CONTAINERS:
         raise vmodl.fault.InvalidArgument(invalidProperty="container", msg=f"{root.type_name} cannot contain objects")
 
     def walk(_session: Any) -> Any:
-        out = Vmomi.GetVmodlType("vim.ManagedEntity[]")()
+        found: dict[str, ManagedObject] = {}
         level = list(store.children(root))
         while level:
-            out += [mo.ref for mo in level if not types or isinstance(mo.ref, types)]
+            found |= {mo.moid: mo for mo in level if mo.moid not in found}
             level = [child for mo in level for child in store.children(mo)] if recursive else []
-        return out
+        # what runs on hosts and in pools; below a folder with VMs these have been met already
+        for owner in [mo for mo in ((root, *found.values()) if recursive else (root,)) if mo.type_name in WITH_VMS]:
+            below = [store.objects.get(ref._moId) for ref in owner["vm"] or ()]
+            found |= {vm.moid: vm for vm in below if vm is not None and vm.moid not in found}
+        refs = [mo.ref for mo in found.values()]
+        return Vmomi.GetVmodlType("vim.ManagedEntity[]")(r for r in refs if not types or isinstance(r, types))
 
     view = store.new(
         vim.view.ContainerView,

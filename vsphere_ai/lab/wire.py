@@ -168,12 +168,36 @@ class _Serializer(Soap.SoapSerializer):  # type: ignore[misc]
         namespaces = Soap.SOAP_NSMAP.copy()
         namespaces[NAMESPACE] = ""
         super().__init__(writer, version, namespaces)
+        self.writer: StringIO = writer
         self.outermostAttrs = ""  # pyVmomi would add versionId=..., servers do not
 
     def _QName(self, typ: Any, default: Any) -> Any:
         if typ is Vmomi.ManagedObject:  # servers and govmomi say ManagedObjectReference in an anyType
             return "", "ManagedObjectReference"
         return super()._QName(typ, default)
+
+    def _Serialize(self, val: Any, info: Any, defNS: str) -> None:
+        """Write a value; in an anyType the items of an array say of which type they are, as vCenter's do."""
+        if info.type is not object or not isinstance(val, Vmomi.Array) or not val:
+            super()._Serialize(val, info, defNS)
+            return
+        kind = val.Item
+        whole = StringIO()
+        outer, self.writer = self.writer, whole
+        super()._Serialize(type(val)(), info, defNS)  # the element alone, with its own type
+        self.writer = outer
+        start, end = whole.getvalue().split("><")
+        if Soap.isDynamicType(kind):
+            name = "string"
+        elif issubclass(kind, Vmomi.ManagedObject):
+            name = "ManagedObjectReference"
+        else:
+            name = Vmomi.GetWsdlName(kind)
+        item = Vmomi.Object(name=name, type=object, version=info.version, flags=info.flags)
+        outer.write(f"{start}>")
+        for each in val:
+            self._Serialize(typed(each, kind), item, Vmomi.GetWsdlNamespace(info.version))
+        outer.write(f"<{end}")
 
 
 def element(value: Any, name: str, typ: Any, version: str) -> str:

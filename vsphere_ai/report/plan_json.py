@@ -20,6 +20,17 @@ from vsphere_ai.report.values import escaped
 from vsphere_ai.state import Target
 
 SCHEMA_VERSION = 1
+_SHAPE = {
+    "desired": dict,
+    "digest": str,
+    "scope": dict,
+    "vcenter.instance": str,
+    "vcenter.name": str,
+    "items": list,
+    "problems": list,
+    "steps": list,
+}
+"""What a saved plan is read for, and of which kind each of it is."""
 STAYS = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -38,6 +49,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "steps": [step_document(p) for p in plan.steps],
         "waves": [[p.id for p in wave] for wave in waves(plan.steps)],
         "answers": [plain(a) for a in plan.answers],
+        "logins": [plain(each) for each in plan.logins],
+        "ssh_stays_stopped": plain(plan.ssh_stays_stopped),
     }
 
 
@@ -45,6 +58,8 @@ def digest(plan: Plan) -> str:
     """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it."""
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "problems", "steps")}
+    # what the server could speak besides is no part of what the plan does
+    kept["vcenter"] = {k: v for k, v in document["vcenter"].items() if k != "offered_api"}
     lost = [each for each in document["impact"]["lost"] if each["what"]]
     if lost:
         kept["lost"] = lost
@@ -62,16 +77,39 @@ def open_saved(text: str, name: str) -> dict[str, Any]:
     again = "make it again with: vsphere-ai plan PLAYBOOK -o FILE"
     try:
         document = json.loads(text)
+        seal = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
+        own = _sha256(document)
+    except RecursionError:
+        raise Conflict(f"{name} is not a saved plan: it is nested too deeply", again) from None
     except ValueError as error:
         raise Conflict(f"{name} is not a saved plan: {error}", again) from error
-    if not isinstance(document, dict) or "seal" not in document:
+    if not isinstance(document, dict) or seal is None:
         raise Conflict(f"{name} is not a saved plan", again)
-    seal = document.pop("seal")
-    if seal != _sha256(document):
+    if seal != own:
         raise Conflict(f"{name} was edited after it was made; nothing was changed", again)
     if document.get("schema_version") != SCHEMA_VERSION:
         raise Conflict(f"{name} has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", again)
+    wrong = next((key for key, kind in _SHAPE.items() if not isinstance(_at(document, key), kind)), None)
+    if wrong is None and not all(isinstance(value, str) for value in document["scope"].values()):
+        wrong = "scope"
+    if wrong is not None:  # the seal is no signature: whoever edits a plan can make another one
+        raise Conflict(f"{name} is not a saved plan: its {wrong} is missing or of another kind", again)
     return document
+
+
+def _at(document: Any, key: str) -> Any:
+    for part in key.split("."):
+        document = document.get(part) if isinstance(document, dict) else None
+    return document
+
+
+def is_saved(text: str) -> bool:
+    """Tell whether a text is a saved plan, of any version and also one that was edited since."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and {"schema_version", "desired", "digest", "seal"} <= document.keys()
 
 
 def step_document(planned: PlannedStep) -> dict[str, Any]:

@@ -28,6 +28,7 @@ def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection
         first = sorted(left_out)[:NAMED]
         more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
         lines += [*_wrapped(f"Left out by --limit: {_names(first)}{more}", width, 4), ""]
+    lines += _agents(plan.impact, width)
     if not plan.changed() and not plan.problems and not plan.steps:
         for kind, title in TITLES.items():
             lines += _targets(title, [i for i in plan.items if i.target.kind == kind and i.stays], width)
@@ -39,12 +40,26 @@ def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection
     for kind, title in TITLES.items():
         lines += _targets(title, [i for i in plan.items if i.target.kind == kind], width)
     lines += _answers(plan, width)
+    lines += _logins(plan, width)
     lines += _warnings(plan, width)
     lines += _problems(plan, width)
     if plan.steps and not plan.problems:
         lines += _order(plan, width)
     lines.append(_summary(plan))  # one line for whoever greps for it
     return "\n".join(safe(line) for line in lines)
+
+
+def _agents(impact: Impact, width: int) -> Iterator[str]:
+    """Say which VMs a pattern means that are not the user's, and are left out of it."""
+    by: dict[str, list[Target]] = {}
+    for agent in impact.agents:
+        if agent.matched:
+            by.setdefault(agent.by, []).append(agent.vm)
+    for manager, vms in by.items():
+        more = f" and {len(vms) - NAMED} more" if len(vms) > NAMED else ""
+        text = f"Left out, {_count(len(vms), 'agent VM')} of {safe(manager)}: {_names(vms[:NAMED])}{more}"
+        yield from _wrapped(text, width, 4)
+        yield ""
 
 
 def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[str]:
@@ -75,12 +90,30 @@ def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[st
             else "move to other hosts (vMotion by DRS)"
         )
         texts.append(f"{_count(len(impact.moves), 'VM')} {how}: {_names(impact.moves)}")
+    aside = [a.vm for a in impact.agents if a.on_window]
+    if aside:
+        texts.append(f"{_count(len(aside), 'agent VM')} taken off these hosts by vCenter, not by this plan: "
+                     f"{_names(aside)}")  # fmt: skip
+    texts += _migrations(impact)
     texts += _losses(impact)
     texts += _turns(impact)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
     yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
     yield ""
+
+
+def _migrations(impact: Impact) -> Iterator[str]:
+    """Say which VMs with vGPUs the run moves, where to, and for how long they are stunned."""
+    same: dict[tuple[Target, Target, str], list[Target]] = {}
+    for move in impact.migrations:
+        times = " or ".join(map(str, move.stun))
+        stunned = f"stunned for about {times}" if times else "how long it is stunned is not known"
+        same.setdefault((move.source, move.target, stunned), []).append(move.vm)
+    for (source, target, stunned), vms in same.items():
+        each = " each" if len(vms) > 1 and "about" in stunned else ""
+        many = _count(len(vms), "VM")
+        yield f"{many} with vGPUs: vMotion from {source.name} to {target.name}, {stunned}{each}: {_names(vms)}"
 
 
 def _losses(impact: Impact) -> Iterator[str]:
@@ -154,11 +187,29 @@ def _item(item: Item, width: int) -> Iterator[str]:
 def _answers(plan: Plan, width: int) -> Iterator[str]:
     if not plan.answers:
         return
-    yield "VCENTER'S OWN CHECKS (before this plan's host changes)"
+    yield "VCENTER'S OWN CHECKS"
+    by_text: dict[str, list[Target]] = {}
     for answer in plan.answers:
         said = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
         text = "; ".join(safe(s) for s in said) or safe(answer.note) or "no objection"
-        yield from _wrapped(f"  {safe(answer.target.name)}  {answer.check}: {text}", width, 6)
+        by_text.setdefault(f"{answer.check}: {text}", []).append(answer.target)
+    for text, targets in by_text.items():
+        yield from _wrapped(f"  {_names(targets)}  {text}", width, 6)
+    yield ""
+
+
+def _logins(plan: Plan, width: int) -> Iterator[str]:
+    """Say which SSH logins were not tried, and whose SSH does not run again after the reboot."""
+    said: dict[str, list[Target]] = {}
+    for login in plan.logins:
+        said.setdefault(login.why, []).append(login.host)
+    if plan.ssh_stays_stopped:
+        said["runs now, and stays stopped after the reboot (start_service: never)"] = list(plan.ssh_stays_stopped)
+    if not said:
+        return
+    yield "SSH"
+    for why, hosts in said.items():
+        yield from _wrapped(f"  {_names(hosts)}  {safe(why)}", width, 6)
     yield ""
 
 

@@ -59,8 +59,10 @@ class OutcomeLine(TypedDict):
 class SummaryLine(TypedDict):
     """The last line. `verified` names what was read back and found as planned, `open` what could not be put back.
 
-    `left` says what somebody else had switched before the run came to it, and what stays so; the steps for that are
-    among the skipped ones. `error` is what ended the command where there was no run to end.
+    `put_back` says what was put back at the end of a run that did not reach the steps for it: hosts out of maintenance
+    mode, VMs powered on, SSH stopped. `left` says what somebody else had switched before the run came to it, and what
+    stays so; the steps for that are among the skipped ones. `error` is what ended the command where there was no run to
+    end.
     """
 
     type: Literal["summary"]
@@ -73,6 +75,7 @@ class SummaryLine(TypedDict):
     interrupted: bool
     verified: list[str]
     open: list[str]
+    put_back: list[str]
     left: list[str]
     outcomes: list[OutcomeLine]
     error: NotRequired[str]
@@ -118,6 +121,7 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
         "interrupted": run.interrupted,
         "verified": [t.name for t in run.verified()],
         "open": list(run.open),
+        "put_back": list(run.put_back),
         "left": list(run.left),
         "outcomes": outcomes,
     }
@@ -132,6 +136,7 @@ def ended_line(exit_code: int, error: str) -> str:
         "interrupted": exit_code in (129, 130, 143),
         "verified": [],
         "open": [],
+        "put_back": [],
         "left": [],
         "outcomes": [],
     }

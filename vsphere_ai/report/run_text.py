@@ -43,6 +43,9 @@ def run_text(run: Run) -> str:
         lines.append(f"{steps} not started because of that")
     if run.interrupted:
         lines.append("stopped by the operator; run the same command again to continue from what is there")
+    if run.put_back:
+        lines.append("PUT BACK")
+        lines += [f"  {safe(line)}" for line in run.put_back]
     if run.left:
         lines.append("LEFT AS FOUND")
         lines += [f"  {safe(line)}" for line in run.left]

@@ -17,8 +17,11 @@ def differences(saved: Mapping[str, Any], plan: Plan) -> str:
     now = plan_document(plan)
     lines = []
     for word, one, two in (("planned then, not now", saved, now), ("not planned then", now, saved)):
-        known = set(_lines(two))
-        lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
+        try:
+            known = set(_lines(two))
+            lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
+        except (AttributeError, KeyError, TypeError):  # it was edited: the seal is no signature
+            return "  the saved plan does not say what it was to change"
     if not lines:
         lines = ["  details of the steps (device keys or configuration that is sent)"]
     more = [f"  and {len(lines) - MOST} more"] if len(lines) > MOST else []

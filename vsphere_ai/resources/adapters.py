@@ -23,6 +23,7 @@ from vsphere_ai.fabric.adapter import (
     updated,
 )
 from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.remedies import play_for
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
@@ -317,7 +318,7 @@ def _network_problems(target: Target, network: str, view: View) -> Iterator[Prob
     elif host is not None and not _reaches(view, view.facts(host.ref), network):
         name = ethernet.named(view.estate, network)
         yield Problem(target, "adapters.not-on-host", f"{name} is not on {host.name}, where this VM is",
-                      "add uplinks: {...} for its switch to a play for that host, or name another one")  # fmt: skip
+                      f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one")  # fmt: skip
 
 
 def _reaches(view: View, host: Facts, network: str) -> bool:
@@ -375,7 +376,8 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
             yield Problem(target, "sriov.no-vf",
                           f"no virtual function is free for {name} on {host.name}: {virtual_functions.told(nics)}, "
                           f"{used} in use there by others",
-                          f"add sriov: {{{nics[0].pci if nics else 'ADDRESS'}: N}} to a play for it")  # fmt: skip
+                          play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
+                          f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip
 
 
 def _said(changes: Iterable[Mapping[str, Any]]) -> str:

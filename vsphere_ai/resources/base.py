@@ -59,6 +59,13 @@ class Resource(State, ABC):
     """Rows of the role in the documentation: what carrying out this kind takes."""
     affects: ClassVar[frozenset[str]] = frozenset()
     """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs that nobody names."""
+    in_profile: ClassVar[str] = ""
+    """The part of a vSphere Configuration Profile that holds what this kind sets; empty when none is known to."""
+
+    @property
+    def needs_commands(self) -> bool:
+        """Tell whether reading this state takes commands on the host; False where they only serve a rule."""
+        return bool(self.probes)
 
     @classmethod
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:

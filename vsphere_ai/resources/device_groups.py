@@ -11,10 +11,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
+from vsphere_ai import newer
 from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
+from vsphere_ai.remedies import play_for
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -166,9 +168,9 @@ class DeviceGroups(Resource):
             yield Problem(target, "device_groups.host-unknown", "the host of this VM cannot be read")
             return
         if view.estate.about.api_numbers < FIRST_API:
-            yield Problem(target, "device_groups.vsphere",
-                          f"vCenter speaks API {view.estate.about.api}; device groups came with vSphere 8.0",
-                          "list single devices with vgpu: or pci_devices:")  # fmt: skip
+            found, help_ = newer.why_missing(view.estate.about, FIRST_API)
+            yield Problem(target, "device_groups.vsphere", f"{found}; device groups came with vSphere 8.0",
+                          help_ or "list single devices with vgpu: or pci_devices:")  # fmt: skip
             return
         present = _present(view.facts(target.ref))
         yield from self._vm_problems(target, view)
@@ -209,7 +211,7 @@ class DeviceGroups(Resource):
             if len(there) < len(mine):
                 yield Problem(target, "device_groups.room",
                               f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}",
-                              f"add passthrough: {{ADDRESS: true}} to a play for {on.name}, or list fewer groups",
+                              f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups",
                               )  # fmt: skip
             elif rivals := lacking(target, view, self.kind, mine):
                 yield Problem(target, "device_groups.taken",

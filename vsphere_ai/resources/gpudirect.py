@@ -11,6 +11,7 @@ from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import vgpu
+from vsphere_ai.remedies import play_for
 from vsphere_ai.resources.base import Resource, advanced_settings, gpu_memory_of, vgpus_of, window_keys, window_seen
 from vsphere_ai.state import Change, Problem, Target, observed
 from vsphere_ai.steps import Reconfigure, Step
@@ -198,8 +199,8 @@ def _ats(target: Target, view: View, on: Target) -> Iterator[Problem]:
     if kernel is None:
         failure = next((o for o in view.facts(on.ref).probes.values() if isinstance(o, ProbeFailure)), None)
         why = failure.reason if failure else "it was not asked over SSH"
-        help_ = failure.help if failure else f"add kernel: {{ats_support: true}} to a play for {on.name}"
+        help_ = failure.help if failure else play_for(on, view, "kernel: {ats_support: true}")
         yield Problem(target, "gpudirect.ats-unknown", f"whether ATS is on at {on.name} is not known: {why}", help_)
     elif kernel.ats_support is not True:
         yield Problem(target, "gpudirect.ats", f"ATS is off in the kernel of {on.name}",
-                      f"add kernel: {{ats_support: true}} to a play for {on.name}")  # fmt: skip
+                      play_for(on, view, "kernel: {ats_support: true}"))  # fmt: skip

@@ -1,14 +1,17 @@
-"""Host graphics: shared (vSGA) or shared direct (vGPU), and how VMs are spread over a host's GPUs."""
+"""Host graphics: shared (vSGA) or shared direct (vGPU), how VMs are spread over GPUs, and which sizes share one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
+from vsphere_ai import newer
 from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Facts, View
+from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target, observed
@@ -16,6 +19,7 @@ from vsphere_ai.steps import Invoke, Step
 
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
+Mode = Literal["same_size", "mixed_size"]
 
 # vSphere API spelling (HostGraphicsConfig) <-> the spelling of a playbook
 FROM_API = {"sharedDirect": "shared_direct"}
@@ -33,7 +37,13 @@ class HostGraphics(Resource):
     target = "host"
     after: ClassVar[tuple[str, ...]] = ("passthrough",)
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": ("config.graphicsConfig", "config.graphicsInfo", "config.pciPassthruInfo")
+        "HostSystem": (
+            "config.graphicsConfig",
+            "config.graphicsInfo",
+            "config.pciPassthruInfo",
+            "config.product",
+            "hardware.pciDevice",
+        )
     }
 
     default_type: GraphicsType | None = Field(
@@ -44,7 +54,13 @@ class HostGraphics(Resource):
         description="`performance` spreads VMs over GPUs, `consolidation` fills one GPU first; "
         "honoured for time-sliced vGPUs of equal size only.",
     )
+    vgpu_mode: Mode | None = Field(
+        default=None,
+        description="`mixed_size` lets time-sliced vGPUs of several sizes share a GPU, `same_size` does not; every "
+        "NVIDIA GPU follows. vSphere 8.0 U3.",
+    )
     gpus: Mapping[str, str] | None = observed("PCI address -> the type the GPU runs with, and what it waits for.")
+    vgpu_modes: Mapping[str, str] | None = observed("PCI address -> the vGPU mode of the GPU, and what it waits for.")
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
@@ -64,17 +80,21 @@ class HostGraphics(Resource):
             wanted, active = configured.get(gpu["pciId"], default), gpu["graphicsType"]
             waits = "" if wanted == active else f" (configured: {_spelled(wanted)})"
             gpus[gpu["pciId"]] = _spelled(active) + waits
+        modes = vgpu_mode.seen(facts)
         return cls.model_construct(
-            default_type=_spelled(default), assignment_policy=config["sharedPassthruAssignmentPolicy"], gpus=gpus
+            default_type=_spelled(default),
+            assignment_policy=config["sharedPassthruAssignmentPolicy"],
+            vgpu_mode=_common(modes),
+            gpus=gpus,
+            vgpu_modes=modes or None,
         )
 
     def settle(self, target: Target, view: View) -> Self:
-        """Every NVIDIA GPU follows the default type."""
-        full = super().settle(target, view)
-        if self.default_type is None:
-            return full
-        gpus = {g["pciId"]: self.default_type for g in nvidia_gpus(view.facts(target.ref))}
-        return full.model_copy(update={"gpus": gpus})
+        """Every NVIDIA GPU follows the default type and the vGPU mode."""
+        full, gpus = super().settle(target, view), nvidia_gpus(view.facts(target.ref))
+        types = {} if self.default_type is None else {"gpus": {g["pciId"]: self.default_type for g in gpus}}
+        modes = {} if self.vgpu_mode is None else {"vgpu_modes": {g["pciId"]: self.vgpu_mode for g in gpus}}
+        return full.model_copy(update=types | modes)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No GPU, or one that is given to a VM whole (passthrough)."""
@@ -103,6 +123,43 @@ class HostGraphics(Resource):
                     f"GPU {gpu['pciId']} is in passthrough mode and cannot be {self.default_type}",
                     "disable passthrough for the device first (Configure > PCI Devices)",
                 )
+        yield from self._mode_problems(target, view)
+
+    def _mode_problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No such setting on this vCenter or host, or GPUs that never mix sizes."""
+        facts = view.facts(target.ref)
+        wanted, stated = self._modes(), getattr(view.stated.get((target.ref, self.kind)), "vgpu_mode", None)
+        if stated is None or not wanted:
+            return
+        server, esxi = view.estate.about.api_numbers, vgpu_mode.release(facts)
+        if server < vgpu_mode.FIRST_API or esxi < vgpu_mode.FIRST_ESXI:
+            found, help_ = newer.why_missing(view.estate.about, vgpu_mode.FIRST_API)
+            yield Problem(
+                target,
+                "graphics.vgpu-mode-version",
+                f"vgpu_mode needs vCenter Server and ESXi 8.0 U3; {found}, "
+                f"this host ESXi {'.'.join(map(str, esxi)) or 'unknown'}",
+                help_ or "leave vgpu_mode out, or update vCenter Server and the host first",
+            )
+        for pci, board in vgpu_mode.equal_sizes_only(facts).items() if self.vgpu_mode == "mixed_size" else ():
+            yield Problem(
+                target,
+                "graphics.vgpu-mode-board",
+                f"GPU {pci} ({board.title}) does not support vGPUs of mixed sizes",
+                "write vgpu_mode: same_size for this host; mixed sizes need an Ampere GPU or newer",
+            )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Name GPUs in MIG mode, which a vGPU mode does not concern."""
+        in_mig = [g["pciId"] for g in nvidia_gpus(view.facts(target.ref)) if g.get("vgpuMode") == vgpu_mode.MIG]
+        if in_mig and vgpu_mode.changing(view.facts(target.ref), self._modes()):
+            yield f"{', '.join(in_mig)} in MIG mode: the vGPU mode counts once MIG is off"
+
+    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+        """Show the GPUs in their wanted vGPU modes, by which capacity is counted."""
+        facts = view.facts(target.ref)
+        if modes := self._modes():
+            yield replace(facts, properties={**facts.properties, "config.graphicsInfo": vgpu_mode.after(facts, modes)})
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
@@ -111,7 +168,11 @@ class HostGraphics(Resource):
         wanted = self._config(config)
         wanted_types = self._types()
         count = len(nvidia_gpus(facts))
-        restart = any(g["graphicsType"] != wanted_types.get(g["pciId"], g["graphicsType"]) for g in nvidia_gpus(facts))
+        gpus, modes = nvidia_gpus(facts), self._modes()
+        restart = any(g["graphicsType"] != wanted_types.get(g["pciId"], g["graphicsType"]) for g in gpus)
+        restart = restart or bool(vgpu_mode.pending(facts, modes))
+        moded = vgpu_mode.changing(facts, modes)
+        used = any(g.get("vm") for g in gpus if g["pciId"] in moded)
         if wanted != config:
             yield Invoke(
                 target=change.target,
@@ -119,8 +180,9 @@ class HostGraphics(Resource):
                 path="configManager.graphicsManager",
                 method="UpdateGraphicsConfig",
                 args={"config": wanted},
-                needs_maintenance=restart,
-                summary=f"set graphics to {self.default_type}, {self.assignment_policy} "
+                # a GPU changes its vGPU mode only while no VM uses it
+                needs_maintenance=restart or used,
+                summary=f"set graphics to {', '.join(s for s in self._said(moded) if s)} "
                 f"({count} GPU{'' if count == 1 else 's'})",
             )
         if restart:
@@ -131,12 +193,13 @@ class HostGraphics(Resource):
                 needs_maintenance=True,
                 summary="restart, which makes the graphics type active",
             )
+        if restart or moded:
             yield Invoke(
                 target=change.target,
                 kinds=(self.kind,),
                 path="configManager.graphicsManager",
                 method="RefreshGraphicsManager",
-                after_reboot=True,
+                after_reboot=restart,
                 summary="have the host read its graphics devices again",
             )
 
@@ -148,6 +211,13 @@ class HostGraphics(Resource):
         """A GPU may wait for a restart, or have a type of its own (passthrough among them)."""
         odd = ", ".join(f"GPU {pci} is {value}" for pci, value in self._odd().items())
         return f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
+
+    def _said(self, moded: Collection[str]) -> tuple[str | None, ...]:
+        return self.default_type, self.assignment_policy, self.vgpu_mode if moded else None
+
+    def _modes(self) -> dict[str, str]:
+        """Return PCI address -> vGPU mode wanted; one that was only read is left as it is."""
+        return {pci: mode for pci, mode in (self.vgpu_modes or {}).items() if mode in vgpu_mode.TO_API}
 
     def _odd(self) -> dict[str, str]:
         return {pci: value for pci, value in (self.gpus or {}).items() if value != self.default_type}
@@ -162,6 +232,13 @@ class HostGraphics(Resource):
         for pci, graphics_type in self._types().items():
             device = have.setdefault(pci, {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": pci})
             device["graphicsType"] = graphics_type
+        for pci, mode in self._modes().items():
+            default = {
+                "_typeName": "HostGraphicsConfigDeviceType",
+                "deviceId": pci,
+                "graphicsType": config["hostDefaultGraphicsType"],
+            }
+            have.setdefault(pci, default)["vgpuMode"] = vgpu_mode.TO_API[mode]
         return {
             **config,
             "_typeName": "HostGraphicsConfig",
@@ -169,6 +246,12 @@ class HostGraphics(Resource):
             "sharedPassthruAssignmentPolicy": self.assignment_policy,
             "deviceType": tuple(have.values()),
         }
+
+
+def _common(modes: Mapping[str, str]) -> Any:
+    """Return the one mode that every GPU is in; None when they differ, or one waits for another."""
+    found = set(modes.values())
+    return found.pop() if len(found) == 1 and found <= set(vgpu_mode.TO_API) else None
 
 
 def _spelled(graphics_type: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.redact import foreign
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Probe, Shell, Step
@@ -47,7 +48,9 @@ class Kernel(Resource):
         if isinstance(output, ProbeFailure):
             yield Problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
         elif self.observe(view.facts(target.ref)) is None:
-            said = "it was not asked" if output is None else " / ".join((output.stdout + output.stderr).split("\n"))
+            said = (
+                "it was not asked" if output is None else " / ".join(foreign(output.stdout + output.stderr).split("\n"))
+            )
             yield Problem(target, "kernel.unreadable", f"ATS of this host cannot be read: {said.strip(' /')}",
                           f"try it on the host: {' '.join(ATS.argv)}")  # fmt: skip
 

@@ -171,9 +171,9 @@ class Mig(Resource):
         for pci, wanted in (self.gpus or {}).items():
             board = boards.get(pci)
             if pci not in boards:
-                yield Problem(
-                    target, "mig.gpu-unknown", f"there is no NVIDIA GPU {pci}", f"it has {', '.join(boards) or 'none'}"
-                )
+                hint = f"{meant} " if (meant := smi.pci_hint(pci)) else ""
+                there = f"{hint}it has {', '.join(boards) or 'none'}"
+                yield Problem(target, "mig.gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
             elif board is None or not board.mig_capable:
                 yield Problem(
                     target,

@@ -22,6 +22,7 @@ from vsphere_ai.fabric.nic_settings import (
     coalescing_in,
 )
 from vsphere_ai.facts import Facts, ProbeFailure, View
+from vsphere_ai.redact import foreign
 from vsphere_ai.resources.base import Resource, settled_each
 from vsphere_ai.state import Change, Problem, Target
 from vsphere_ai.steps import Invoke, Probe, Shell, Step
@@ -81,6 +82,11 @@ class HostNics(Resource):
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
+
+    @property
+    def needs_commands(self) -> bool:
+        """Speeds are read and set through vCenter."""
+        return any(getattr(nic, name) is not None for nic in (self.nics or {}).values() for name in READ_BY_SSH)
 
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
@@ -193,7 +199,7 @@ def _unread(target: Target, facts: Facts, probe: Probe, what: str) -> Iterator[P
     if isinstance(output, ProbeFailure):
         yield Problem(target, output.rule, f"the {what} of the NICs cannot be read: {output.reason}", output.help)
     elif output is None or output.status != 0:
-        words = "it was not asked" if output is None else (output.stdout + output.stderr).strip() or "no answer"
+        words = "it was not asked" if output is None else foreign(output.stdout + output.stderr).strip() or "no answer"
         yield Problem(target, "nics.unreadable", f"the {what} of the NICs cannot be read: {words}",
                       f"try it on the host: {' '.join(probe.argv)}")  # fmt: skip
 
@@ -218,7 +224,7 @@ def _ring_problems(target: Target, facts: Facts, nic: Mapping[str, Any], wanted:
         yield Problem(target, "nics.rings", f"{name} has no RDMA device; rings are set of NICs that have one",
                       "leave rings out for it")  # fmt: skip
     elif nic_settings.rings(facts, name) is None:
-        words = " ".join((output.stdout + output.stderr).split()) or "it answers nothing"
+        words = " ".join(foreign(output.stdout + output.stderr).split()) or "it answers nothing"
         yield Problem(target, "nics.rings", f"{name} does not tell its rings: {words}",
                       "leave rings out for it; some drivers have no such setting")  # fmt: skip
     elif most is not None:

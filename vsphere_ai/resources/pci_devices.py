@@ -14,6 +14,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
 from vsphere_ai.late import Late, inside
+from vsphere_ai.remedies import play_for
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -264,9 +265,17 @@ def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Ite
     if not states[address].enabled:
         name = found[address].name if address in found else "device"
         yield Problem(target, "pci_devices.not-passed", f"{on.name} does not pass {address} ({name}) through",
-                      f"add passthrough: {{{address}: true}} to a play for {on.name}")  # fmt: skip
+                      _pass_through(view, on, address))  # fmt: skip
         return
     yield from _taken(target, view, on, [pci.Claim(address)], address)
+
+
+def _pass_through(view: View, on: Target, address: str) -> str:
+    """Say how a host passes a device through, where it can."""
+    state = pci.passthroughs(view.facts(on.ref)).get(address)
+    if state is not None and not state.capable:
+        return f"{on.name} cannot pass {address} through: look at VT-d or AMD IOMMU in its BIOS"
+    return play_for(on, view, f"passthrough: {{{address}: true}}")
 
 
 def _dynamic_problems(target: Target, view: View, on: Target, model: Device, count: int) -> Iterator[Problem]:
@@ -274,14 +283,13 @@ def _dynamic_problems(target: Target, view: View, on: Target, model: Device, cou
     there = _matching(facts, model)
     if len(there) < count:
         same = [a for a, d in pci.devices(facts).items() if _ids(model) == (d.vendor, d.device)]
-        help_ = (
-            f"{on.name} has {len(same)} of that model: " + ", ".join(same)
-            if same
-            else "look at esxcli hardware pci list"
-        )
+        help_ = f"{on.name} has {len(same)} of that model"
+        left = [a for a in same if a not in there]
+        if left:
+            help_ = f"{help_}: {', '.join(same)}; {_pass_through(view, on, left[0])}"
         yield Problem(target, "pci_devices.not-passed",
                       f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
-                      f"{help_}; add passthrough: {{ADDRESS: true}} to a play for {on.name}")  # fmt: skip
+                      help_)  # fmt: skip
         return
     yield from _taken(target, view, on, [_claim(model)] * count, str(model))
 

@@ -26,6 +26,7 @@ class PvrdmaHost(Resource):
     kind: ClassVar[str] = "pvrdma_host"
     target = "host"
     after: ClassVar[tuple[str, ...]] = ("vmkernel",)
+    in_profile: ClassVar[str] = "advanced options, firewall rulesets"
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")
     }

@@ -62,6 +62,11 @@ class Roce(Resource):
     ecn: bool | None = Field(default=None, description="Explicit congestion notification.")
     devices: Mapping[str, str] | None = observed("RDMA device -> its NIC, driver, state, speed, MTU and protocols.")
 
+    @property
+    def needs_commands(self) -> bool:
+        """What is at work is asked for a rule only; the options are read and set through vCenter."""
+        return False
+
     @classmethod
     def observe(cls, facts: Facts) -> Self | None:
         """Read the configured options and the RDMA devices; a host without such NICs has no options."""

@@ -83,6 +83,7 @@ class VmkernelAdapters(Resource):
     shorthand: ClassVar[str] = "adapters"
     keyed: ClassVar[bool] = True
     after: ClassVar[tuple[str, ...]] = ("uplinks",)
+    in_profile: ClassVar[str] = "VMkernel adapters"
     affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
     properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),

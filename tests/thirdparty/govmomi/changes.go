@@ -112,9 +112,10 @@ func (j *judge) refusals() {
 	gone := object.NewVirtualMachine(j.client.Client, types.ManagedObjectReference{Type: "VirtualMachine", Value: "vm-0"})
 	_, err = gone.PowerOn(j.ctx)
 	faults["gone"] = fault(err)
-	faults["template"] = fault(vm.MarkAsTemplate(j.ctx))
-	_, err = vm.CreateSnapshot(j.ctx, "one", "", false, false)
-	faults["snapshot"] = fault(err)
+	_, err = methods.StandbyGuest(j.ctx, j.client.Client, &types.StandbyGuest{This: vm.Reference()})
+	faults["standby"] = fault(err)
+	_, err = vm.AcquireTicket(j.ctx, "mks")
+	faults["ticket"] = fault(err)
 	_, err = methods.FindByUuid(j.ctx, j.client.Client, &types.FindByUuid{This: vm.Reference(), Uuid: "x"})
 	faults["wrong_object"] = fault(err)
 	var machines []mo.VirtualMachine

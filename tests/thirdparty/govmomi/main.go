@@ -149,6 +149,8 @@ func main() {
 	j.maintenance()
 	j.options()
 	j.cluster()
+	j.lifecycle()
+	j.managers()
 	j.expiry()
 	say("done", nil)
 }

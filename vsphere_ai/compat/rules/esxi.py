@@ -123,16 +123,16 @@ class HostRebootPending(Rule):
 
 
 class HostLockdown(Rule):
-    """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses.
+    """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses to all but its exception users.
 
-    Only exception users may log in then. The mode is never changed by this tool.
+    Whether the SSH user is one of them, `plan` asks (`ssh.lockdown`). The mode is never changed by this tool.
     """
 
     id = "host.lockdown"
     title = "Lockdown mode off"
     target = "host"
     source = "vSphere Security, Lockdown mode"
-    verdicts: ClassVar[Meanings] = {"pass": "`lockdownDisabled`", "fail": "`lockdownNormal` or `lockdownStrict`"}
+    verdicts: ClassVar[Meanings] = {"pass": "`lockdownDisabled`", "warn": "`lockdownNormal` or `lockdownStrict`"}
     properties: ClassVar[Paths] = {"HostSystem": ("config.lockdownMode",)}
     needed_by = frozenset({"mig"})
 
@@ -143,9 +143,10 @@ class HostLockdown(Rule):
         if mode == "lockdownDisabled":
             yield case.passed("lockdown mode is off", seen)
         else:
-            yield case.failed(
-                f"{mode}: SSH logins are refused, and MIG can only be set over SSH", seen,
-                help="turn lockdown mode off for the time of the change (Host > Configure > Security Profile)",
+            yield case.warned(
+                f"{mode}: only exception users can log in over SSH, and MIG can only be set over SSH", seen,
+                help="make the SSH user an exception user, or turn lockdown mode off for the time of the change "
+                "(Host > Configure > Security Profile)",
             )  # fmt: skip
 
 

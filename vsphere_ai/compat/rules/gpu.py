@@ -191,7 +191,7 @@ class GpuSharedDirect(Rule):
             yield case.warned(f"{len(ready)} of {len(active)} GPUs are Shared Direct", *seen)
         else:
             yield case.failed(
-                "no GPU is Shared Direct", *seen, help="add graphics: {default_type: shared_direct} to a play for it"
+                "no GPU is Shared Direct", *seen, help=case.play("graphics: {default_type: shared_direct}")
             )
 
 

@@ -99,9 +99,7 @@ class HostPvrdmaVmknic(Rule):
             yield case.passed(f"PVRDMA uses {name}", seen)
         else:
             what = f"{name} is named for PVRDMA, and there is no such VMkernel adapter" if missing else NONE_NAMED
-            yield case.warned(
-                what, seen, help="add pvrdma_host: {vmknic: vmkN, firewall: true} to a play for this host"
-            )
+            yield case.warned(what, seen, help=case.play("pvrdma_host: {vmknic: vmkN, firewall: true}"))
 
     def _astray(self, case: Case, name: str, vnic: vmk.Vnic) -> str:
         """Say where the adapter is, when that is no switch with an RDMA NIC and there is such a one."""
@@ -136,7 +134,7 @@ class HostPvrdmaFirewall(Rule):
             yield case.passed(f"firewall ruleset {RULESET} is open", seen)
         else:
             yield case.warned(f"the firewall is closed for PVRDMA (ruleset {RULESET})", seen,
-                              help="add pvrdma_host: {firewall: true} to a play for this host")  # fmt: skip
+                              help=case.play("pvrdma_host: {firewall: true}"))  # fmt: skip
 
 
 class HostRdmaUplinks(Rule):

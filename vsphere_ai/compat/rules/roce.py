@@ -62,9 +62,9 @@ class HostRoceLossless(Rule):
             yield case.warned(
                 f"neither PFC nor global pause on {', '.join(unsafe)}: RoCE loses frames under load",
                 *found,
-                help="add roce: {pfc_priority: 3, trust: dscp, dscp: 26} to a play"
+                help=case.play("roce: {pfc_priority: 3, trust: dscp, dscp: 26}")
                 if by_options == unsafe
-                else f"add nics: {{{on}}} to a play for this host, or set up PFC with the tools of its driver",
+                else f"{case.play(f'nics: {{{on}}}')}, or set up PFC with the tools of its driver",
             )
         elif silent:
             words = "no PFC is configured, and whether global pause is on is not known"
@@ -121,7 +121,7 @@ class HostDcb(Rule):
             yield case.warned(
                 f"{', '.join(both)}: PFC and global pause are both on; only one of them can be at work",
                 *seen,
-                help=f"add nics: {{{both[0]}: {{pause: {{rx: false, tx: false}}}}}} to a play for this host",
+                help=case.play(f"nics: {{{both[0]}: {{pause: {{rx: false, tx: false}}}}}}"),
             )
         if other or both or not wanted or not own:
             return

@@ -191,6 +191,7 @@ class VmQuestion(Rule):
     source = "vSphere Web Services API reference, VirtualMachineRuntimeInfo.question"
     verdicts: ClassVar[Meanings] = {"pass": "no question", "fail": "a question waits for an answer"}
     properties: ClassVar[Paths] = {"VirtualMachine": ("runtime.question", "runtime.powerState")}
+    about_state = True
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Take an unset property as no question, provided the server showed the VM's run-time state."""
@@ -200,8 +201,9 @@ class VmQuestion(Rule):
         power = case.need("runtime.powerState")
         question = case.view.facts(case.ref).get("runtime.question")
         if question:
-            yield case.failed("vCenter waits for an answer to a question of this VM", ("runtime.question",
-                              question.get("text", "")), help="answer it in the vSphere Client")  # fmt: skip
+            text = question.get("text", "")
+            yield case.failed(f"VM waits for an answer to a question: {text}", ("runtime.question", text),
+                              help="answer it in the vSphere Client")  # fmt: skip
         else:
             yield case.passed("no question", ("runtime.powerState", power), ("runtime.question", "unset"))
 

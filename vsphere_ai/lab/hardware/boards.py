@@ -13,42 +13,40 @@ import yaml
 
 @dataclass(frozen=True)
 class Product:
-    """The names of one PCI device: in nvidia-smi, in pci.ids (shown without a driver), and in vGPU type names."""
+    """The names of one PCI device: in nvidia-smi and in pci.ids (shown without a driver)."""
 
     name: str
     pci_name: str
-    vgpu_board: str = ""
     memory_mib: int = 0
 
 
 PRODUCTS: Mapping[int, Product] = {
-    0x20B0: Product("NVIDIA A100-SXM4-40GB", "GA100 [A100 SXM4 40GB]", "a100x", 40960),
-    0x20B1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", "a100", 40960),
-    0x20F1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", "a100", 40960),
-    0x20B2: Product("NVIDIA A100-SXM4-80GB", "GA100 [A100 SXM4 80GB]", "a100dx", 81920),
-    0x20B5: Product("NVIDIA A100 80GB PCIe", "GA100 [A100 PCIe 80GB]", "a100d", 81920),
-    0x20B7: Product("NVIDIA A30", "GA100GL [A30 PCIe]", "a30", 24576),
-    0x2330: Product("NVIDIA H100 80GB HBM3", "GH100 [H100 SXM5 80GB]", "h100xm", 81559),
-    0x2331: Product("NVIDIA H100 PCIe", "GH100 [H100 PCIe]", "h100", 81559),
-    0x2321: Product("NVIDIA H100 NVL", "GH100 [H100L 94GB]", "h100l", 95830),
-    0x2335: Product("NVIDIA H200", "GH100 [H200 SXM 141GB]", "h200x", 143771),
-    0x233B: Product("NVIDIA H200 NVL", "GH100 [H200 NVL]", "h200", 143771),
+    0x20B0: Product("NVIDIA A100-SXM4-40GB", "GA100 [A100 SXM4 40GB]", 40960),
+    0x20B1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
+    0x20F1: Product("NVIDIA A100-PCIE-40GB", "GA100 [A100 PCIe 40GB]", 40960),
+    0x20B2: Product("NVIDIA A100-SXM4-80GB", "GA100 [A100 SXM4 80GB]", 81920),
+    0x20B5: Product("NVIDIA A100 80GB PCIe", "GA100 [A100 PCIe 80GB]", 81920),
+    0x20B7: Product("NVIDIA A30", "GA100GL [A30 PCIe]", 24576),
+    0x2330: Product("NVIDIA H100 80GB HBM3", "GH100 [H100 SXM5 80GB]", 81559),
+    0x2331: Product("NVIDIA H100 PCIe", "GH100 [H100 PCIe]", 81559),
+    0x2321: Product("NVIDIA H100 NVL", "GH100 [H100L 94GB]", 95830),
+    0x2335: Product("NVIDIA H200", "GH100 [H200 SXM 141GB]", 143771),
+    0x233B: Product("NVIDIA H200 NVL", "GH100 [H200 NVL]", 143771),
     0x2BB5: Product(
         "NVIDIA RTX PRO 6000 Blackwell Server Edition",
         "GB202GL [RTX PRO 6000 Blackwell Server Edition]",
-        "rtx_pro_6000_blackwell_dc",
         97887,
     ),
-    0x2235: Product("NVIDIA A40", "GA102GL [A40]", "a40", 46068),
-    0x26B5: Product("NVIDIA L40", "AD102GL [L40]", "l40", 46068),
-    0x26B9: Product("NVIDIA L40S", "AD102GL [L40S]", "l40s", 46068),
-    0x2236: Product("NVIDIA A10", "GA102GL [A10]", "a10", 23028),
-    0x27B8: Product("NVIDIA L4", "AD104GL [L4]", "l4", 23034),
-    0x1EB8: Product("Tesla T4", "TU104GL [Tesla T4]", "t4", 15360),
-    0x1DB1: Product("Tesla V100-SXM2-16GB", "GV100GL [Tesla V100 SXM2 16GB]", "v100x", 16384),
-    0x1DB4: Product("Tesla V100-PCIE-16GB", "GV100GL [Tesla V100 PCIe 16GB]", "v100", 16384),
-    0x1DB5: Product("Tesla V100-SXM2-32GB", "GV100GL [Tesla V100 SXM2 32GB]", "v100dx", 32768),
-    0x1DB6: Product("Tesla V100-PCIE-32GB", "GV100GL [Tesla V100 PCIe 32GB]", "v100d", 32768),
+    0x2235: Product("NVIDIA A40", "GA102GL [A40]", 46068),
+    0x26B5: Product("NVIDIA L40", "AD102GL [L40]", 46068),
+    0x26B9: Product("NVIDIA L40S", "AD102GL [L40S]", 46068),
+    0x2236: Product("NVIDIA A10", "GA102GL [A10]", 23028),
+    0x27B8: Product("NVIDIA L4", "AD104GL [L4]", 23034),
+    0x1EB8: Product("Tesla T4", "TU104GL [Tesla T4]", 15360),
+    0x1DB1: Product("Tesla V100-SXM2-16GB", "GV100GL [Tesla V100 SXM2 16GB]", 16384),
+    0x1DB4: Product("Tesla V100-PCIE-16GB", "GV100GL [Tesla V100 PCIe 16GB]", 16384),
+    0x1DB5: Product("Tesla V100-SXM2-32GB", "GV100GL [Tesla V100 SXM2 32GB]", 32768),
+    0x1DB6: Product("Tesla V100-PCIE-32GB", "GV100GL [Tesla V100 PCIe 32GB]", 32768),
 }
 
 _REV1, _REV2, _OTHER = 7, 9, 10
@@ -76,6 +74,17 @@ class Profile:
         return "+me" in self.name
 
     @property
+    def gb(self) -> int:
+        """The memory in its name."""
+        return int(self.name.partition("g.")[2].partition("gb")[0])
+
+    @property
+    def variant(self) -> str:
+        """What follows the memory in the name, as the names of vGPU types spell it: ``ME`` for ``+me``."""
+        extra = self.name.partition("gb")[2]
+        return {"-me": "NOME", "+me.all": "MEALL"}.get(extra, extra[1:].upper())
+
+    @property
     def plain(self) -> bool:
         """Tell whether the name has no suffix such as ``+me`` or ``+gfx``."""
         return self.name[-1] == "b"
@@ -94,9 +103,19 @@ class Board:
     device_ids: tuple[int, ...]
     mig_needs_reboot: bool
     mig_mode_persists: bool
-    vgpu_prefix: str
-    vgpu_boards: tuple[str, ...]
-    time_sliced: Mapping[int, int] = field(compare=False)
+    vgpu_names: Mapping[int, str] = field(compare=False)
+    """PCI device id -> how the names of its vGPU types begin; devices without vGPU types are missing."""
+    vgpu_types: Mapping[int, Mapping[str, int]] = field(compare=False)
+    """PCI device id -> end of the name of a type -> how many of it a GPU takes."""
+    subsystems: Mapping[int, int] = field(compare=False)
+    """PCI device id -> PCI subsystem id, where several products share the device id."""
+    measured_mixed: Mapping[int, int] = field(compare=False)
+    shares_instances: bool
+    """Several time-sliced vGPUs can run in one GPU instance."""
+
+    def mixed(self, gb: int) -> int:
+        """Return how many places a GPU has for a time-sliced type of that size in mixed-size mode."""
+        return self.measured_mixed.get(gb) or _power_of_two(min(self.memory_gb // gb, 32))
 
     @cached_property
     def unit(self) -> int:
@@ -139,18 +158,25 @@ def board(key: str) -> Board:
 
 
 def board_keys() -> tuple[str, ...]:
-    """Return the keys of all boards."""
+    """Return the keys of all boards that have a PCI device id of their own."""
     return tuple(_boards())
 
 
 @cache
 def _boards() -> dict[str, Board]:
-    text = resources.files("vsphere_ai.gpu").joinpath("boards.yaml").read_text(encoding="utf-8")
-    rows = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["boards"]  # noqa: S506 - safe loaders
-    return {row["key"]: _board(row) for row in rows}
+    types = _table("vgpu_types.yaml")["types"]
+    rows = (row for row in _table("boards.yaml")["boards"] if any(p["device_ids"] for p in row["products"]))
+    return {row["key"]: _board(row, types) for row in rows}
 
 
-def _board(row: Mapping[str, Any]) -> Board:
+def _table(name: str) -> Any:
+    text = resources.files("vsphere_ai.gpu").joinpath(name).read_text(encoding="utf-8")
+    return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - safe loaders
+
+
+def _board(row: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> Board:
+    devices = [(number, product) for product in row["products"] for number in product["device_ids"]]
+    first = {number: product for number, product in reversed(devices) if product.get("vgpu_names")}
     return Board(
         key=row["key"],
         architecture=row["architecture"],
@@ -158,13 +184,19 @@ def _board(row: Mapping[str, Any]) -> Board:
         memory_slices=row.get("memory_slices") or 0,
         compute_slices=row.get("compute_slices") or 0,
         profiles=tuple(_profile(p, row) for p in row.get("profiles") or ()),
-        device_ids=tuple(row["device_ids"]),
+        device_ids=tuple(dict.fromkeys(number for number, _ in devices)),
         mig_needs_reboot=bool(row.get("mig_needs_reboot_on_esxi")),
         mig_mode_persists=bool(row.get("mig_mode_persists")),
-        vgpu_prefix=row.get("vgpu_prefix") or "",
-        vgpu_boards=tuple(row.get("vgpu_boards") or ()),
-        time_sliced={gb: most[0] or row["memory_gb"] // gb for gb, most in (row.get("time_sliced") or {}).items()},
+        vgpu_names={number: product["vgpu_names"][0] for number, product in first.items()},
+        vgpu_types={number: types[product["types"]] for number, product in first.items()},
+        subsystems={n: product["subsystem_ids"][0] for n, product in first.items() if product.get("subsystem_ids")},
+        measured_mixed=row.get("mixed") or {},
+        shares_instances=bool(row.get("shared_instances")),
     )
+
+
+def _power_of_two(most: int) -> int:
+    return 1 << (most.bit_length() - 1)
 
 
 def _profile(row: Mapping[str, Any], of: Mapping[str, Any]) -> Profile:

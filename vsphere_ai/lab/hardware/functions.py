@@ -26,14 +26,20 @@ def set_functions(host: Host, nic: Pnic, count: int) -> bool:
         return changed
 
 
-def set_passthrough(host: Host, pci: str, enabled: bool) -> bool:
-    """Configure that a GPU or NIC is given to VMs whole from the next boot on; return whether that changed anything."""
+def set_passthrough(host: Host, pci: str, enabled: bool, *, at_once: bool) -> bool:
+    """Configure whether a GPU or NIC is given to VMs whole; return whether that changed anything.
+
+    With `at_once` the device is bound to its new driver now, else at the next boot.
+    """
     device = host.gpu_at(pci) or nic_at(host, pci)
     if device is None:
         raise KeyError(pci)
     with host.changing():
         changed = device.passthrough != enabled
         device.passthrough = enabled
+        if at_once and device.passed_through != enabled:
+            changed = True
+            device.pass_through()
         if changed:
             host.notify("graphics")
         return changed

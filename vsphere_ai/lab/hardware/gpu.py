@@ -6,12 +6,14 @@ import uuid as uuids
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
+from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
 from vsphere_ai.lab.hardware.boards import PRODUCTS, Board, Product, Profile, board
 
 GraphicsType = Literal["basic", "shared", "direct", "sharedDirect"]
+VgpuMode = Literal["sameSize", "mixedSize"]
 """The API's words; `direct` is passthrough, `basic` means that no driver is loaded."""
 
 
@@ -130,6 +132,8 @@ class Vgpu:
     type_name: str
     framebuffer_gb: int
     gi: int | None = None
+    part: tuple[Fraction, Fraction] | None = None
+    """The part of the frame buffer it holds in mixed-size mode: begin and end, from 0 to 1."""
 
 
 @dataclass
@@ -150,6 +154,7 @@ class Gpu:
     configured: GraphicsType = "shared"
     active: GraphicsType = "basic"
     passthrough: bool = False
+    vgpu_mode: VgpuMode = "sameSize"
     mig_current: bool = False
     mig_pending: bool = False
     swapped_ids: bool = False
@@ -180,6 +185,11 @@ class Gpu:
         """The names of this PCI device."""
         generic = Product(f"NVIDIA {self.board.key.upper()}", f"Device {self.device_id:04x}")
         return PRODUCTS.get(self.device_id, generic)
+
+    @property
+    def subsystem_id(self) -> int:
+        """The PCI subsystem id; the A100 PCIe has the one of NVIDIA's guide, most others a number of no meaning."""
+        return self.board.subsystems.get(self.device_id, 0x145F)
 
     @property
     def name(self) -> str:
@@ -238,6 +248,15 @@ class Gpu:
             self.active = self.configured if self.driver else "basic"
 
     @property
+    def passed_through(self) -> bool:
+        """Tell whether VMs get the whole GPU now."""
+        return self.active == "direct"
+
+    def pass_through(self) -> None:
+        """Bind the GPU to the driver that its passthrough setting asks for, without a boot."""
+        self.activate()
+
+    @property
     def waits(self) -> bool:
         """Tell whether passthrough, or the configured graphics type, takes effect with the next boot only.
 
@@ -281,12 +300,21 @@ class Gpu:
         """Return where one more instance of the profile fits now, ascending."""
         if profile.media and any(i.profile.media for i in self.instances):
             return []
+        if not self._engines_free(profile):
+            return []
         if self.driver_major < 510 and any(
             {profile.compute_slices, i.profile.compute_slices} == {3, 4} for i in self.instances
         ):
             return []
         taken = {s for i in self.instances for s in range(i.start, i.start + i.profile.size)}
         return [s for s in profile.starts if taken.isdisjoint(range(s, s + profile.size))]
+
+    def _engines_free(self, profile: Profile) -> bool:
+        """NVML: the ALL_ME profiles prevent the allocation of all but NO_ME profiles, and are refused beside others."""
+        others = [i.profile.name for i in self.instances if not i.profile.name.endswith("-me")]
+        if profile.name.endswith("+me.all"):
+            return not others
+        return profile.name.endswith("-me") or not any(name.endswith("+me.all") for name in others)
 
     def free(self, profile: Profile) -> int:
         """Return how many more instances of the profile fit now."""

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from vsphere_ai.lab.hardware import drivers, parts
-from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType
+from vsphere_ai.lab.hardware.gpu import Gpu, GraphicsType, VgpuMode
 from vsphere_ai.lab.hardware.parts import DeviceGroup, KernelModule, Pnic, Policy, RdmaDevice, Service, Vib
 from vsphere_ai.lab.ledger import Ledger
 
@@ -23,16 +23,29 @@ class HostRefused(Exception):
     """The host does not do that in its present state; the text says why."""
 
 
+@dataclass(frozen=True)
+class Guest:
+    """What a guest with a vGPU reports to the host: its NVIDIA driver (empty: none is loaded) and its licence state."""
+
+    driver: str
+    licence: Literal["licensed", "unlicensed", "unknown"] = "licensed"
+
+
 def _nobody() -> Sequence[str]:
     return ()
+
+
+def _not_known(_vm: str) -> Guest | None:
+    return None
 
 
 @dataclass(eq=False)
 class Host:
     """One ESXi host. Nothing here writes the ledger: whoever carries a call (SOAP handler, shell command) does.
 
-    `running_vms` answers the names of powered-on VMs; `maintenance` carries out a request of the ESXi Shell to enter
-    (True) or leave (False) maintenance mode within so many seconds, and raises `HostRefused`.
+    `running_vms` answers the names of powered-on VMs, `guest_of` what the guest of one reports (None: its driver is the
+    host's); without `tells_instances`, nvidia-smi shows no GPU instances of vGPUs; `maintenance` carries out a request
+    of the ESXi Shell to enter (True) or leave (False) maintenance mode within so many seconds, or raises `HostRefused`.
     Listeners get ``(host, what)`` with what one of ``down up services graphics mig vgpu firewall lockdown advanced
     kernel network maintenance``, always after the lock is released; wrap several changes in `changing()` for that.
     `gpus` keep the graphics type and MIG mode they are given; `boot_seconds` is the time from down to up, and
@@ -65,7 +78,10 @@ class Host:
     host_engine_running: bool = True
     up: bool = True
     boot_time: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(days=12, hours=3))
+    tells_instances: bool = True
+    migrates_vgpus: bool = True
     running_vms: Callable[[], Sequence[str]] = _nobody
+    guest_of: Callable[[str], Guest | None] = _not_known
     maintenance: Callable[[bool, float], None] | None = None
 
     def __post_init__(self) -> None:
@@ -179,19 +195,32 @@ class Host:
                 self.notify("advanced")
             return changed
 
+    @property
+    def release(self) -> tuple[int, ...]:
+        """The ESXi version as numbers, ``(8, 0, 3)``."""
+        return tuple(int(n) for n in self.version.split(".") if n.isdigit())
+
     def configure_graphics(
-        self, *, default: GraphicsType, policy: AssignmentPolicy, devices: Mapping[str, GraphicsType]
+        self,
+        *,
+        default: GraphicsType,
+        policy: AssignmentPolicy,
+        devices: Mapping[str, GraphicsType],
+        modes: Mapping[str, VgpuMode] | None = None,
     ) -> bool:
         """Replace the graphics configuration; a GPU missing from `devices` (by PCI address) takes the default.
+
+        A GPU missing from `modes` keeps its vGPU mode; a new mode counts at once.
 
         What is active changes only at a boot or a restart of the host engine. Return whether anything changed.
         """
         with self.changing():
-            before = (self.graphics_default, self.assignment_policy, [g.configured for g in self.gpus])
+            before = (self.graphics_default, self.assignment_policy, [(g.configured, g.vgpu_mode) for g in self.gpus])
             self.graphics_default, self.assignment_policy = default, policy
             for gpu in self.gpus:
                 gpu.configured = devices.get(gpu.pci, default)
-            changed = before != (default, policy, [g.configured for g in self.gpus])
+                gpu.vgpu_mode = (modes or {}).get(gpu.pci, gpu.vgpu_mode)
+            changed = before != (default, policy, [(g.configured, g.vgpu_mode) for g in self.gpus])
             if changed:
                 self.notify("graphics")
             return changed

@@ -84,6 +84,15 @@ class Pnic:
     passthrough_active: bool = False
 
     @property
+    def passed_through(self) -> bool:
+        """Tell whether VMs get the whole NIC now."""
+        return self.passthrough_active
+
+    def pass_through(self) -> None:
+        """Bind the NIC to the driver that its passthrough setting asks for, without a boot."""
+        self.passthrough_active = self.passthrough
+
+    @property
     def waits(self) -> bool:
         """Tell whether virtual functions or passthrough wait for a boot."""
         return self.passthrough != self.passthrough_active or self.vfs != self.vfs_at_boot

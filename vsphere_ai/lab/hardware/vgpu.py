@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from vsphere_ai.lab.hardware.boards import Profile
 from vsphere_ai.lab.hardware.gpu import Gpu, GpuInstance, NvmlError, Vgpu
 from vsphere_ai.lab.hardware.host import Host
 
+EQUAL_SIZES_ONLY = ("volta", "turing")
+ANY_SERIES = (8, 0, 2)
+"""The first ESXi release on which types of one size and several series share a GPU."""
+SHARED_INSTANCES_ESXI, SHARED_INSTANCES_DRIVER = (9, 0, 1), 580
+"""The first ESXi release and driver branch with time-sliced vGPUs in GPU instances (vGPU 19)."""
 NO_DEVICE = "No graphics device is available for vGPU '{}'."
 NO_CAPACITY = "The amount of graphics resource available in the parent resource pool is insufficient for the operation."
 
@@ -32,12 +38,16 @@ class NoGraphicsResource(Exception):
 
 @dataclass(frozen=True)
 class VgpuType:
-    """A vGPU type of a board. `profile` is the MIG profile behind it, None if time-sliced."""
+    """A vGPU type of a board. `profile` is the MIG profile behind it, None if time-sliced.
+
+    `per_instance` vGPUs of one frame-buffer size share a GPU instance, 1 where each has its own.
+    """
 
     name: str
     framebuffer_gb: int
     max_per_gpu: int
     profile: Profile | None = None
+    per_instance: int = 1
 
     @property
     def smi_name(self) -> str:
@@ -48,19 +58,28 @@ class VgpuType:
 
 
 def board_types(gpu: Gpu) -> tuple[VgpuType, ...]:
-    """Return every type the loaded driver knows for this board, MIG-backed ones first."""
-    board = gpu.board
-    if not gpu.driver or not board.vgpu_prefix:
+    """Return every type the loaded driver knows for this very device, MIG-backed ones first."""
+    stem = gpu.board.vgpu_names.get(gpu.device_id)
+    if not gpu.driver or stem is None:
         return ()
-    stem = f"{board.vgpu_prefix}{gpu.product.vgpu_board or board.vgpu_boards[0]}"
-    mig = [
-        VgpuType(f"{stem}-{p.vgpu.lower()}", int(p.name.split("g.")[1].split("gb")[0]), p.max_instances, p)
-        for p in gpu.profiles()
-        if p.vgpu
-    ]
-    series = "c" if gpu.mig_capable else "cq"
-    sliced = [VgpuType(f"{stem}-{gb}{s}", gb, most) for s in series for gb, most in board.time_sliced.items()]
-    return (*mig, *sliced)
+    found = (_type(gpu, stem, ending, most) for ending, most in gpu.board.vgpu_types[gpu.device_id].items())
+    return tuple(sorted((t for t in found if t), key=lambda t: t.profile is None))
+
+
+def _type(gpu: Gpu, stem: str, ending: str, most: int) -> VgpuType | None:
+    slices, backed, size = ending.rpartition("-")
+    variant = size.lstrip("0123456789")[1:]
+    name, gb = f"{stem}-{ending.lower()}", int(size.removesuffix(variant)[:-1])
+    if not backed:
+        return VgpuType(name, gb, most)
+    known = [p for p in gpu.profiles() if p.compute_slices == int(slices) and p.variant == variant]
+    whole = next((p for p in known if p.vgpu == ending or (not p.vgpu and p.gb == gb)), None)
+    if whole is not None:
+        return VgpuType(name, gb, most, whole)
+    shared = next((p for p in known if p.gb > gb), None)
+    if shared is None or not gpu.board.shares_instances or gpu.driver_major < SHARED_INSTANCES_DRIVER:
+        return None
+    return VgpuType(name, gb, most, shared, most // shared.max_instances)
 
 
 def offered_types(gpu: Gpu) -> tuple[VgpuType, ...]:
@@ -73,13 +92,18 @@ def offered_types(gpu: Gpu) -> tuple[VgpuType, ...]:
 def supported_types(host: Host) -> list[str]:
     """Return the profile names as ``sharedPassthruGpuTypes`` lists them, of all GPUs in their present modes."""
     with host.lock:
-        return sorted({t.name for gpu in host.gpus for t in offered_types(gpu)})
+        return sorted({t.name for gpu in host.gpus for t in offered_types(gpu) if _carries(host, t)})
 
 
 def known_types(host: Host) -> dict[str, VgpuType]:
     """Return every type of the host's boards whatever their mode, by name."""
     with host.lock:
-        return {t.name: t for gpu in host.gpus for t in board_types(gpu)}
+        return {t.name: t for gpu in host.gpus for t in board_types(gpu) if _carries(host, t)}
+
+
+def _carries(host: Host, kind: VgpuType) -> bool:
+    """Tell whether this ESXi has such types: those that share a GPU instance came with 9.0.1."""
+    return kind.per_instance == 1 or host.release >= SHARED_INSTANCES_ESXI
 
 
 def power_on(host: Host, vm: str, type_names: Sequence[str], groups: Sequence[Together] = ()) -> tuple[Vgpu, ...]:
@@ -146,28 +170,76 @@ def _joined(gpus: list[Gpu], linked: bool) -> bool:
 
 
 def _in_order(host: Host, name: str) -> list[Gpu]:
-    if "-" in name.partition("-")[2]:
-        return list(host.gpus)
+    if "-" in name.partition("-")[2]:  # an instance that is there is taken before one is made (unverified)
+        return sorted(host.gpus, key=lambda g: (not _has_instance(g, name), g.index))
     sign = 1 if host.assignment_policy == "performance" else -1
     return sorted(host.gpus, key=lambda g: (sign * len(g.vgpus), g.index))
 
 
-def _claim(host: Host, gpu: Gpu, vm: str, name: str) -> Vgpu | None:
+def _has_instance(gpu: Gpu, name: str) -> bool:
+    """Tell whether a GPU has an instance that is free for a MIG-backed type, or shared by it and not full."""
     wanted = next((t for t in offered_types(gpu) if t.name == name), None)
+    if wanted is None or wanted.profile is None:
+        return False
+    return any(i.profile == wanted.profile and i.vm is None for i in gpu.instances) or bool(_with_room(gpu, wanted))
+
+
+def _claim(host: Host, gpu: Gpu, vm: str, name: str) -> Vgpu | None:
+    wanted = next((t for t in offered_types(gpu) if t.name == name and _carries(host, t)), None)
     if wanted is None:
         return None
     instance: GpuInstance | None = None
-    if wanted.profile is None:
-        if len(gpu.vgpus) >= wanted.max_per_gpu or any(v.type_name != name for v in gpu.vgpus):
+    part: tuple[Fraction, Fraction] | None = None
+    if wanted.profile is None and mixes_sizes(gpu):
+        part = _free_part(gpu, wanted)
+        if part is None:
+            return None
+    elif wanted.profile is None:
+        if len(gpu.vgpus) >= wanted.max_per_gpu or not all(_shares(host, v, wanted) for v in gpu.vgpus):
             return None
     else:
-        instance = _instance_for(gpu, wanted.profile)
+        instance = _with_room(gpu, wanted) or _instance_for(gpu, wanted.profile)
         if instance is None:
             return None
         instance.vm = vm
-    vgpu = Vgpu(host.next_vgpu_id(), vm, name, wanted.framebuffer_gb, instance.id if instance else None)
+    vgpu = Vgpu(host.next_vgpu_id(), vm, name, wanted.framebuffer_gb, instance.id if instance else None, part)
     gpu.vgpus.append(vgpu)
     return vgpu
+
+
+def mixes_sizes(gpu: Gpu) -> bool:
+    """Tell whether time-sliced vGPUs of several sizes share this GPU: never before Ampere, whatever is configured."""
+    return gpu.vgpu_mode == "mixedSize" and gpu.board.architecture not in EQUAL_SIZES_ONLY
+
+
+def _shares(host: Host, other: Vgpu, wanted: VgpuType) -> bool:
+    """Tell whether a same-size GPU takes a type beside another: one type; from ESXi 8.0 U2 every series of its size."""
+    if host.release >= ANY_SERIES:
+        return other.framebuffer_gb == wanted.framebuffer_gb
+    return other.type_name == wanted.name
+
+
+def _free_part(gpu: Gpu, wanted: VgpuType) -> tuple[Fraction, Fraction] | None:
+    """Return the first part of the frame buffer that is free for a type; each type has equal, fixed places."""
+    places = gpu.board.mixed(wanted.framebuffer_gb)
+    taken = [v.part for v in gpu.vgpus if v.part is not None]
+    for number in range(places):
+        begin, end = Fraction(number, places), Fraction(number + 1, places)
+        if all(end <= b or e <= begin for b, e in taken):
+            return begin, end
+    return None
+
+
+def _with_room(gpu: Gpu, wanted: VgpuType) -> GpuInstance | None:
+    """Return an instance that vGPUs of the same size share and that takes one more."""
+    if wanted.per_instance == 1:
+        return None
+    for instance in gpu.instances:
+        here = [v for v in gpu.vgpus if v.gi == instance.id]
+        alike = all(v.framebuffer_gb == wanted.framebuffer_gb for v in here)
+        if here and alike and instance.profile == wanted.profile and len(here) < wanted.per_instance:
+            return instance
+    return None
 
 
 def _instance_for(gpu: Gpu, profile: Profile) -> GpuInstance | None:
@@ -187,8 +259,9 @@ def _release(gpu: Gpu, vgpu: Vgpu) -> None:
     instance = gpu.instance(vgpu.gi) if vgpu.gi is not None else None
     if instance is None:
         return
-    instance.vm = None
-    if instance.made_by_vsphere:
+    others = [v.vm for v in gpu.vgpus if v.gi == instance.id]
+    instance.vm = others[0] if others else None
+    if instance.made_by_vsphere and not others:
         gpu.instances.remove(instance)
 
 

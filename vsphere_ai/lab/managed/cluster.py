@@ -11,7 +11,7 @@ from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.scenario import Cluster
-from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.store import ManagedObject, fill, given
 from vsphere_ai.lab.tasks import Task
 
 
@@ -50,13 +50,15 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         datastore=[farm.named["datastore"].ref],
         resourcePool=pool.ref,
         environmentBrowser=browser.ref,
+        lifecycleManaged=bool(cluster and cluster.image),
+        configManagerEnabled=bool(cluster and cluster.configuration_profile),
         summary=vim.ClusterComputeResource.Summary() if cluster else vim.ComputeResource.Summary(),
         configurationEx=_cluster_config(cluster)
         if cluster
         else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
     )
     browser.extra["compute"] = mo
-    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(), memoryAllocation=_unlimited()))
+    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(4000), memoryAllocation=_unlimited(163840)))
     runtime = fill(vim.ResourcePool.RuntimeInfo(overallStatus="green"))
     store.set(
         pool,
@@ -72,14 +74,17 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
 
 def _cluster_config(cluster: Cluster) -> Any:
     behavior = cluster.drs if cluster.drs != "off" else "fullyAutomated"
-    drs = vim.cluster.DrsConfigInfo(enabled=cluster.drs != "off", defaultVmBehavior=behavior, vmotionRate=3, option=[])
+    options = [vim.option.OptionValue(key=k, value=v) for k, v in cluster.drs_options.items()]
+    drs = vim.cluster.DrsConfigInfo(
+        enabled=cluster.drs != "off", defaultVmBehavior=behavior, vmotionRate=3, option=options
+    )
     das = vim.cluster.DasConfigInfo(enabled=cluster.ha, admissionControlEnabled=False)
     return fill(vim.cluster.ConfigInfoEx(dasConfig=das, drsConfig=drs, rule=[], group=[]))
 
 
-def _unlimited() -> Any:
+def _unlimited(shares: int) -> Any:
     return vim.ResourceAllocationInfo(
-        reservation=0, expandableReservation=True, limit=-1, shares=vim.SharesInfo(shares=4000, level="normal")
+        reservation=0, expandableReservation=True, limit=-1, shares=vim.SharesInfo(shares=shares, level="normal")
     )
 
 
@@ -129,10 +134,7 @@ def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
     farm, mo = call.farm, call.mo
     drs, own = getattr(spec, "drsConfig", None), getattr(spec, "drsVmConfigSpec", None) or []
     others = [
-        p.name
-        for p in spec._GetPropertyList()
-        if p.name not in ("drsConfig", "drsVmConfigSpec", "dynamicType", "dynamicProperty")
-        and getattr(spec, p.name) not in (None, [])
+        name for name in given(spec) if name not in ("drsConfig", "drsVmConfigSpec", "dynamicType", "dynamicProperty")
     ]
     if others or not (drs or own) or not modify:
         what = ", ".join(others) or "this"

@@ -11,9 +11,10 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.placement import can_take, hosts_of_cluster
-from vsphere_ai.lab.managed.power import check_power_on
+from vsphere_ai.lab.managed.power import check_power_on, refuse_unless_off
 from vsphere_ai.lab.managed.reconfigure import changed_config
 from vsphere_ai.lab.managed.refusals import invalid_argument
+from vsphere_ai.lab.managed.vm_states import refuse_change
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
@@ -28,6 +29,7 @@ def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, **_
     mo = call.farm.store.get(vm)
 
     def test(target: ManagedObject) -> None:
+        refuse_change(call.farm, mo, spec)
         changed_config(call.farm, mo, target, spec, powered_on=False)
 
     return _start(call, mo, _targets(call.farm, mo, host, all_hosts=False), test)
@@ -38,7 +40,12 @@ def check_power_on_task(call: Call, vm: Any, host: Any = None, **_options: Any) 
     """Check whether a VM could be powered on, on each host it may run on or on the one given."""
     mo = call.farm.store.get(vm)
     targets = _targets(call.farm, mo, host, all_hosts=True)
-    return _start(call, mo, targets, lambda target: check_power_on(call.farm, mo, target))
+
+    def test(target: ManagedObject) -> None:
+        refuse_unless_off(call.farm, mo)
+        check_power_on(call.farm, mo, target)
+
+    return _start(call, mo, targets, test)
 
 
 @handles(Checker, "CheckCompatibility_Task")

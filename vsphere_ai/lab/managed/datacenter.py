@@ -25,7 +25,7 @@ def power_on_many(call: Call, vm: Any, option: Any = None) -> Any:
         attempted, refused = [], []
         for mo in vms:
             try:
-                refuse_unless_off(mo)
+                refuse_unless_off(farm, mo, resumes=True)
                 place(farm, mo)
                 task = farm.tasks.start(mo, "powerOn", _on_placed_host(farm, mo))
                 attempted.append(vim.cluster.AttemptedVmInfo(vm=mo.ref, task=task))
@@ -38,7 +38,7 @@ def power_on_many(call: Call, vm: Any, option: Any = None) -> Any:
 
 def _on_placed_host(farm: Farm, mo: ManagedObject) -> Any:
     def work(_task: Task) -> None:
-        refuse_unless_off(mo)
+        refuse_unless_off(farm, mo, resumes=True)
         power_on_now(farm, mo, place(farm, mo), "PowerOnMultiVM_Task")
 
     return work

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from vsphere_ai.lab.farm import Farm
@@ -18,6 +18,8 @@ class DeviceChange:
     host: ManagedObject
     config: Any
     powered_on: bool
+    new_keys: dict[int, int] = field(default_factory=dict)
+    """The keys new devices got, by the negative ones the specification calls them by."""
 
     @property
     def hardware(self) -> int:

@@ -11,7 +11,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.hardware import functions
 from vsphere_ai.lab.managed.device_change import DeviceChange
 from vsphere_ai.lab.managed.dvs_bandwidth import check_allocation, default_allocation
-from vsphere_ai.lab.managed.network import new_port
+from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.refusals import bad_device, invalid_power_state, too_many_devices
 from vsphere_ai.lab.managed.virtual_machine import mac_address
 
@@ -169,7 +169,7 @@ def connect(change: DeviceChange, nic: Any) -> None:
     """Give an adapter on a distributed switch a port of its own."""
     port = getattr(nic.backing, "port", None)
     if port is not None and not port.portKey:
-        port.portKey = new_port(change.farm.store.objects[port.portgroupKey].extra["dvs"])
+        port.portKey = take(change.farm, change.farm.store.objects[port.portgroupKey])
         port.connectionCookie = 1
 
 

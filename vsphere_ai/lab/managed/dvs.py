@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyVmomi import vim, vmodl
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
@@ -20,15 +21,19 @@ from vsphere_ai.lab.managed.refusals import (
     not_supported,
     same_version,
 )
-from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
-Vds = vim.dvs.VmwareDistributedVirtualSwitch
 MTUS = range(1280, 9001)
 MOST_UPLINKS = 32
 VERSIONS = ("6.5.0", "6.6.0", "7.0.0", "7.0.2", "7.0.3", "8.0.0", "8.0.3", "9.0.0")
 """Versions of VMware's distributed switches."""
-CREATED = {"name", "maxMtu", "uplinkPortPolicy", "configVersion"}
+STORED = (
+    "description", "contact", "policy", "switchIpAddress", "linkDiscoveryProtocolConfig", "ipfixConfig",
+    "multicastFilteringMode", "lacpApiVersion", "extensionKey", "defaultProxySwitchMaxNumPorts", "maxPorts",
+)  # fmt: skip
+"""What a switch keeps and shows, without any effect in the lab."""
+CREATED = {"name", "maxMtu", "uplinkPortPolicy", "configVersion", *STORED}
 CHANGED = {*CREATED, "host", "infrastructureTrafficResourceConfig"} - {"name"}
 
 
@@ -48,10 +53,12 @@ def create(call: Call, spec: Any) -> Any:
         version = (spec.productInfo and spec.productInfo.version) or newest
         if version not in VERSIONS or release(version) > release(newest):
             raise invalid_argument("spec.productInfo.version", version)
-        mtu = 1500 if config.maxMtu is None else int(config.maxMtu)
+        wanted = getattr(config, "maxMtu", None)  # the base type DVSConfigSpec has none
+        mtu = 1500 if wanted is None else int(wanted)
         _check_mtu(mtu)
         uplinks = _names(config) or [f"Uplink {n}" for n in range(1, 5)]
         mo = make_switch(farm, folder, Making(name, tuple(uplinks), mtu, version, False))
+        _store(mo["config"], config)
         publish(farm)
         farm.store.touch(folder, "childEntity")
         farm.record(mo, "CreateDVS_Task", version=version, mtu=mtu, uplinks=list(uplinks))
@@ -68,7 +75,7 @@ def reconfigure(call: Call, spec: Any) -> Any:
 
     def work(_task: Task) -> None:
         same_version(spec.configVersion, mo["config"].configVersion)
-        _only(spec, CHANGED)
+        _only(spec, CHANGED, mo["config"])
         told = _carry_out(farm, mo, spec)
         if told:
             next_version(farm, mo)
@@ -141,17 +148,20 @@ def publish(farm: Farm) -> None:
 def _carry_out(farm: Farm, mo: ManagedObject, spec: Any) -> dict[str, Any]:
     config = mo["config"]
     told: dict[str, Any] = {}
-    if spec.maxMtu is not None and spec.maxMtu != config.maxMtu:
-        _check_mtu(spec.maxMtu)
-        told["mtu"] = int(spec.maxMtu)
+    mtu = getattr(spec, "maxMtu", None)  # the base type DVSConfigSpec has none
+    if mtu is not None and mtu != config.maxMtu:
+        _check_mtu(mtu)
+        told["mtu"] = int(mtu)
     names = _names(spec)
-    if spec.host and (names or spec.maxMtu is not None or spec.infrastructureTrafficResourceConfig):
-        raise not_supported("the lab changes members or settings, not both at once")
+    renamed = bool(names) and names != mo.extra["uplinks"]
     traffic = changed_traffic(farm, mo, spec.infrastructureTrafficResourceConfig or ())
-    if names and names != mo.extra["uplinks"]:
+    if spec.host and (renamed or told or traffic):
+        raise not_supported("the lab changes members or settings, not both at once")
+    if renamed:
         rename_uplinks(farm, mo, names)
         config.uplinkPortPolicy.uplinkPortName = list(names)
         told["uplinks"] = list(names)
+    told |= _store(config, spec)
     members = change(farm, mo, spec.host) if spec.host else []
     if members:
         told["hosts"] = members
@@ -193,9 +203,23 @@ def _names(spec: Any) -> list[str]:
     return names
 
 
-def _only(spec: Any, known: set[str]) -> None:
-    given = {p.name for p in spec._GetPropertyList() if getattr(spec, p.name) not in (None, [])}
-    if given - known:
-        raise not_supported(f"the lab does not set {', '.join(sorted(given - known))}")
-    if not isinstance(spec, Vds.ConfigSpec):
-        raise vmodl.fault.InvalidArgument(invalidProperty="spec", msg="A VMwareDVSConfigSpec is needed.")
+def _only(spec: Any, known: set[str], present: Any = None) -> None:
+    """Refuse what the lab cannot set; what is empty or so already asks for nothing."""
+    unknown = {n for n in given(spec) if n not in known and changes(getattr(spec, n), getattr(present, n, None))}
+    if unknown:
+        raise not_supported(f"the lab does not set {', '.join(sorted(unknown))}")
+
+
+def _store(config: Any, spec: Any) -> dict[str, Any]:
+    """Lay what a switch only keeps over its configuration; return what changed, for the ledger."""
+    told: dict[str, Any] = {}
+    for name in STORED:
+        value, now = getattr(spec, name, None), getattr(config, name)
+        if value is None or not changes(value, now):
+            continue
+        if isinstance(value, Vmomi.DataObject) and now is not None:
+            lay_over(now, value)
+        else:
+            setattr(config, name, value)
+        told[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
+    return told

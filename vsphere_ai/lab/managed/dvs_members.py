@@ -9,8 +9,9 @@ from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed.dvs_defaults import inherited_order, release
-from vsphere_ai.lab.managed.network import backing_of, join_host, new_port
-from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, not_found, not_supported
+from vsphere_ai.lab.managed.dvs_ports import new_port, show
+from vsphere_ai.lab.managed.network import backing_of, join_host
+from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, no_free_port, not_found, not_supported
 from vsphere_ai.lab.store import ManagedObject, fill
 
 KEY = "key-vim.host.PhysicalNic-"
@@ -87,11 +88,7 @@ def _check(farm: Farm, dvs: ManagedObject, host: ManagedObject, spec: Any) -> No
             raise invalid_argument("spec.host.backing.pnicSpec.uplinkPortKey", port)
     if len(wanted) > len(dvs.extra["uplinks"]):
         group = dvs.extra["uplink_group"]["name"]
-        raise vim.fault.ResourceNotAvailable(
-            containerType=vim.dvs.DistributedVirtualPortgroup,
-            containerName=group,
-            msg=f"No free port is available in {group}.",
-        )
+        raise no_free_port(group)
 
 
 def _check_nic(farm: Farm, dvs: ManagedObject, host: ManagedObject, nic: str) -> None:
@@ -197,6 +194,7 @@ def rename_uplinks(farm: Farm, dvs: ManagedObject, names: list[str]) -> None:
         proxy = next(p for p in _network(host).proxySwitch if p.dvsUuid == dvs["uuid"])
         proxy.uplinkPort = [vim.KeyValue(key=k, value=n) for k, n in kept.items()]
         farm.mark(host)
+    show(farm, dvs.extra["uplink_group"])
     for ref in dvs["portgroup"]:
         group = farm.store.get(ref)
         teaming = group["config"].defaultPortConfig.uplinkTeamingPolicy

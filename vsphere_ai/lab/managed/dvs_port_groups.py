@@ -5,20 +5,19 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, dvs_ports, handles
 from vsphere_ai.lab.managed.dvs import free_name, next_version, publish
-from vsphere_ai.lab.managed.dvs_bandwidth import NO_POOL, check_pool, pool_key, pools
+from vsphere_ai.lab.managed.dvs_bandwidth import check_pool, pool_key, pools
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, inherited_order, port_config
 from vsphere_ai.lab.managed.dvs_members import managed_groups, reaches, rolled_back
 from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import PORTGROUP, Vds, add_port_group
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported, same_version
-from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
 LAST_VLAN = 4094
@@ -26,6 +25,13 @@ TEAMING = {
     "loadbalance_ip", "loadbalance_srcmac", "loadbalance_srcid", "failover_explicit", "loadbalance_loadbased",
 }  # fmt: skip
 SETTINGS = {"vlan", "uplinkTeamingPolicy", "securityPolicy", "macManagementPolicy"}
+OWN = {
+    "configVersion", "defaultPortConfig", "vmVnicNetworkResourcePoolKey",
+    "numPorts", "autoExpand", "description", "policy",
+}  # fmt: skip
+"""What can be set of a port group itself."""
+TYPES = ("earlyBinding", "lateBinding", "ephemeral")
+MOST_PORTS = 8192
 GUESTS = ("allowPromiscuous", "macChanges", "forgedTransmits")
 
 
@@ -39,15 +45,21 @@ def add(call: Call, spec: Any) -> Any:
         made: list[tuple[str, Any]] = []
         for one in spec:
             name = free_name(farm, one.name)
-            if one.type not in ("earlyBinding", "ephemeral"):
+            if one.type not in TYPES:
                 raise invalid_argument("spec.type", str(one.type))
             if name in [n for n, _ in made]:
                 raise invalid_argument("spec.name", name)
             check_pool(dvs, one.vmVnicNetworkResourcePoolKey)
+            _check_ports(one)
+            _only_known(one, None, {*OWN, "type", "name", "portNameFormat", "backingType"})
             made.append((name, _merged(dvs, port_config(dvs, 0), one.defaultPortConfig)))
         for (name, config), one in zip(made, spec, strict=True):
             mo = add_port_group(farm, dvs, name, config)
-            mo["config"].vmVnicNetworkResourcePoolKey = one.vmVnicNetworkResourcePoolKey or NO_POOL
+            present = mo["config"]
+            present.type = str(one.type)
+            present.autoExpand = one.type == "earlyBinding" and one.autoExpand is not False
+            _own(present, one)
+            dvs_ports.resize(farm, mo, 0 if one.type == "ephemeral" else one.numPorts or 0)
             farm.record(mo, "AddDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo))
         publish(farm)
         farm.store.touch(farm.named["networkFolder"], "childEntity")
@@ -57,29 +69,61 @@ def add(call: Call, spec: Any) -> Any:
 
 @handles(PORTGROUP, "ReconfigureDVPortgroup_Task")
 def reconfigure(call: Call, spec: Any) -> Any:
-    """Change the settings of a port group's ports."""
+    """Change a port group and the settings of its ports."""
     demand(call, "DVPortgroup.Modify")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
         config, dvs = mo["config"], mo.extra["dvs"]
         same_version(spec.configVersion, config.configVersion)
-        known = {"configVersion", "defaultPortConfig", "vmVnicNetworkResourcePoolKey"}
-        unknown = [p.name for p in spec._GetPropertyList() if getattr(spec, p.name) not in (None, [])]
-        if set(unknown) - known:
-            raise not_supported(f"the lab does not set {', '.join(sorted(set(unknown) - known))}")
-        before = config.defaultPortConfig
-        after = _merged(dvs, before, spec.defaultPortConfig)
+        _only_known(spec, config, {*OWN, "name"})
+        _check_ports(spec)
+        before = copy.deepcopy(config)
+        after = _merged(dvs, config.defaultPortConfig, spec.defaultPortConfig)
         check_pool(dvs, spec.vmVnicNetworkResourcePoolKey)
-        pool = spec.vmVnicNetworkResourcePoolKey or pool_key(mo)
-        if fingerprint(after) == fingerprint(before) and pool == pool_key(mo):
-            return
+        renamed = spec.name is not None and spec.name != config.name
+        name = free_name(farm, spec.name) if renamed else str(config.name)
         _refuse_to_cut_off(farm, mo, after)
-        config.defaultPortConfig, config.vmVnicNetworkResourcePoolKey = after, pool
+        if spec.numPorts is not None and config.type != "ephemeral":
+            dvs_ports.resize(farm, mo, spec.numPorts)
+        _own(config, spec)
+        config.defaultPortConfig = after
+        if renamed:
+            _rename(farm, mo, name)
+        if fingerprint(config) == fingerprint(before):
+            return
         next_version(farm, mo)
-        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo))
+        told = {"before": str(before.name)} if renamed else {}
+        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo), **told)
 
     return farm.tasks.start(mo, "reconfigure", work)
+
+
+def _own(config: Any, spec: Any) -> None:
+    """Write into a configuration what a spec sets of the group itself."""
+    for name in ("description", "autoExpand", "portNameFormat", "vmVnicNetworkResourcePoolKey"):
+        if getattr(spec, name) is not None:
+            setattr(config, name, getattr(spec, name))
+    if spec.policy is not None:
+        lay_over(config.policy, spec.policy)
+
+
+def _check_ports(spec: Any) -> None:
+    if spec.numPorts is not None and not 0 <= spec.numPorts <= MOST_PORTS:
+        raise invalid_argument("spec.numPorts", str(spec.numPorts))
+
+
+def _only_known(spec: Any, config: Any, known: set[str]) -> None:
+    unknown = [n for n in given(spec) if n not in known and changes(getattr(spec, n), getattr(config, n, None))]
+    if unknown:
+        raise not_supported(f"the lab does not set {', '.join(unknown)}")
+
+
+def _rename(farm: Farm, mo: ManagedObject, name: str) -> None:
+    farm.named[f"portgroup:{name}"] = farm.named.pop(f"portgroup:{mo['name']}")
+    mo["config"].name = mo["summary"].name = name
+    farm.store.set(mo, name=name)
+    farm.store.touch(mo, "summary")
 
 
 def _refuse_to_cut_off(farm: Farm, mo: ManagedObject, after: Any) -> None:
@@ -91,47 +135,34 @@ def _refuse_to_cut_off(farm: Farm, mo: ManagedObject, after: Any) -> None:
             raise rolled_back(host)
 
 
-def _merged(dvs: ManagedObject, present: Any, given: Any) -> Any:
+def _merged(dvs: ManagedObject, present: Any, laid: Any) -> Any:
     """Return settings with those given laid over; what is not given stays as it is."""
     after = copy.deepcopy(present)
-    if given is None:
+    if laid is None:
         return after
-    if not isinstance(given, Vds.VmwarePortConfigPolicy):
-        raise invalid_argument("spec.defaultPortConfig", "a VMwareDVSPortSetting is needed")
-    unknown = [p.name for p in given._GetPropertyList() if getattr(given, p.name) not in (None, [])]
-    if set(unknown) - SETTINGS:
-        raise not_supported(f"the lab does not set {', '.join(sorted(set(unknown) - SETTINGS))}")
-    if given.vlan is not None:
-        _check_vlan(given.vlan)
-        after.vlan = given.vlan
-    if given.uplinkTeamingPolicy is not None:
-        _lay_over(after.uplinkTeamingPolicy, given.uplinkTeamingPolicy, whole=("uplinkPortOrder",))
+    _only_known(laid, present, SETTINGS)
+    if not isinstance(laid, Vds.VmwarePortConfigPolicy):
+        return after  # the base type, in which nothing can be set that the lab has
+    if laid.vlan is not None:
+        _check_vlan(laid.vlan)
+        after.vlan = laid.vlan
+    if laid.uplinkTeamingPolicy is not None:
+        lay_over(after.uplinkTeamingPolicy, laid.uplinkTeamingPolicy, whole=("uplinkPortOrder",))
         _check_teaming(dvs, after.uplinkTeamingPolicy)
-    if given.securityPolicy is not None:
-        _lay_over(after.securityPolicy, given.securityPolicy)
+    if laid.securityPolicy is not None:
+        lay_over(after.securityPolicy, laid.securityPolicy)
         if after.macManagementPolicy is not None:
             for name in GUESTS:
                 setattr(after.macManagementPolicy, name, getattr(after.securityPolicy, name).value)
-    if given.macManagementPolicy is not None:
+    if laid.macManagementPolicy is not None:
         if not has_mac_management(dvs):
             raise not_supported("MAC management needs a switch of version 6.6.0 or later")
-        _lay_over(after.macManagementPolicy, given.macManagementPolicy)
+        lay_over(after.macManagementPolicy, laid.macManagementPolicy)
         for name in GUESTS:
             value = getattr(after.macManagementPolicy, name)
-            setattr(after.securityPolicy, name, vim.BoolPolicy(inherited=False, value=value))
+            if getattr(after.securityPolicy, name).value != value:
+                setattr(after.securityPolicy, name, vim.BoolPolicy(inherited=False, value=value))
     return after
-
-
-def _lay_over(present: Any, given: Any, whole: tuple[str, ...] = ()) -> None:
-    for info in given._GetPropertyList():
-        value = getattr(given, info.name)
-        if value is None or value == []:
-            continue
-        now = getattr(present, info.name)
-        if isinstance(value, Vmomi.DataObject) and now is not None and info.name not in whole:
-            _lay_over(now, value)
-        else:
-            setattr(present, info.name, value)
 
 
 def _check_vlan(vlan: Any) -> None:

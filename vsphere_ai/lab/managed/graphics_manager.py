@@ -7,6 +7,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.hardware.gpu import Gpu
+from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import supported_types
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
@@ -15,6 +17,9 @@ from vsphere_ai.lab.store import ManagedObject
 
 TYPES = ("shared", "sharedDirect")
 POLICIES = ("performance", "consolidation")
+MODES = ("sameSize", "mixedSize")
+WITH_MODES = (8, 0, 3)
+"""The first ESXi release that shows and takes the vGPU mode of a GPU."""
 
 
 def project(farm: Farm, mo: ManagedObject) -> None:
@@ -26,6 +31,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
             vendorName="NVIDIA Corporation",
             pciId=gpu.pci,
             graphicsType=gpu.active,
+            vgpuMode=_mode(host, gpu),
             memorySizeInKB=gpu.memory_mib * 1024 if gpu.driver else 0,
             vm=[vms[name] for name in gpu.vms if name in vms],
         )
@@ -35,7 +41,12 @@ def project(farm: Farm, mo: ManagedObject) -> None:
         hostDefaultGraphicsType=host.graphics_default,
         sharedPassthruAssignmentPolicy=host.assignment_policy,
         deviceType=[
-            vim.host.GraphicsConfig.DeviceType(deviceId=gpu.pci, graphicsType=gpu.configured) for gpu in host.gpus
+            vim.host.GraphicsConfig.DeviceType(
+                deviceId=gpu.pci,
+                graphicsType=gpu.configured,
+                vgpuMode=gpu.vgpu_mode if host.release >= WITH_MODES else None,
+            )
+            for gpu in host.gpus
         ],
     )
     types = supported_types(host)
@@ -45,7 +56,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
             diskSnapshotSupported=True,
             memorySnapshotSupported=True,
             suspendSupported=True,
-            migrateSupported=True,
+            migrateSupported=host.migrates_vgpus,
         )
         for t in types
     ]
@@ -61,6 +72,15 @@ def project(farm: Farm, mo: ManagedObject) -> None:
             setattr(mo["config"], name, value)
 
 
+def _mode(host: Host, gpu: Gpu) -> str | None:
+    """Return ``graphicsInfo[].vgpuMode``: what the GPU runs in; no mode applies unless it is active for vGPUs."""
+    if host.release < WITH_MODES:
+        return None
+    if gpu.active != "sharedDirect":
+        return "none"
+    return "multiInstanceGpu" if gpu.mig_current else gpu.vgpu_mode
+
+
 @handles(vim.host.GraphicsManager, "UpdateGraphicsConfig")
 def update_graphics_config(call: Call, config: Any) -> None:
     """Replace the configuration; a device not in ``deviceType`` takes the host's default.
@@ -74,19 +94,28 @@ def update_graphics_config(call: Call, config: Any) -> None:
     if config.sharedPassthruAssignmentPolicy not in POLICIES:
         raise invalid_argument("config.sharedPassthruAssignmentPolicy", str(config.sharedPassthruAssignmentPolicy))
     devices: dict[str, Any] = {}
+    modes: dict[str, Any] = {}
     for index, device in enumerate(config.deviceType or ()):
         where = f"config.deviceType[{index}]"
         if host.gpu_at(device.deviceId) is None or device.deviceId in devices:
             raise invalid_argument(f"{where}.deviceId", str(device.deviceId))
         if device.graphicsType not in TYPES:
             raise invalid_argument(f"{where}.graphicsType", str(device.graphicsType))
+        if device.vgpuMode is not None and host.release >= WITH_MODES:
+            if device.vgpuMode not in MODES:
+                raise invalid_argument(f"{where}.vgpuMode", str(device.vgpuMode))
+            modes[device.deviceId] = device.vgpuMode
         devices[device.deviceId] = device.graphicsType
     for gpu in host.gpus:
         wanted = devices.get(gpu.pci, config.hostDefaultGraphicsType)
-        if gpu.vms and wanted != gpu.configured:
+        moded = modes.get(gpu.pci, gpu.vgpu_mode)
+        if gpu.vms and (wanted, moded) != (gpu.configured, gpu.vgpu_mode):
             raise host_config_fault(f"Graphics device {gpu.pci} is in use by {', '.join(gpu.vms)}.")
     changed = host.configure_graphics(
-        default=config.hostDefaultGraphicsType, policy=config.sharedPassthruAssignmentPolicy, devices=devices
+        default=config.hostDefaultGraphicsType,
+        policy=config.sharedPassthruAssignmentPolicy,
+        devices=devices,
+        modes=modes,
     )
     if changed:
         call.farm.record(
@@ -95,6 +124,7 @@ def update_graphics_config(call: Call, config: Any) -> None:
             default=config.hostDefaultGraphicsType,
             policy=config.sharedPassthruAssignmentPolicy,
             devices={gpu.pci: gpu.configured for gpu in host.gpus},
+            **({"modes": modes} if modes else {}),
         )
 
 

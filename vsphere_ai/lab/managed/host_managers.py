@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pyVmomi import vim
-
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.managed import Call
 from vsphere_ai.lab.managed.refusals import host_not_connected, no_permission
@@ -23,9 +21,3 @@ def demand(call: Call, privilege: str) -> None:
     """Refuse when the scenario denies the user a privilege."""
     if privilege in call.farm.scenario.privileges_denied:
         raise no_permission(call.mo.ref, privilege)
-
-
-def is_pinned(vm: ManagedObject) -> bool:
-    """Tell whether DRS of 7.0 U2 leaves a powered-on VM where it is: vGPU, passthrough and SR-IOV devices do that."""
-    kinds = (vim.vm.device.VirtualPCIPassthrough, vim.vm.device.VirtualSriovEthernetCard)
-    return any(isinstance(d, kinds) for d in vm["config"].hardware.device)

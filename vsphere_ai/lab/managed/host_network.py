@@ -12,7 +12,8 @@ from vsphere_ai.lab.hardware.drivers import rdma_mtu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.dvs_defaults import release
-from vsphere_ai.lab.managed.network import join_host, new_port
+from vsphere_ai.lab.managed.dvs_ports import take
+from vsphere_ai.lab.managed.network import join_host
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.scenario import Vmkernel
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -153,8 +154,7 @@ def new_vnic(farm: Farm, name: str, at: Any) -> Any:
     if isinstance(at, str):
         made.portgroup = spec.portgroup = at
         return made
-    dvs = farm.store.objects[at.portgroupKey].extra["dvs"]
-    made.port = new_port(dvs)
+    made.port = take(farm, farm.store.objects[at.portgroupKey])
     spec.distributedVirtualPort = vim.dvs.PortConnection(
         switchUuid=at.switchUuid, portgroupKey=at.portgroupKey, portKey=made.port, connectionCookie=1
     )

@@ -40,6 +40,14 @@ MANAGERS: dict[str, Any] = {
     "virtualNicManager": vim.host.VirtualNicManager,
     "kernelModuleSystem": vim.host.KernelModuleSystem,
     "assignableHardwareManager": vim.host.AssignableHardwareManager,
+    "storageSystem": vim.host.StorageSystem,
+    "datastoreSystem": vim.host.DatastoreSystem,
+    "dateTimeSystem": vim.host.DateTimeSystem,
+    "powerSystem": vim.host.PowerSystem,
+    "autoStartManager": vim.host.AutoStartManager,
+    "vmotionSystem": vim.host.VMotionSystem,
+    "healthStatusSystem": vim.host.HealthStatusSystem,
+    "certificateManager": vim.host.CertificateManager,
 }
 CAPABLE = (
     "rebootSupported",
@@ -83,7 +91,9 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
         config=fill(config),
         hardware=fill(hardware),
         runtime=fill(runtime),
-        capability=fill(vim.host.Capability(**dict.fromkeys(CAPABLE, True))),
+        capability=fill(
+            vim.host.Capability(**dict.fromkeys(CAPABLE, True), deviceRebindWithoutRebootSupported=spec.rebind)
+        ),
         summary=_summary(mo, spec, machine, product, hardware, runtime),
     )
     mo.extra["iommu"] = spec.iommu
@@ -91,6 +101,8 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
     config.network = host_network.network_info(farm, mo, spec)
     farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=config.pciPassthruInfo)
     machine.running_vms = lambda: [vm["name"] for vm in powered_on(farm, mo)]
+    machine.guest_of = lambda name: next((g for vm in powered_on(farm, mo) if vm["name"] == name
+                                          if (g := vm.extra.get("guest"))), None)  # fmt: skip
     parent["host"].append(mo.ref)
     return mo
 
@@ -158,7 +170,7 @@ def _came_back(farm: Farm, mo: ManagedObject) -> None:
         vm.extra["guest_stopped"](vm)
     for ref in mo["vm"]:
         vm = farm.store.get(ref)
-        vm["runtime"].connectionState = "connected"
+        vm["runtime"].connectionState = vm.extra["connection"]
         farm.store.touch(vm, "runtime", "summary", "guest")
 
 

@@ -54,6 +54,7 @@ def acceptance(call: Call) -> str:
 @handles(vim.host.HostAccessManager, "QueryLockdownExceptions")
 def lockdown_exceptions(call: Call) -> list[str]:
     """Return the users who may log in despite lockdown."""
+    demand(call, "Global.Settings")
     _, host = host_of_manager(call)
     return sorted(host.lockdown_exceptions)
 

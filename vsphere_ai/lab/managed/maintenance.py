@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from pyVmomi import vim
+from pyVmomi import vim, vmodl
 
+from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import HostRefused
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, is_pinned
+from vsphere_ai.lab.managed import Call, handles, migration, vgpu_migration
+from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.managed.placement import can_take, move
+from vsphere_ai.lab.managed.power import power_off_now, power_on_now, profiles
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_state
+from vsphere_ai.lab.managed.vm_states import VCLS, is_kept_by_vcenter
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
 POLL = 0.02
+STOOD_ASIDE = "agents off"
+"""Among what the lab keeps of a host: the agent VMs that vCenter powered off for its maintenance mode."""
 
 
 @handles(vim.HostSystem, "EnterMaintenanceMode_Task")
@@ -58,6 +65,7 @@ def leave(call: Call, timeout: int) -> Any:
             raise invalid_state("the host is not in maintenance mode")
         farm.settle()
         farm.record(mo, "ExitMaintenanceMode_Task")
+        _bring_agents_back(farm, mo)
 
     return farm.tasks.start(mo, "exitMaintenanceMode", work)
 
@@ -97,12 +105,57 @@ def _wait_until_empty(farm: Farm, mo: ManagedObject, task: Task, timeout: int) -
             left = powered_on(farm, mo)
         if not left:
             return
+        for vm in filter(is_kept_by_vcenter, left):
+            _stand_aside(farm, mo, vm)
         task.check()
         if time.monotonic() > end or farm.closed:
             raise vim.fault.Timedout(msg="Operation timed out.")
-        movable = [vm for vm in left if not is_pinned(vm) and _drs_automated(farm, mo, vm)]
-        if not movable or not _evacuate(farm, mo, movable[0], task):
+        with farm.store.lock:
+            movable = [vm for vm in left if _can_move(farm, mo, vm) and _drs_automated(farm, mo, vm)]
+            first = next((vm for vm in movable if _best(farm, mo, vm) is not None), None)
+        if first is None or not _evacuate(farm, mo, first, task):
             time.sleep(POLL)
+
+
+def _can_move(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> bool:
+    if vm["runtime"].connectionState != "connected" or vm["runtime"].question is not None:
+        return False
+    if migration.pinned_by(vm) is not None or "MigrateVM_Task" in vm["disabledMethod"]:
+        return False
+    return not profiles(vm) or vgpu_migration.drs_may(farm, farm.store.get(mo["parent"]))
+
+
+def _stand_aside(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> None:
+    """Let vCenter take its own agent VM off a host: vCLS VMs move where they can, others are powered off."""
+    with farm.store.lock, _by_itself():
+        if vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
+            return
+        target = _best(farm, mo, vm) if vm.extra["agent"] == VCLS else None
+        if target is not None:
+            move(farm, vm, target)
+            farm.record(vm, "vCenter moved its agent", source=str(mo["name"]), target=str(target["name"]))
+            return
+        power_off_now(farm, vm, "vCenter powered its agent off")
+        mo.extra.setdefault(STOOD_ASIDE, []).append(vm.moid)
+
+
+def _bring_agents_back(farm: Farm, mo: ManagedObject) -> None:
+    with _by_itself():
+        for moid in mo.extra.pop(STOOD_ASIDE, ()):
+            vm = farm.store.objects.get(moid)
+            if vm is not None and vm["runtime"].powerState == "poweredOff":
+                power_on_now(farm, vm, mo, "vCenter powered its agent on")
+
+
+@contextmanager
+def _by_itself() -> Iterator[None]:
+    """What happens in here is vCenter's own doing, no client's."""
+    before = ledger.client.set(None), ledger.operation.set("")
+    try:
+        yield
+    finally:
+        ledger.client.reset(before[0])
+        ledger.operation.reset(before[1])
 
 
 def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> bool:
@@ -114,9 +167,19 @@ def _evacuate(farm: Farm, mo: ManagedObject, vm: ManagedObject, task: Task) -> b
         target = _best(farm, mo, vm)
         if target is None or vm["runtime"].powerState != "poweredOn" or vm["runtime"].host != mo.ref:
             return False
-        move(farm, vm, target)
+        migration.carry(farm, vm, target)
         farm.record(vm, "DrsMigration", source=str(mo["name"]), target=str(target["name"]))
         return True
+
+
+def _has_gpus(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
+    if vm["runtime"].powerState != "poweredOn" or not profiles(vm):
+        return True
+    try:
+        migration.check(farm, vm, host)
+    except vmodl.MethodFault:
+        return False
+    return True
 
 
 def _move_powered_off(farm: Farm, mo: ManagedObject) -> None:
@@ -131,7 +194,7 @@ def _move_powered_off(farm: Farm, mo: ManagedObject) -> None:
 def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | None:
     cluster = farm.store.get(mo["parent"])
     others = [farm.store.get(ref) for ref in cluster["host"] if ref != mo.ref]
-    fitting = [h for h in others if "entering" not in h.extra and can_take(farm, h, vm)]
+    fitting = [h for h in others if "entering" not in h.extra and can_take(farm, h, vm) and _has_gpus(farm, h, vm)]
     return min(fitting, key=lambda h: (len(powered_on(farm, h)), h["name"]), default=None)
 
 

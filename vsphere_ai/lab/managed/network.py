@@ -9,14 +9,15 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.dvs_defaults import port_config, traffic
+from vsphere_ai.lab.managed.dvs_ports import grow, new_port, show
 from vsphere_ai.lab.scenario import Switch
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
 
 Vds = vim.dvs.VmwareDistributedVirtualSwitch
 PORTGROUP = vim.dvs.DistributedVirtualPortgroup
+NEW_PORTS = 8
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def add_switch(farm: Farm, folder: ManagedObject, switch: Switch) -> ManagedObje
         if group.active_uplinks:
             order = config.uplinkTeamingPolicy.uplinkPortOrder
             order.inherited, order.activeUplinkPort = False, list(group.active_uplinks)
-        add_port_group(farm, mo, group.name, config)
+        grow(farm, add_port_group(farm, mo, group.name, config), NEW_PORTS)
     return mo
 
 
@@ -93,7 +94,7 @@ def make_switch(farm: Farm, folder: ManagedObject, making: Making) -> ManagedObj
 
 
 def add_port_group(farm: Farm, dvs: ManagedObject, name: str, settings: Any, *, uplink: bool = False) -> ManagedObject:
-    """Add a port group to a switch; the hosts of the switch see it at once."""
+    """Add a port group without ports to a switch; the hosts of the switch see it at once."""
     folder = dvs.extra["folder"]
     mo = farm.store.new(
         PORTGROUP,
@@ -108,7 +109,7 @@ def add_port_group(farm: Farm, dvs: ManagedObject, name: str, settings: Any, *, 
     config = PORTGROUP.ConfigInfo(
         key=mo.moid,
         name=name,
-        numPorts=8,
+        numPorts=0,
         distributedVirtualSwitch=dvs.ref,
         type="earlyBinding",
         configVersion="1",
@@ -147,13 +148,6 @@ def add_plain_network(farm: Farm, folder: ManagedObject, name: str) -> ManagedOb
     return farm.named[key]
 
 
-def new_port(dvs: ManagedObject) -> str:
-    """Return the key of a port nobody uses yet."""
-    key = str(dvs.extra["next_port"])
-    dvs.extra["next_port"] += 1
-    return key
-
-
 def join_host(farm: Farm, dvs: ManagedObject, host: ManagedObject, nics: list[str]) -> Any:
     """Make a host a member of a switch with these NICs as uplinks; return its HostProxySwitch."""
     names = dvs.extra["uplinks"]
@@ -167,6 +161,7 @@ def join_host(farm: Farm, dvs: ManagedObject, host: ManagedObject, nics: list[st
     )
     dvs["config"].host.append(fill(member))
     dvs["summary"].hostMember.append(host.ref)
+    show(farm, dvs.extra["uplink_group"])
     for ref in dvs["portgroup"]:
         farm.store.get(ref)["host"].append(host.ref)
         host["network"].append(ref)
@@ -195,41 +190,3 @@ def backing_of(dvs: ManagedObject, nics: list[tuple[str, str]]) -> Any:
             for index, (nic, port) in enumerate(nics)
         ]
     )
-
-
-def connected(farm: Farm, dvs: ManagedObject) -> list[tuple[str, str, ManagedObject]]:
-    """Return (port key, port group key, VM) of every VM adapter on a switch."""
-    out = []
-    for vm in farm.store.of(vim.VirtualMachine):
-        for device in vm["config"].hardware.device:
-            port = getattr(device.backing, "port", None)
-            if port is not None and port.switchUuid == dvs["uuid"]:
-                out.append((port.portKey, port.portgroupKey, vm))
-    return out
-
-
-@handles(vim.DistributedVirtualSwitch, "FetchDVPorts")
-def fetch_ports(call: Call, criteria: Any = None) -> Any:
-    """Return the ports in use: the hosts' uplinks and the VMs' adapters."""
-    dvs, farm = call.mo, call.farm
-    group = dvs.extra["uplink_group"].moid
-    rows: list[tuple[str, str, Any, ManagedObject | None]] = [
-        (key, group, farm.store.objects[moid].ref, None) for moid, ports in dvs.extra["hosts"].items() for key in ports
-    ]
-    rows += [(key, pg, vm.ref, vm) for key, pg, vm in connected(farm, dvs)]
-    wanted_groups = list(criteria.portgroupKey or ()) if criteria else []
-    wanted_ports = list(criteria.portKey or ()) if criteria else []
-    return [
-        fill(
-            vim.dvs.DistributedVirtualPort(
-                key=key,
-                portgroupKey=pg,
-                dvsUuid=dvs["uuid"],
-                conflict=False,
-                connectionCookie=1,
-                connectee=vim.dvs.PortConnectee(connectedEntity=ref, type="vmVnic" if vm else "pnic"),
-            )
-        )
-        for key, pg, ref, vm in rows
-        if (not wanted_groups or pg in wanted_groups) and (not wanted_ports or key in wanted_ports)
-    ]

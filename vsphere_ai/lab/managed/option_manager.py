@@ -14,11 +14,12 @@ from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
 from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
+HOT_VGPU = "vgpu.hotmigrate.enabled"
 _LONG = Vmomi.vmodlTypes["long"]
 VCENTER_SETTINGS: dict[str, Any] = {
     "config.vpxd.sso.sts.uri": "https://127.0.0.1/sts/STSService/vsphere.local",
     "config.vpxd.sso.admin.uri": "https://127.0.0.1/sso-adminserver/sdk/vsphere.local",
-    "vgpu.hotmigrate.enabled": False,
+    HOT_VGPU: False,
 }
 
 

@@ -31,7 +31,7 @@ def _byte(value: int) -> int:
 def devices(host: Host) -> list[Any]:
     """Return ``hardware.pciDevice`` of a host: bridges, GPUs (3D controllers) and NICs."""
     rows = [
-        (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, 0x145F, "NVIDIA Corporation", g.product.pci_name)
+        (g.pci, 0x0302, 0x10DE, g.device_id, 0x10DE, g.subsystem_id, "NVIDIA Corporation", g.product.pci_name)
         for g in host.gpus
     ]
     rows += [

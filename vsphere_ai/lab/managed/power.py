@@ -31,6 +31,7 @@ from vsphere_ai.lab.managed.refusals import (
     power_on_failed,
 )
 from vsphere_ai.lab.managed.virtual_machine import guest_changed
+from vsphere_ai.lab.managed.vm_states import comes_back, refuse_lost
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
@@ -148,11 +149,11 @@ def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) 
     farm.record(vm, call, host=machine.name, vgpu=profiles(vm))
 
 
-def power_off_now(farm: Farm, vm: ManagedObject, call: str) -> None:
+def power_off_now(farm: Farm, vm: ManagedObject, call: str, *, state: str = "poweredOff") -> None:
     """Power a VM off and give its vGPUs back; the caller holds the store's lock and has seen that it is on."""
     vgpus.power_off(farm.host(farm.host_of(vm)), vm["name"])
     devices_pci.release(vm)
-    vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOff", None
+    vm["runtime"].powerState, vm["runtime"].bootTime = state, None
     vm["runtime"].cleanPowerOff = True
     _power_changed(farm, vm)
     farm.record(vm, call)
@@ -173,7 +174,7 @@ def power_on(call: Call, host: Any = None) -> Any:
     target = farm.store.get(host) if host else None
 
     def work(_task: Task) -> None:
-        refuse_unless_off(mo)
+        refuse_unless_off(farm, mo, resumes=True)
         power_on_now(farm, mo, target or farm.host_of(mo), "PowerOnVM_Task")
 
     return farm.tasks.start(mo, "powerOn", work)
@@ -186,8 +187,11 @@ def power_off(call: Call) -> Any:
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
-        _refuse_unless_on(farm, mo, "poweredOff")
+        refuse_lost(farm, mo)
+        if mo["runtime"].powerState != "suspended":  # whose memory is thrown away
+            _refuse_unless_on(farm, mo, "poweredOff")
         power_off_now(farm, mo, "PowerOffVM_Task")
+        comes_back(farm, mo, 5 * farm.tasks.seconds, power_on_now)
 
     return farm.tasks.start(mo, "powerOff", work)
 
@@ -215,6 +219,7 @@ def shutdown_guest(call: Call) -> None:
     if mo.extra.get("shutting_down"):
         return
     mo.extra["shutting_down"] = True
+    farm.tasks.note(mo, "shutdownGuest")
     boot = mo["runtime"].bootTime
 
     def later() -> None:
@@ -223,6 +228,7 @@ def shutdown_guest(call: Call) -> None:
             still_on = mo["runtime"].powerState == "poweredOn" and mo["runtime"].bootTime == boot
             if still_on and mo.moid in farm.store.objects and not mo.extra.get("ignores_shutdown"):
                 power_off_now(farm, mo, "ShutdownGuest")
+                comes_back(farm, mo, 5 * farm.tasks.seconds, power_on_now)
 
     # in the caller's context, which names the operation that this belongs to
     run = contextvars.copy_context().run
@@ -240,17 +246,35 @@ def reboot_guest(call: Call) -> None:
     call.farm.record(call.mo, "RebootGuest")
 
 
-def refuse_unless_off(vm: ManagedObject) -> None:
-    """Refuse a power-on of a VM that is on, or of a template."""
-    if vm["runtime"].powerState != "poweredOff":
+@handles(vim.VirtualMachine, "SuspendVM_Task")
+def suspend(call: Call) -> Any:
+    """Write a VM's memory to disk and stop it; powering it on goes on from there."""
+    demand(call, "VirtualMachine.Interact.Suspend")
+    farm, mo = call.farm, call.mo
+
+    def work(_task: Task) -> None:
+        _refuse_unless_on(farm, mo, "suspended")
+        suspend_now(farm, mo, "SuspendVM_Task")
+
+    return farm.tasks.start(mo, "suspend", work)
+
+
+def suspend_now(farm: Farm, vm: ManagedObject, call: str) -> None:
+    """Suspend a VM and give its vGPUs back; the caller holds the store's lock and has seen that it is on."""
+    power_off_now(farm, vm, call, state="suspended")
+
+
+def refuse_unless_off(farm: Farm, vm: ManagedObject, *, resumes: bool = False) -> None:
+    """Refuse a power-on of a VM that is on, cannot be reached or waits for an answer, or of a template."""
+    refuse_lost(farm, vm)
+    if vm["runtime"].powerState not in (("poweredOff", "suspended") if resumes else ("poweredOff",)):
         raise invalid_power_state(vm["runtime"].powerState, "poweredOn")
     if vm["config"].template:
         raise invalid_state("the virtual machine is a template")
 
 
 def _refuse_unless_on(farm: Farm, vm: ManagedObject, wanted: str) -> None:
-    if not farm.host(farm.host_of(vm)).up:
-        raise host_not_connected()
+    refuse_lost(farm, vm)
     if vm["runtime"].powerState != "poweredOn":
         raise invalid_power_state(vm["runtime"].powerState, wanted)
 

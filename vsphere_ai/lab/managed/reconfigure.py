@@ -5,33 +5,45 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, device_groups, handles
+from vsphere_ai.lab.managed import Call, device_groups, handles, vm_states
 from vsphere_ai.lab.managed.devices import Change
 from vsphere_ai.lab.managed.host_managers import demand
-from vsphere_ai.lab.managed.refusals import (
-    host_not_connected,
-    invalid_argument,
-    invalid_power_state,
-    not_supported,
-)
+from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
 from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
 from vsphere_ai.lab.sessions import now
-from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
 HARDWARE_FIELDS = {"numCPUs": "numCPU", "memoryMB": "memoryMB", "numCoresPerSocket": "numCoresPerSocket"}
 COLD_FIELDS = ("firmware", "guestId", "cpuHotAddEnabled", "memoryHotAddEnabled", "cpuHotRemoveEnabled")
 HOT_FIELDS = ("name", "annotation", "latencySensitivity", "memoryReservationLockedToMax")
+KEPT = {
+    "alternateGuestName": "alternateGuestName", "swapPlacement": "swapPlacement", "managedBy": "managedBy",
+    "locationId": "locationId", "instanceUuid": "instanceUuid", "bootOptions": "bootOptions", "tools": "tools",
+    "powerOpInfo": "defaultPowerOps", "guestAutoLockEnabled": "guestAutoLockEnabled",
+    "changeTrackingEnabled": "changeTrackingEnabled", "maxMksConnections": "maxMksConnections",
+}  # fmt: skip
+"""What a VM keeps and shows, without any effect in the lab: field of the specification, of the configuration."""
+KEPT_COLD = {"nestedHVEnabled": "nestedHVEnabled", "vPMCEnabled": "vPMCEnabled", "uuid": "uuid", "flags": "flags"}
+"""The same, while the VM is off only."""
+SHARES = {
+    "cpuAllocation": {"low": 500, "normal": 1000, "high": 2000},
+    "memoryAllocation": {"low": 5, "normal": 10, "high": 20},
+}
+"""Shares by level, per virtual CPU and per MB of memory (vSphere Resource Management, Resource Allocation Shares)."""
 ALLOCATIONS = ("memoryAllocation", "cpuAllocation")
 KNOWN = {
     *HARDWARE_FIELDS,
     *COLD_FIELDS,
     *HOT_FIELDS,
     *ALLOCATIONS,
+    *KEPT,
+    *KEPT_COLD,
     "changeVersion",
     "deviceChange",
     "deviceGroups",
@@ -54,8 +66,7 @@ def reconfigure(call: Call, spec: Any) -> Any:
 
     def work(_task: Task) -> None:
         host = farm.host_of(mo)
-        if not farm.host(host).up:
-            raise host_not_connected()
+        vm_states.refuse_change(farm, mo, spec)
         config, told = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
         if fingerprint(config) == fingerprint(mo["config"]):
             return
@@ -84,8 +95,7 @@ PRIVILEGES = {
 
 def _privileges(spec: Any) -> dict[str, None]:
     """Return the privileges a spec takes, in the order of its fields."""
-    set_ = [p.name for p in spec._GetPropertyList() if getattr(spec, p.name) not in (None, [])]
-    fields = [n for n in set_ if n not in ("changeVersion", "deviceChange", "dynamicType", "dynamicProperty")]
+    fields = [n for n in given(spec) if n not in ("changeVersion", "deviceChange", "dynamicType", "dynamicProperty")]
     found = dict.fromkeys(f"VirtualMachine.Config.{PRIVILEGES.get(n, 'Settings')}" for n in fields)
     for change in spec.deviceChange or ():
         own = "EditDevice" if change.operation == "edit" else "AddRemoveDevice"
@@ -105,7 +115,7 @@ def changed_config(
             msg="The operation cannot be performed because the object has been modified by another operation."
         )
     unknown = [
-        p.name for p in spec._GetPropertyList() if p.name not in KNOWN and getattr(spec, p.name) not in (None, [])
+        name for name in given(spec) if name not in KNOWN and changes(getattr(spec, name), getattr(present, name, None))
     ]
     if unknown:
         raise not_supported(f"the lab does not change {', '.join(unknown)}")
@@ -119,6 +129,7 @@ def changed_config(
         told["devices"] = [d for d in devices if d]
     told |= device_groups.settle(change, present, spec)
     _settings(config, spec, told, powered_on)
+    _keep(config, spec, told, powered_on)
     _extra_config(config, spec, told)
     _memory(config, spec, told)
     return config, told
@@ -149,6 +160,20 @@ def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) ->
         told[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
 
 
+def _keep(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> None:
+    for name, target in {**KEPT, **KEPT_COLD}.items():
+        value, now = getattr(spec, name), getattr(config, target)
+        if value is None or not changes(value, now):
+            continue
+        if name in KEPT_COLD:
+            _must_be_off(powered_on)
+        if isinstance(value, Vmomi.DataObject) and now is not None:
+            lay_over(now, value)
+        else:
+            setattr(config, target, value)
+        told[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
+
+
 def _extra_config(config: Any, spec: Any, told: dict[str, Any]) -> None:
     present = {o.key: o.value for o in config.extraConfig or ()}
     for option in spec.extraConfig or ():
@@ -173,9 +198,13 @@ def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
         target = getattr(config, name)
         for field in ("reservation", "limit", "shares"):
             value = getattr(wanted, field)
-            if value is not None and fingerprint(value) != fingerprint(getattr(target, field)):
+            if value is not None and _differs(value, getattr(target, field)):
                 setattr(target, field, value)
                 told[f"{name}.{field}"] = int(value) if isinstance(value, int) else str(value.level)
+    for name, amount in (("cpuAllocation", config.hardware.numCPU), ("memoryAllocation", config.hardware.memoryMB)):
+        shares = getattr(config, name).shares
+        if shares is not None and shares.level in SHARES[name]:
+            shares.shares = SHARES[name][shares.level] * int(amount)
     allocation, size = config.memoryAllocation, config.hardware.memoryMB
     if allocation.reservation < 0 or config.cpuAllocation.reservation < 0:
         raise invalid_argument("spec.memoryAllocation.reservation", "negative")
@@ -183,6 +212,13 @@ def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
         allocation.reservation = type(allocation.reservation)(size)  # locked: it follows the memory size
     elif allocation.reservation > size:
         raise invalid_argument("spec.memoryAllocation.reservation", "larger than the memory size")
+
+
+def _differs(value: Any, present: Any) -> bool:
+    """Tell whether a part of an allocation is another one; the number of shares counts with a custom level only."""
+    if isinstance(value, vim.SharesInfo) and value.level != "custom":
+        return bool(present is None or value.level != present.level)
+    return bool(fingerprint(value) != fingerprint(present))
 
 
 def _must_be_off(powered_on: bool) -> None:

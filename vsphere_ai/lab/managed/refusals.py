@@ -48,6 +48,14 @@ def power_on_failed(*reasons: str) -> Exception:
     return error
 
 
+def migration_failed(why: str) -> Exception:
+    """The VM cannot be migrated while it runs, or not to this host."""
+    error: Exception = vim.fault.MigrationFault(
+        msg="The migration of the virtual machine failed.", faultMessage=[_message("vsphere-ai.lab.migration", why)]
+    )
+    return error
+
+
 def bad_device(index: int, text: str, *, backing: bool = False) -> Exception:
     """A device of a specification that cannot be so; `backing` tells that what is behind it is wrong."""
     typ = vim.fault.InvalidDeviceBacking if backing else vim.fault.InvalidDeviceSpec
@@ -73,6 +81,17 @@ def host_config_fault(why: str) -> Exception:
 def not_found(what: str) -> Exception:
     """A service, ruleset or the like that the host does not have."""
     error: Exception = vim.fault.NotFound(msg=f"The object or item referred to could not be found. ({what})")
+    return error
+
+
+def no_free_port(group: str) -> Exception:
+    """A distributed port group has no port left and does not expand."""
+    error: Exception = vim.fault.ResourceNotAvailable(
+        containerType=vim.dvs.DistributedVirtualPortgroup,
+        containerName=group,
+        type=vim.dvs.DistributedVirtualPort,
+        msg=f"No free port is available in {group}.",
+    )
     return error
 
 

@@ -12,7 +12,8 @@ from vsphere_ai.lab.collector import SHARED, filters_of
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand
-from vsphere_ai.lab.managed.option_manager import VCENTER_SETTINGS
+from vsphere_ai.lab.managed.option_manager import HOT_VGPU, VCENTER_SETTINGS
+from vsphere_ai.lab.managed.vcenter_managers import add_managers
 from vsphere_ai.lab.sessions import Session, now
 from vsphere_ai.lab.store import ManagedObject, Store
 
@@ -45,13 +46,14 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
         productLineId="vpx",
         apiType="VirtualCenter",
         apiVersion=version.api,
-        instanceUuid="8f0e5c1a-1ab0-4d5e-9a70-76737068aa1a",
+        instanceUuid=farm.instance,
         licenseProductName="VMware VirtualCenter Server",
         licenseProductVersion=f"{version.version[0]}.0",
     )
     store = farm.store
     for typ, moid in SINGLETONS.values():
         store.new(typ, moid)
+    managers = {name: typ(moid) for name, (typ, moid) in SINGLETONS.items()} | add_managers(farm)
     sessions = farm.sessions.live
     store.set(
         store.objects["SessionManager"],
@@ -66,11 +68,10 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
     store.set(store.objects[SHARED], filter=lambda me: filters_of(me.collector if me else {}))
     store.set(store.objects["ViewManager"], viewList=lambda me: _views(store, me))
     store.set(store.objects["TaskManager"], recentTask=[], maxCollector=32)
-    settings = [vim.option.OptionValue(key=k, value=v) for k, v in VCENTER_SETTINGS.items()]
+    start = {**VCENTER_SETTINGS, HOT_VGPU: farm.scenario.vcenter.vgpu_vmotion}
+    settings = [vim.option.OptionValue(key=k, value=v) for k, v in start.items()]
     store.set(store.objects["VpxSettings"], setting=settings, supportedOption=[])
-    content = vim.ServiceInstanceContent(
-        rootFolder=root.ref, about=about, **{name: typ(moid) for name, (typ, moid) in SINGLETONS.items()}
-    )
+    content = vim.ServiceInstanceContent(rootFolder=root.ref, about=about, **managers)
     store.new(
         vim.ServiceInstance,
         "ServiceInstance",

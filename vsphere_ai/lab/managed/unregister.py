@@ -42,6 +42,8 @@ def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
             refs = owner.props.get(name)
             if isinstance(refs, list) and mo.ref in refs:
                 farm.store.set(owner, **{name: [r for r in refs if r != mo.ref]})
+    for snapshot in [s for s in farm.store.of(vim.vm.Snapshot) if s["vm"] == mo.ref]:
+        farm.store.delete(snapshot)
     farm.note_removed(mo)
     farm.record(mo, method)
     farm.store.delete(mo)

@@ -5,17 +5,20 @@ from __future__ import annotations
 import itertools
 import uuid
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.hardware.host import Guest
+from vsphere_ai.lab.managed import Call, handles, vgpu_migration
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
+from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.host_managers import demand
-from vsphere_ai.lab.managed.network import add_plain_network, new_port
+from vsphere_ai.lab.managed.network import add_plain_network
 from vsphere_ai.lab.managed.placement import hardware_of, newest_hardware
-from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state
+from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state
+from vsphere_ai.lab.managed.vm_states import refuse_change
 from vsphere_ai.lab.scenario import Vm as VmSpec
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -39,20 +42,27 @@ def stamp() -> str:
 
 def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, spec: VmSpec) -> ManagedObject:
     """Add a VM, powered off, to a folder and a host."""
-    store, datastore = farm.store, farm.named["datastore"]
-    parent = store.get(host["parent"])
-    pool = store.get(parent["resourcePool"])
-    mo = store.new(
+    mo = enroll(farm, folder, host, name, tools=spec.tools)
+    mo.extra["guest"] = _guest(farm, host, spec)
+    equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
+    publish(farm, mo)
+    return mo
+
+
+def enroll(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, *, tools: str) -> ManagedObject:
+    """Make a VM that is off, in the root pool of its host's compute resource; nothing shows it yet."""
+    parent = farm.store.get(host["parent"])
+    mo = farm.store.new(
         vim.VirtualMachine,
         prefix="vm",
         name=name,
         parent=folder.ref,
-        resourcePool=pool.ref,
-        datastore=[datastore.ref],
+        resourcePool=parent["resourcePool"],
+        datastore=[farm.named["datastore"].ref],
         environmentBrowser=parent["environmentBrowser"],
         guestHeartbeatStatus="gray",
     )
-    mo.extra.update(guest_stopped=lambda vm: guest_changed(farm, vm), tools=spec.tools)
+    mo.extra.update(guest_stopped=lambda vm: guest_changed(farm, vm), tools=tools, connection="connected")
     runtime = vim.vm.RuntimeInfo(
         host=host.ref,
         connectionState="connected",
@@ -61,20 +71,35 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
         recordReplayState="inactive",
         cleanPowerOff=True,
     )
-    config = _config(farm, mo, host, spec)
-    summary = vim.vm.Summary(vm=mo.ref, runtime=runtime, overallStatus="green", quickStats=vim.vm.Summary.QuickStats())
-    store.set(
-        mo, config=fill(config), runtime=fill(runtime), summary=fill(summary), capability=fill(vim.vm.Capability())
-    )
-    guest_changed(farm, mo)
-    refresh(farm, mo)
-    for owner, prop in ((folder, "childEntity"), (host, "vm"), (pool, "vm")):
-        owner[prop].append(mo.ref)
-        store.touch(owner, prop)
+    farm.store.set(mo, runtime=fill(runtime))
     return mo
 
 
-def _config(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -> Any:
+def equip(farm: Farm, mo: ManagedObject, config: Any) -> None:
+    """Give an enrolled VM its configuration."""
+    runtime = mo["runtime"]
+    summary = vim.vm.Summary(vm=mo.ref, runtime=runtime, overallStatus="green", quickStats=vim.vm.Summary.QuickStats())
+    farm.store.set(mo, config=fill(config), summary=fill(summary), capability=fill(vim.vm.Capability()))
+    guest_changed(farm, mo)
+    refresh(farm, mo)
+
+
+def publish(farm: Farm, mo: ManagedObject) -> None:
+    """Show a VM in its folder, on its host, in its resource pool and at its datastore."""
+    owners = [(mo["parent"], "childEntity"), (mo["runtime"].host, "vm"), (mo["resourcePool"], "vm")]
+    for ref, prop in (*owners, (farm.named["datastore"].ref, "vm")):
+        owner = farm.store.get(ref)
+        owner[prop].append(mo.ref)
+        farm.store.touch(owner, prop)
+
+
+def _guest(farm: Farm, host: ManagedObject, spec: VmSpec) -> Guest:
+    driver = spec.guest_driver or farm.host(host).driver
+    return Guest("" if driver == "none" else driver, cast(Any, spec.licence))
+
+
+def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -> Any:
+    """Return the configuration of a new VM with these devices."""
     name = str(mo["name"])
     identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{farm.scenario.name}/{mo.moid}/{name}")
     reservation = spec.memory_gb * 1024 if spec.memory_reservation_locked else 0
@@ -97,7 +122,7 @@ def _config(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) ->
         flags=vim.vm.FlagInfo(),
         defaultPowerOps=vim.vm.DefaultPowerOpInfo(),
         hardware=vim.vm.VirtualHardware(
-            numCPU=spec.cpus, numCoresPerSocket=1, memoryMB=spec.memory_gb * 1024, device=_devices(farm, mo, host, spec)
+            numCPU=spec.cpus, numCoresPerSocket=1, memoryMB=spec.memory_gb * 1024, device=devices
         ),
         memoryReservationLockedToMax=spec.memory_reservation_locked,
         memoryAllocation=_allocation(reservation, spec.memory_gb * 10240),
@@ -131,12 +156,7 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
         thinProvisioned=True,
     )
     devices = [
-        _device(DEV.VirtualIDEController, 200, "IDE 0", busNumber=0),
-        _device(DEV.VirtualPS2Controller, 300, "PS2 controller 0", busNumber=0, device=[600]),
-        _device(DEV.VirtualPCIController, 100, "PCI controller 0", busNumber=0),
-        _device(DEV.VirtualKeyboard, 600, "Keyboard", controllerKey=300, unitNumber=0),
-        _device(DEV.VirtualVideoCard, 500, "Video card ", controllerKey=100, unitNumber=0, videoRamSizeInKB=8192),
-        _device(DEV.VirtualVMCIDevice, 12000, "VMCI device", controllerKey=100, unitNumber=17),
+        *bare_devices(),
         _device(
             DEV.ParaVirtualSCSIController,
             1000,
@@ -145,6 +165,7 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
             controllerKey=100,
             unitNumber=3,
             sharedBus="noSharing",
+            device=[2000],
         ),
         _device(
             DEV.VirtualDisk,
@@ -160,6 +181,7 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
     devices += [_nic(farm, mo, group, 1 + n, DEV.VirtualVmxnet3Vrdma) for n, group in enumerate(spec.pvrdma)]
     for n, profile in enumerate(spec.vgpu):
         backing = DEV.VirtualPCIPassthrough.VmiopBackingInfo(vgpu=profile)
+        vgpu_migration.complete(farm.host(host), backing)
         made = _device(
             DEV.VirtualPCIPassthrough,
             13000 + n,
@@ -173,6 +195,18 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
     return devices
 
 
+def bare_devices() -> list[Any]:
+    """Return the devices every VM has."""
+    return [
+        _device(DEV.VirtualIDEController, 200, "IDE 0", busNumber=0),
+        _device(DEV.VirtualPS2Controller, 300, "PS2 controller 0", busNumber=0, device=[600]),
+        _device(DEV.VirtualPCIController, 100, "PCI controller 0", busNumber=0),
+        _device(DEV.VirtualKeyboard, 600, "Keyboard", controllerKey=300, unitNumber=0),
+        _device(DEV.VirtualVideoCard, 500, "Video card ", controllerKey=100, unitNumber=0, videoRamSizeInKB=8192),
+        _device(DEV.VirtualVMCIDevice, 12000, "VMCI device", controllerKey=100, unitNumber=17),
+    ]
+
+
 def _device(typ: Any, key: int, label: str, **fields: Any) -> Any:
     return typ(key=key, deviceInfo=vim.Description(label=label, summary=label), **fields)
 
@@ -182,7 +216,7 @@ def _nic(farm: Farm, mo: ManagedObject, network: str, index: int, typ: Any) -> A
     if group is not None:
         dvs = group.extra["dvs"]
         port = vim.dvs.PortConnection(
-            switchUuid=dvs["uuid"], portgroupKey=group.moid, portKey=new_port(dvs), connectionCookie=1
+            switchUuid=dvs["uuid"], portgroupKey=group.moid, portKey=take(farm, group), connectionCookie=1
         )
         backing: Any = DEV.VirtualEthernetCard.DistributedVirtualPortBackingInfo(port=port)
         summary = f"DVSwitch: {dvs['uuid']}"
@@ -238,7 +272,13 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
         annotation=config.annotation,
         hwVersion=config.version,
     )
-    farm.store.set(mo, name=config.name, network=networks, config=config)
+    resources = vim.ResourceConfigSpec(
+        entity=mo.ref,
+        changeVersion=config.changeVersion,
+        cpuAllocation=config.cpuAllocation,
+        memoryAllocation=config.memoryAllocation,
+    )
+    farm.store.set(mo, name=config.name, network=networks, config=config, resourceConfig=resources)
     farm.store.touch(mo, "summary")
 
 
@@ -287,8 +327,7 @@ def upgrade(call: Call, version: str | None = None) -> Any:
         raise invalid_argument("version", version)
 
     def work(_task: Task) -> None:
-        if not farm.host(farm.host_of(mo)).up:
-            raise host_not_connected()
+        refuse_change(farm, mo)
         if mo["runtime"].powerState != "poweredOff":
             raise invalid_power_state(mo["runtime"].powerState, "poweredOff")
         wanted = int(version[4:]) if version else newest

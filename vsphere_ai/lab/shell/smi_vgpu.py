@@ -10,6 +10,7 @@ from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import VgpuType, board_types, offered_types
 from vsphere_ai.lab.shell.result import Result
 from vsphere_ai.lab.shell.smi_select import NO_DEVICES, pick
+from vsphere_ai.lab.shell.smi_vgpu_query import query
 
 _RULE = "+-------------------------------+--------------------------------+------------+\n"
 _HEAD = """\
@@ -46,7 +47,7 @@ def main(host: Host, argv: Sequence[str]) -> Result:
         return Result(0, _types(able, board_types, verbose="-v" in options))
     if "-c" in options:
         return Result(0, _types(able, creatable, verbose="-v" in options))
-    return Result(0, _query(able) if "-q" in options else _table(host, able))
+    return Result(0, query(host, able) if "-q" in options else _table(host, able))
 
 
 def creatable(gpu: Gpu) -> tuple[VgpuType, ...]:
@@ -78,26 +79,6 @@ def _verbose(gpu: Gpu, kind: VgpuType) -> str:
         ("FB Memory", f"{kind.framebuffer_gb * 1024} MiB"),
     )
     return "".join(f"{'        ' + label:<42}: {value}\n" for label, value in rows)
-
-
-def _query(gpus: Iterable[Gpu]) -> str:
-    lines = []
-    for gpu in gpus:
-        lines.append(f"GPU {gpu.smi_bus_id}")
-        lines.append(f"{'    Active vGPUs':<42}: {len(gpu.vgpus)}")
-        names = {t.name: t.smi_name for t in board_types(gpu)}
-        for vgpu in gpu.vgpus:
-            lines.append(f"{'    vGPU ID':<42}: {vgpu.id}")
-            rows = (
-                ("VM ID", vgpu.id - 3251634000),
-                ("VM Name", vgpu.vm),
-                ("vGPU Name", names[vgpu.type_name]),
-                ("GPU Instance ID", "N/A" if vgpu.gi is None else vgpu.gi),
-            )
-            lines += [f"{'        ' + label:<42}: {value}" for label, value in rows]
-            lines.append("        FB Memory Usage")
-            lines.append(f"{'            Total':<42}: {vgpu.framebuffer_gb * 1024} MiB")
-    return "\n".join(lines) + "\n"
 
 
 def _table(host: Host, gpus: Iterable[Gpu]) -> str:

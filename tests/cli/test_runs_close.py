@@ -1,0 +1,159 @@
+"""A run that nobody finishes can end, and old journals go; what somebody still has to put back is never forgotten."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from vsphere_ai import journal, locks, past
+from vsphere_ai.cli.main import main
+from vsphere_ai.debts import Debt
+from vsphere_ai.state import Target
+from vsphere_ai.steps import Reconfigure, Wait
+
+HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
+WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
+
+
+def run(*debts, days=0, instance="vc", **values):
+    """A run of that many days ago; cut off unless `values` say how it ended."""
+    steps = [{"id": f"s{n}", "target": vars(VM), "summary": "reconfigure"} for n in (1, 2)]
+    book = journal.create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
+    book.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), debts)
+    book.end("s1", "done")
+    began = datetime.now(UTC) - timedelta(days=days)
+    book.set(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
+    return book
+
+
+@pytest.fixture
+def command(capsys):
+    def call(*arguments):
+        code = main(list(arguments))
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_run_is_closed_with_what_it_has_left(command):
+    book = run(Debt("maintenance", HOST), Debt("off", VM))
+    code, out, err = command("runs", "close", book.id)
+    assert code == 64, "nothing is closed without a yes"
+    assert "give --yes" in err
+    assert "esx01 is in maintenance mode because of this run" in out
+    assert "train-01 was switched off by this run" in out
+    assert "1 of its steps not done" in out
+    assert f"vsphere-ai resume {book.id} --cleanup" in out
+    assert [*past.unfinished("vc")] == [book.id]
+    assert command("runs", "close", book.id, "--yes")[0] == 0
+    assert past.unfinished("vc") == {}
+    assert journal.open_run(book.id).debts() == ()
+    assert f"{book.id}  closed" in command("runs")[1]
+    shown = command("show", book.id)[1]
+    assert "CLOSED by" in shown
+    assert "esx01 is in maintenance mode because of this run: left so" in shown
+    assert "Finish it" not in shown
+    assert command("resume")[0] == 64
+    assert any("was closed by" in line for line in past.doubts(journal.open_run(book.id)))
+
+
+def test_a_run_that_is_over_or_under_way_is_not_closed(command):
+    over = run(**WELL)
+    code, out, _ = command("runs", "close", over.id, "--yes")
+    assert (code, out) == (0, f"Run {over.id} is over: finished.\n")
+    assert journal.open_run(over.id).get("closed") is None
+    book = journal.create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
+    code, _, err = command("runs", "close", book.id, "--yes")
+    assert code == 7
+    assert f"run {book.id} is under way in process" in err
+
+
+def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
+    book = run(Debt("off", VM))
+    with locks.hold_run(book.id):
+        code, _, err = command("runs", "close", book.id, "--yes")
+    assert code == 7
+    assert f"another process works on run {book.id}" in err
+
+
+def test_a_closed_run_that_goes_on_is_none(command):
+    book = run(Debt("off", VM))
+    command("runs", "close", book.id, "--yes")
+    past.take_up(again := journal.open_run(book.id))
+    assert past.see(again).state == "unfinished"
+
+
+def names():
+    return {b.id for b in journal.every()}
+
+
+def test_old_runs_that_are_over_are_removed(command):
+    old, failed, new = run(days=200, **WELL), run(days=150, **{**WELL, "exit_code": 1}), run(days=1, **WELL)
+    closed = run(Debt("off", VM), days=120)
+    command("runs", "close", closed.id, "--yes")
+    code, out, err = command("runs", "prune")
+    assert code == 64
+    assert "give --yes" in err
+    assert set(out.split()) == {old.id, failed.id, closed.id}
+    assert names() == {old.id, failed.id, closed.id, new.id}
+    assert command("runs", "prune", "--yes")[0] == 0
+    assert names() == {new.id}
+    assert {p.name.partition(".")[0] for p in journal.runs_dir().iterdir()} == {new.id}
+    assert not list((journal.runs_dir().parent / "locks").glob("run-*"))
+    assert command("runs", "prune", "--older-than", "12h", "--yes")[0] == 0
+    assert names() == set()
+
+
+def test_what_is_owed_is_never_removed_nor_what_came_after_it(command):
+    before, owing = run(days=300, **WELL), run(Debt("maintenance", HOST), days=200, **{**WELL, "exit_code": 6})
+    later, elsewhere = run(days=150, **WELL), run(days=150, instance="other", **WELL)
+    cut_off = run(days=140, instance="third")
+    assert command("runs", "prune", "--older-than", "1d", "--yes")[0] == 0
+    assert names() == {owing.id, later.id, cut_off.id}, (before.id, elsewhere.id)
+
+
+@pytest.mark.parametrize("age", ["30", "d", "-1d", "1w", "1.5d"])
+def test_an_age_that_is_none(command, age):
+    run(days=200, **WELL)
+    code, _, err = command("runs", "prune", "--older-than", age, "--yes")
+    assert code == 64
+    assert "write days or hours" in err
+    assert len(names()) == 1
+
+
+def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
+    book = run(days=200, **WELL)
+    with locks.hold_run(book.id):
+        assert command("runs", "prune", "--yes")[0] == 7
+    assert names() == {book.id}
+
+
+@pytest.mark.parametrize(
+    ("ref", "instance", "late", "left"),
+    [
+        (HOST.ref, "vc", True, ()),
+        (HOST.ref, "vc", False, ("gate",)),
+        (HOST.ref, "other", True, ("gate",)),
+        ("HostSystem:host-2", "vc", True, ("gate",)),
+    ],
+)
+def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, late, left):
+    passed = Wait(target=Target("host", "esx01", ref), until="healthy", summary="health gate")
+    books = []
+
+    def owes():
+        books.append(run(Debt("gate", HOST)))
+        time.sleep(0.002)
+
+    def passes():
+        book = run(instance=instance)
+        book.begin("s2", passed, ())
+        book.end("s2", "done")
+        time.sleep(0.002)
+
+    for each in (owes, passes) if late else (passes, owes):
+        each()
+    past.look()
+    assert tuple(d.kind for d in journal.open_run(books[0].id).debts()) == left

@@ -1,0 +1,120 @@
+"""Calls of which the journal alone cannot tell whether they took effect: vCenter's tasks and events can."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from support.places import INVENTORY
+
+from vsphere_ai import journal
+from vsphere_ai.connect.vcenter import VCenter
+
+pytestmark = pytest.mark.lab
+ESX1 = "esx01.lab.local"
+UPGRADE = "- vms: train-01\n  hardware: {version: 19}\n"
+GRAPHICS = f"""
+- hosts: {ESX1}
+  graphics: {{default_type: shared_direct}}
+  rolling: {{evacuate: power_off, reboot: api}}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.EVENTS_LAG", 1.0)
+
+
+def dies(lab, program, *arguments):
+    """Run the command line in a Python program that lets it die somewhere; return the exit code."""
+    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
+    argv = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(argv, env=environment, timeout=60).returncode
+
+
+def count(ledger, call):
+    return len([e for e in ledger() if e["call"] == call])
+
+
+def test_a_guest_whose_shutdown_vcenter_refused_is_not_about_to_shut_down(lab, cli, soap):
+    """Who switches it off afterwards is somebody else, and it stays off."""
+    lab.set_faults("- {on: ShutdownGuest, do: {fault: ToolsUnavailable}}\n")
+    assert cli("apply", cli.file(UPGRADE), "--yes") == 1, cli.out + cli.err
+    assert "may do so yet" not in cli.out
+    (book,) = journal.every()
+    assert book.debts() == ()
+    lab.clear_faults()
+    soap.wait(soap.vm("train-01").PowerOffVM_Task())
+    assert cli("resume", book.id, "--yes") == 0, cli.out + cli.err
+    assert soap.vm("train-01").runtime.powerState == "poweredOff"
+
+
+DIES_BEFORE_THE_CALL = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.journal import Journal
+sending = Journal.sending
+Journal.sending = lambda self, target: (sending(self, target), target.kind == "vm" and os._exit(9))
+run()
+"""
+
+
+def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
+    """The run died between its note and the call, and gave the guest five minutes."""
+    assert dies(lab, DIES_BEFORE_THE_CALL, "apply", "-i", INVENTORY, cli.file(UPGRADE), "--yes") == 9
+    (book,) = journal.every()
+    assert [(o.debt.kind, bool(o.sent)) for o in book.owed()] == [("off", True)]
+    began = time.monotonic()
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert time.monotonic() - began < 30
+    assert count(ledger, "ShutdownGuest") == count(ledger, "PowerOnVM_Task") == 1
+
+
+def twice(self, ref, method, args=None):
+    """Send a request to enter maintenance mode as a line would that doubles it: the second answer is heard."""
+    if method == "EnterMaintenanceMode_Task":
+        CALL(self, ref, method, args)
+    return CALL(self, ref, method, args)
+
+
+CALL = VCenter.call
+
+
+def test_a_request_that_arrives_twice_is_one(cli, ledger, farm, monkeypatch):
+    monkeypatch.setattr(VCenter, "call", twice)
+    assert cli("apply", cli.file(GRAPHICS), "--yes") == 0, cli.out + cli.err
+    assert not farm()["hosts"][ESX1]["maintenance"]
+    assert count(ledger, "EnterMaintenanceMode_Task") == count(ledger, "ExitMaintenanceMode_Task") == 1
+
+
+DIES_AFTER_A_DOUBLED_REQUEST = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.deeds import lifecycle
+call = VCenter.call
+def twice(self, ref, method, args=None):
+    if method == "EnterMaintenanceMode_Task":
+        call(self, ref, method, args)
+    return call(self, ref, method, args)
+VCenter.call = twice
+lifecycle.arrives_all_the_same = lambda *_: os._exit(9)
+run()
+"""
+
+
+def test_a_run_that_died_over_a_doubled_request_knows_its_host(lab, cli, ledger, farm, soap):
+    """The task that it knows of has failed, and the other one has brought the host into maintenance mode."""
+    before = {n: v["power"] for n, v in farm()["vms"].items()}
+    assert dies(lab, DIES_AFTER_A_DOUBLED_REQUEST, "apply", "-i", INVENTORY, cli.file(GRAPHICS), "--yes") == 9
+    soap.until(lambda: soap.host("esx01").runtime.inMaintenanceMode)
+    began = time.monotonic()
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert time.monotonic() - began < 30
+    now = farm()
+    assert not now["hosts"][ESX1]["maintenance"]
+    assert {n: v["power"] for n, v in now["vms"].items()} == before
+    assert count(ledger, "EnterMaintenanceMode_Task") == 1

@@ -1,0 +1,59 @@
+"""`nvidia-smi vgpu -q` in the lab: keys, indentation and columns are those of a capture."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vsphere_ai.gpu.running import parse_running
+from vsphere_ai.lab.hardware import parts, vgpu
+from vsphere_ai.lab.hardware.gpu import Gpu
+from vsphere_ai.lab.hardware.host import Guest, Host
+from vsphere_ai.lab.ledger import Ledger
+from vsphere_ai.lab.shell.run import run_line
+
+CAPTURED = (Path(__file__).parents[1] / "gpu" / "fixtures" / "vgpu-q-t4.txt").read_text("utf-8")
+
+
+@pytest.fixture
+def host():
+    gpus = [Gpu.of(n, pci, "a100-40gb", device_id=0x20F1) for n, pci in enumerate(("0000:3b:00.0", "0000:86:00.0"))]
+    for gpu in gpus:
+        gpu.configured, gpu.mig_pending, gpu.mig_current = "sharedDirect", True, True
+    vibs = [*parts.default_vibs("7.0.2", "17867351"), parts.driver_vib("535.261.03")]
+    return Host("esx01.lab.local", Ledger(), gpus=gpus, vibs=vibs)
+
+
+def query(host, line="nvidia-smi vgpu -q"):
+    result = run_line(host, line)
+    assert result.status == 0
+    return result.stdout
+
+
+def shape(text):
+    """Return the lines without their values."""
+    return [re.sub(r"(GPU ).*|( : ).*", r"\1\2", line) for line in text.splitlines()]
+
+
+def test_it_looks_like_a_capture(host):
+    vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
+    assert shape(query(host, "nvidia-smi vgpu -q -i 0")) == shape(CAPTURED)
+
+
+def test_it_tells_vm_instance_licence_and_driver(host):
+    host.guest_of = {"train-01": Guest("525.60.13", "unlicensed"), "train-02": Guest("")}.get
+    vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
+    vgpu.power_on(host, "train-02", ["grid_a100-1-5c"])
+    vgpu.power_on(host, "train-03", ["grid_a100-7-40c"])
+    seen = {v.vm_name: v for v in parse_running(0, query(host))}
+    held = {v.vm: (gpu.pci, v.gi) for gpu in host.gpus for v in gpu.vgpus}
+    assert {name: (v.pci, v.gi) for name, v in seen.items()} == held
+    assert None not in [gi for _, gi in held.values()]
+    assert [seen[n].guest_driver for n in sorted(seen)] == ["525.60.13", None, "535.261.03"]
+    assert [seen[n].licensed for n in sorted(seen)] == [False, None, True]
+
+
+def test_a_host_whose_driver_does_not_tell_the_instance(host):
+    host.tells_instances = False
+    vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
+    assert [v.gi for v in parse_running(0, query(host))] == [None]

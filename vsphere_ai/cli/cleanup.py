@@ -1,0 +1,84 @@
+"""What earlier runs have left to put back on a vCenter, as it is there now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
+    from vsphere_ai.facts import Facts
+    from vsphere_ai.noted import Owed
+    from vsphere_ai.past import Seen
+
+LEFT_OPEN = 1
+"""Exit code when all of a run went well, but an earlier one has left something to put back."""
+PATHS = {
+    "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
+    "VirtualMachine": ("name", "runtime.powerState"),
+}
+WORDS = {
+    "maintenance": "is in maintenance mode",
+    "ssh": "has SSH running",
+    "ssh-on": "has SSH stopped",
+    "off": "is powered off",
+    "reboot": "may be about to reboot",
+    "restart": "has to restart before what was changed there counts",
+}
+
+
+def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
+    """Return the runs on a vCenter, by its instance UUID, that owe something and are not under way; the oldest first.
+
+    Each with the command line that finishes it.
+
+    From the journals of this machine only: nothing is asked of vCenter.
+    """
+    from vsphere_ai.past import heir, look, way_on
+
+    among = look()
+    found = (s for s in among if s.owes and not s.alive and s.instance == instance and heir(s.run, among) is None)
+    return tuple((s, way_on(s, among)) for s in sorted(found, key=lambda s: s.since))
+
+
+def left_open(vcenter: VCenter) -> tuple[str, ...]:
+    """Return in sentences what earlier runs have left on a vCenter and what puts it back; what is back is left out.
+
+    Where vCenter does not tell, it counts as left.
+    """
+    from vsphere_ai import journal
+
+    found = []
+    for seen, way in pending(vcenter.about.instance):
+        book = journal.open_run(seen.run)
+        owed = [o for o in book.owed() if not o.settled and o.debt.kind in WORDS]
+        book.close()
+        facts = _read(vcenter, {o.debt.target.ref for o in owed})
+        found += [
+            f"{name} {WORDS[o.debt.kind]} since run {seen.run}, which was not finished: {way}"
+            for o, name in _true(owed, facts)
+        ]
+    return tuple(found)
+
+
+def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
+    from vsphere_ai.errors import VsphereAiError
+
+    kinds = {r.partition(":")[0] for r in refs}
+    try:
+        return vcenter.read_objects(sorted(refs), {k: PATHS.get(k, ("name",)) for k in kinds}) if refs else {}
+    except VsphereAiError:
+        return None
+
+
+def _true(owed: list[Owed], facts: dict[str, Facts] | None) -> Iterator[tuple[Owed, str]]:
+    from vsphere_ai.resume import still_so
+
+    for each in owed:
+        debt = each.debt
+        if facts is None:
+            yield each, debt.target.name
+        elif debt.target.ref in facts:
+            now = facts[debt.target.ref]
+            if (each.sent or debt.kind != "reboot") and still_so(debt, now) is not False:
+                yield each, now.name

@@ -1,0 +1,106 @@
+"""`vsphere-ai runs close` and `runs prune`: a run is given up, and the journals of old ones are removed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.errors import Locked, UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.journal import Journal
+
+UNITS = {"d": "days", "h": "hours"}
+
+
+@click.command("close")
+@click.argument("run")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def close(run: str, *, yes: bool) -> int:
+    """Give RUN up: it is over, whatever is left of it. Asks no vCenter and puts nothing back.
+
+    Shows what is left open first. `resume RUN --cleanup` puts that back instead.
+    """
+    from vsphere_ai import journal, past
+    from vsphere_ai.locks import hold_run
+
+    book = journal.open_run(run)
+    if journal.is_alive(book):
+        raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
+    with hold_run(book.id):
+        among = past.look()
+        seen = next(s for s in among if s.run == book.id)
+        if past.state_of(seen, among) in past.OVER and not seen.owes:
+            click.echo(f"Run {book.id} is over: {past.state_of(seen, among)}.")
+            return 0
+        for line in _left(book):
+            click.echo(line)
+        if not _agreed("Close it and leave that as it is? Only 'yes' is accepted", yes=yes):
+            click.echo("The run stays as it is.", err=True)
+            return 0
+        past.close(book)
+    click.echo(f"Run {book.id} is closed.")
+    return 0
+
+
+def _left(book: Journal) -> list[str]:
+    from vsphere_ai.cli.record import OWES
+    from vsphere_ai.report.values import safe
+
+    begun = {s.id for s in book.steps() if s.state == "done"}
+    undone = sum(s["id"] not in begun for s in (book.get("approved") or {}).get("steps", ()))
+    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in book.debts()]
+    count = f", {undone} of its steps not done" if undone and len({s.attempt for s in book.steps()}) < 2 else ""
+    if not lines:
+        return [f"Run {book.id} ({safe(str(book.get('what')))}) has left nothing open{count}."]
+    return [f"Run {book.id} ({safe(str(book.get('what')))}) has left open{count}:", *lines,
+            f"To put that back instead: vsphere-ai resume {book.id} --cleanup"]  # fmt: skip
+
+
+@click.command("prune")
+@click.option("--older-than", "age", default="90d", show_default=True, metavar="AGE", help="Such as 30d or 12h.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def prune(age: str, *, yes: bool) -> int:
+    """Remove the journals of runs that ended and owe nothing. They cannot be shown or rolled back any more.
+
+    A run that owes something stays, and so do the later ones on its vCenter: resuming it has to know what they changed.
+    """
+    from vsphere_ai import journal, past
+    from vsphere_ai.locks import forget_run, hold_run
+
+    before = (datetime.now(UTC) - _age(age)).isoformat(timespec="milliseconds")
+    found = [s.run for s in past.prunable(past.look(), before)]
+    if not found:
+        click.echo(f"no journal of a run that is over is older than {age}")
+        return 0
+    for run in found:
+        click.echo(run)
+    if not _agreed(f"Remove {len(found)} journal{'' if len(found) == 1 else 's'}? Only 'yes' is accepted", yes=yes):
+        click.echo("Nothing was removed.", err=True)
+        return 0
+    for run in found:
+        with hold_run(run):
+            if any(s.run == run for s in past.prunable(past.look(), before)):  # nobody has gone on with it meanwhile
+                journal.remove(run)
+                forget_run(run)
+    return 0
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,5})([dh])", text)
+    if found is None:
+        raise UsageError(f"--older-than: {text} is not an age", "write days or hours, such as 30d or 12h")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+def _agreed(question: str, *, yes: bool) -> bool:
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", "give --yes")
+    answer = click.prompt(question, default="", show_default=False, err=True)
+    return bool(answer.strip() == "yes")

@@ -1,0 +1,59 @@
+"""Release branches of NVIDIA's vGPU software, and which guest drivers work with which vGPU manager.
+
+From the release notes of NVIDIA Virtual GPU Software (19.0 for VMware vSphere: "Compatible NVIDIA vGPU Manager and
+Guest VM Driver Releases"). Which branches are long-term support (11, 13, 16, 19), and the numbers of 18 and 20, were
+not checked against the release notes of each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SPREAD = 5
+"""Windows drivers of a branch count on from its number: 527 and 529 are of R525, 538 is of R535, 553 of R550."""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A release branch: driver number (535), vGPU software release (16), long-term support or not."""
+
+    driver: int
+    release: int
+    long_term: bool = False
+
+    def __str__(self) -> str:
+        return f"R{self.driver} (vGPU {self.release})"
+
+
+BRANCHES = (
+    Branch(450, 11, long_term=True),
+    Branch(460, 12),
+    Branch(470, 13, long_term=True),
+    Branch(510, 14),
+    Branch(525, 15),
+    Branch(535, 16, long_term=True),
+    Branch(550, 17),
+    Branch(570, 18),
+    Branch(580, 19, long_term=True),
+    Branch(595, 20),
+)
+
+
+def branch_of(driver: str) -> Branch | None:
+    """Return the branch of a driver version such as ``535.54.03`` or ``527.15``; None for one of no vGPU release."""
+    major = driver.partition(".")[0]
+    number = int(major) if major.isascii() and major.isdigit() else 0
+    return next((b for b in BRANCHES if b.driver <= number < b.driver + SPREAD), None)
+
+
+def works_with(host: Branch, guest: Branch) -> str:
+    """Return why a guest driver works with a host's vGPU manager; empty when that combination is not supported."""
+    if guest == host:
+        return "the same branch as the host's"
+    earlier = [b for b in BRANCHES if b.release < host.release]
+    if earlier and guest == earlier[-1]:
+        return "the branch before the host's"
+    long_term = [b for b in earlier if b.long_term]
+    if host.long_term and long_term and guest == long_term[-1]:
+        return "the long-term support branch before the host's"
+    return ""

@@ -1,0 +1,52 @@
+"""What is read once more where the VMs of a host do not find GPUs: who uses those of the other hosts around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from vsphere_ai.collect import Depth, ask_hosts, collect_one
+from vsphere_ai.facts import Estate
+from vsphere_ai.gpu import live
+from vsphere_ai.gpu.capacity_view import NO_ROOM
+from vsphere_ai.plan import Plan
+
+if TYPE_CHECKING:
+    from vsphere_ai.collect import Request
+    from vsphere_ai.connect.probing import Shells
+    from vsphere_ai.connect.vcenter import VCenter
+
+
+def around(plan: Plan, estate: Estate) -> tuple[str, ...]:
+    """Return the connected hosts (references) of the clusters in which a host has too few GPUs, that host left out."""
+    full = {p.target.ref for p in plan.problems if p.rule == NO_ROOM}
+    clusters = {estate[ref].get("parent") for ref in full}
+    return tuple(
+        h.ref for h in estate.hosts
+        if h.ref not in full and estate[h.ref].get("parent") in clusters
+        and estate[h.ref].get("runtime.connectionState") == "connected"
+    )  # fmt: skip
+
+
+def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan: Plan, estate: Estate) -> Estate:
+    """Read hosts around full ones, and the VMs that run there, as far as they were not: a move may help."""
+    hosts = around(plan, estate)
+    unread = _unread(estate, hosts, "config.graphicsInfo")
+    running = [v.ref for h in hosts for v in estate.vms_on(h) if _runs(estate, v.ref)]
+    vms = _unread(estate, running, "config.hardware.device")
+    if unread or vms:
+        found = collect_one(vcenter, None, request, Depth(frozenset(unread), frozenset(vms)), shared=False)
+        estate = Estate(estate.about, {**estate.objects, **found.objects})
+    silent = [h for h in hosts if not estate[h].probes]
+    if shells is None or not silent:
+        return estate
+    return ask_hosts(vcenter, shells, replace(request, probes=live.STATE), estate, silent)
+
+
+def _unread(estate: Estate, refs: Sequence[str], path: str) -> list[str]:
+    return [ref for ref in refs if path not in estate[ref].properties and path not in estate[ref].unreadable]
+
+
+def _runs(estate: Estate, vm: str) -> bool:
+    return bool(estate[vm].get("runtime.powerState") == "poweredOn")
