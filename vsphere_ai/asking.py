@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from vsphere_ai.compat import gate
-from vsphere_ai.evacuation import has_vgpus
 from vsphere_ai.facts import Estate
+from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.plays import TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target
@@ -69,7 +69,7 @@ def _about_moves(wanted: Mapping[Target, TargetPlan], estate: Estate) -> Iterato
     """Ask for what moving VMs with vGPUs takes, where they may have to move: the switch for it, and stun times."""
     moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
     hosts = [h for h in estate.hosts if estate[h.ref].get("parent") in moving]
-    sources = [h for h in hosts if any(has_vgpus(estate, v) for v in estate.vms_on(h.ref))]
+    sources = [h for h in hosts if any(has_vgpus(estate[v.ref]) for v in estate.vms_on(h.ref))]
     if sources:
         yield SWITCH
         if estate.about.api_numbers >= PROFILES_API:

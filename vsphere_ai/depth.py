@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vsphere_ai import asking
-from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target

@@ -323,8 +323,8 @@ def _ssh(bench: Workbench, host: Facts) -> Iterator[Check]:
 
 
 def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
-    from vsphere_ai.compat.devices import found_gpus
     from vsphere_ai.compat.gate import rules
+    from vsphere_ai.gpu.devices import found_gpus
 
     gpus = found_gpus(host.get("hardware.pciDevice") or ())
     if not gpus:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.rolling import is_down
 from vsphere_ai.state import Problem, Target
 from vsphere_ai.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
 
 PASSTHROUGH, SRIOV = "VirtualPCIPassthrough", "VirtualSriovEthernetCard"
-VGPU_BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 POWER_OFF = "write rolling: {evacuate: power_off}"
 
 
@@ -31,7 +31,7 @@ def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_
     if pinned:
         yield Problem(vm, "rolling.pinned", f"{where}; {pinned}", POWER_OFF)
         return
-    vgpus = has_vgpus(estate, vm)
+    vgpus = has_vgpus(estate[vm.ref])
     if vgpus and not hot_migration(estate):
         message = f"{where}; it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
         yield Problem(
@@ -43,11 +43,6 @@ def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_
     yield from _ways(estate, vm, host, drs=by_drs or not vgpus)
 
 
-def has_vgpus(estate: Estate, vm: Target) -> bool:
-    """Tell whether a VM has vGPUs."""
-    return any((d.get("backing") or {}).get("_typeName") == VGPU_BACKING for d in _devices(estate, vm))
-
-
 def why_pinned(estate: Estate, vm: Target, host: Target) -> str:
     """Return what keeps a VM on its host while it runs, "" when nothing does."""
     for device in _devices(estate, vm):
@@ -55,11 +50,11 @@ def why_pinned(estate: Estate, vm: Target, host: Target) -> str:
             return "it has an SR-IOV network adapter, which vMotion does not carry"
         if device["_typeName"] != PASSTHROUGH:
             continue
-        if (device.get("backing") or {}).get("_typeName") != VGPU_BACKING:
+        if not is_vgpu(device):
             return "it has a passthrough device, which vMotion does not carry"
         if device.get("deviceGroupInfo"):
             return "it has a device group, of which it is not known whether another host has it free"
-    if not has_vgpus(estate, vm):
+    if not has_vgpus(estate[vm.ref]):
         return ""
     if not moves_from(estate.about):
         about = f"{estate.about.version} build {estate.about.build}"

@@ -14,8 +14,9 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
-from vsphere_ai.evacuation import has_vgpus, obstacles, why_not_moved, why_pinned
+from vsphere_ai.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.facts import Estate
+from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.health import Found, found
 from vsphere_ai.losses import Loss
 from vsphere_ai.managed_vms import Agent, on_windows, stuck
@@ -214,7 +215,7 @@ def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:
     found_ = tuple(obstacles(work.estate, vm, host, rolling))
     work.problems += found_
     if not found_:
-        (work.leaving if has_vgpus(work.estate, vm) else work.moves).append(vm)
+        (work.leaving if has_vgpus(work.estate[vm.ref]) else work.moves).append(vm)
     return False
 
 

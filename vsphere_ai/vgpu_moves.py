@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from vsphere_ai.compat.devices import found_gpus
-from vsphere_ai.evacuation import POWER_OFF, has_vgpus
+from vsphere_ai.evacuation import POWER_OFF
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu.capacity import Fit, GpuHosts, VmDemand, occupied, solve
 from vsphere_ai.gpu.capacity_gpu import GpuSlot
 from vsphere_ai.gpu.capacity_view import question_of
 from vsphere_ai.gpu.capacity_words import listed
+from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.host_driver import branch
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.power_ons import ANY_ORDER, PowerOns
@@ -182,7 +182,7 @@ class _Sequence:
             return "has no GPU in Shared Direct mode"
         if _unread(self._slots[other.name]):
             return "what stands on its GPUs is not known"
-        changing = [v for v in self._estate.vms_on(other.ref) if v in self._cycled and has_vgpus(self._estate, v)]
+        changing = [v for v in self._estate.vms_on(other.ref) if v in self._cycled and has_vgpus(self._estate[v.ref])]
         if changing and other not in order:
             return f"{changing[0].name} is powered off and on there at some time"
         here, there = self._branches[host], self._branches[other]

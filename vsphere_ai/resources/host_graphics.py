@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from vsphere_ai import newer
-from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu_mode
+from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.state import Change, Problem, Target, observed

@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from vsphere_ai.compat.devices import found_gpus
 from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted import Entry

@@ -8,11 +8,11 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.compat.devices import is_whole
 from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
+from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.late import Late, inside
 from vsphere_ai.remedies import play_for
 from vsphere_ai.resources.base import (

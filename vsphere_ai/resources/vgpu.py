@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.compat.devices import is_vgpu
 from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable, why_unread

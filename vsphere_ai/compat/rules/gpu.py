@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
-from vsphere_ai.compat.devices import Gpu, gpus
+from vsphere_ai.compat.devices import gpus
+from vsphere_ai.gpu.devices import Gpu
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.resources.base import vgpus_of
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
-from vsphere_ai.compat.devices import VGPU_BACKING
+from vsphere_ai.gpu.devices import VGPU_BACKING
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
 
 Share = Literal["whole", "part", "mig", "unknown"]
