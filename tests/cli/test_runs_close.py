@@ -114,6 +114,16 @@ def test_what_is_owed_is_never_removed_nor_what_came_after_it(command):
     assert names() == {owing.id, later.id, cut_off.id}, (before.id, elsewhere.id)
 
 
+def test_a_run_stays_while_another_one_owes_what_it_took_over_from_it(command):
+    before = run(days=300, **{**WELL, "exit_code": 6})
+    after = run(Debt("maintenance", HOST), days=200, takes_over=before.id, **{**WELL, "exit_code": 6})
+    assert command("runs", "prune", "--yes")[0] == 0
+    assert names() == {before.id, after.id}
+    journal.open_run(after.id).settle(Debt("maintenance", HOST))
+    assert command("runs", "prune", "--yes")[0] == 0
+    assert names() == set()
+
+
 @pytest.mark.parametrize("age", ["30", "d", "-1d", "1w", "1.5d"])
 def test_an_age_that_is_none(command, age):
     run(days=200, **WELL)

@@ -8,6 +8,7 @@ from support.estates import ESX1, ESX2, estate, guest, host, made, vgpu_device, 
 from vsphere_ai.facts import Facts
 from vsphere_ai.playbook import Rolling
 from vsphere_ai.resources.host_graphics import HostGraphics
+from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 DIRECT = HostGraphics(default_type="shared_direct")
@@ -149,3 +150,6 @@ def test_snapshots_are_named_and_only_matter_where_they_keep_what_changes():
     assert found.message == (
         "VM has snapshots (before, after); reverting to one undoes the hardware version of this plan"
     )
+    plan = made(farm(guest(vm(1), ESX1, snapshot=TREE)), {vm(1): wants(Vgpu(profiles=("grid_a100-40c",)))})
+    (found,) = [f for f in plan.findings if f.rule == "vm.snapshots"]
+    assert found.message == "VM has snapshots (before, after); reverting to one undoes the devices of this plan"

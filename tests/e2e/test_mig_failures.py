@@ -242,6 +242,22 @@ def test_mig_plan_says_what_it_cannot_find(cli, words, said):
     assert said in cli.err
 
 
+def test_mig_parted_tells_products_of_one_device_id_apart(cli):
+    """The subsystem is read from the host: a filter of another one is not about its GPU."""
+    text = (
+        "version: v1\nmig-configs:\n  c:\n    - {device-filter: '0x20F110DE:0x%s', devices: all, mig-enabled: true,"
+        " mig-devices: {3g.20gb: 2}}\n"
+    )
+    for subsystem, about in (("145F10DE", True), ("146010DE", False)):
+        file = cli.file(text % subsystem, "parted.yaml")
+        assert cli("mig", "parted", file, "--host", ESX, "-i", INVENTORY, "--format", "json") == 0, cli.err
+        assert {c["pci"]: c["applies"] for c in json.loads(cli.out)["configs"]} == {
+            A100: about,
+            H100: False,
+            A30: False,
+        }
+
+
 def commands(cli, gpu):
     assert cli("mig", "plan", "9", "--host", ESX, "--gpu", gpu, "-i", INVENTORY, "--format", "json") == 0, cli.err
     (found,) = json.loads(cli.out)["gpus"]

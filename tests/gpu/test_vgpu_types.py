@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_capacity_counts_as_nvidia_does(published):
                 assert vgpu.board_of(vgpu.parse(name)) is board
                 seen.add(counted(board, name))
         assert seen == set(counts if isinstance(counts, list) else [counts]), (published, ending)
+
+
+def test_products_of_one_board_have_the_same_types():
+    """A board has the types of its first product, so the lists of the others have to be the same."""
+    text = resources.files("vsphere_ai.gpu").joinpath("vgpu_types.yaml").read_text("utf-8")
+    lists = yaml.safe_load(text)["types"]
+    for board in boards():
+        for product in board.products:
+            assert not product.types or lists[product.types] == board.types, product
 
 
 def test_known_counts():

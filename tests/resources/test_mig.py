@@ -422,6 +422,11 @@ def test_an_answer_nobody_understands_is_a_problem_not_a_guess(probe):
     assert "couldn't communicate" in judged.problems["mig.unreadable"].message
 
 
+def test_an_address_without_its_domain_is_pointed_out():
+    judged = judge(Mig(gpus={FIRST.removeprefix("0000:"): {"mode": "enabled"}}), ESX1, on(BOTH_OFF))
+    assert judged.problems["mig.gpu-unknown"].help.startswith(f"did you mean {FIRST}? it has {FIRST}, ")
+
+
 def test_every_problem_is_named_not_only_the_first():
     wanted = Mig(gpus={"0000:af:00.0": {"mode": "enabled"}, FIRST: {"mode": "disabled", "layout": ("3g.40gb",)}})
     assert set(judge(wanted, ESX1, on(BOTH_OFF)).problems) == {"mig.gpu-unknown", "mig.contradiction", "mig.layout"}

@@ -34,6 +34,8 @@ mig-configs:
     - {devices: [1], mig-enabled: false}
   off:
     - {devices: all, mig-enabled: false}
+  on:
+    - {devices: all, mig-enabled: true, mig-devices: {}}
 """
 
 
@@ -128,6 +130,9 @@ def test_all_devices_are_those_with_mig(mig):
     assert shape(judged) == {FIRST: ("enabled", BALANCED)}
     assert judged.problems == {}
     assert shape(judge(mig("bare"), ESX1, mixed)) == {FIRST: ("enabled", ())}
+    judged = judge(mig("on"), ESX1, mixed)  # it has no filter, and names no number
+    assert shape(judged) == {FIRST: ("enabled", ())}
+    assert judged.problems == {}
 
 
 def test_a_filter_names_the_subsystem(book):
