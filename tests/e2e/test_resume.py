@@ -9,11 +9,11 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.gates import LONG, heard, struck, until
 from support.journals import of_version
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
@@ -103,16 +103,16 @@ def runs(cli):
 
 
 def test_two_runs_at_once_have_one_winner(lab, cli, ledger):
-    import time
-
+    lab.set_faults("- {on: EnterMaintenanceMode_Task, nth: 1, do: hold}\n")  # the winner is there until the other ends
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(MISSION), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
     both = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
             for _ in range(2)]  # fmt: skip
-    errors = [p.communicate(timeout=60)[1] for p in both]
+    until(lambda: any(p.poll() is not None for p in both))
+    lab.clear_faults()
+    errors = [p.communicate(timeout=LONG)[1] for p in both]
     assert sorted(p.returncode for p in both) == [0, 7], errors
     assert "another run works on this vCenter" in "".join(errors)
-    assert time.monotonic() > 0
     count = Counter((e["object"], e["call"]) for e in ledger() if e["call"] in ONCE)
     assert max(count.values()) == 1
 
@@ -285,25 +285,27 @@ def test_a_run_on_another_vcenter_is_not_taken_up(lab, cli, ledger, way):
 
 @pytest.mark.parametrize("way", ["resume", "rollback"])
 def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledger, way):
+    lab.set_faults("- {on: EnterMaintenanceMode_Task, nth: 1, do: hold}\n")
     process = apply(lab, MISSION, "--lock", "none")
-    process.until(lambda out: len(out) > 10)
+    struck(lab, 1, alive=process.process)
     (book,) = journal.every()
     assert cli(way, book.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
     assert f"run {book.id} is under way in process {process.process.pid}" in cli.err
+    lab.clear_faults()
     assert process.wait() == 0, process.said
 
 
 BOTH_PLAN = """
-import os, time
+import os
 from vsphere_ai.cli import resume
 from vsphere_ai.cli.main import run
 planned = resume._plan_on
-def slowly(*arguments):
+def held(*arguments):
     found = planned(*arguments)
     os.write(1, b"planned\\n")
-    time.sleep(3)  # both have planned by then, where nothing keeps them apart
+    os.read(0, 1)  # until the other one has ended
     return found
-resume._plan_on = slowly
+resume._plan_on = held
 run()
 """
 
@@ -315,30 +317,30 @@ def test_a_run_is_taken_up_once_also_without_a_lock(lab, cli, farm, ledger, seco
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", MISSION)
     (book,) = journal.every()
     argv = [sys.executable, "-c", BOTH_PLAN, "resume", book.id, "--yes", "--lock", "none"]
-    first = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    for line in first.stdout:
-        if line == "planned\n":
-            break
+    pipe = subprocess.PIPE
+    first = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    heard(first.stdout, "^planned$")
     assert cli(second, book.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
     assert f"another process works on run {book.id}" in cli.err
     assert f"process {first.pid}" in cli.err
-    said, _ = first.communicate(timeout=60)
+    said, _ = first.communicate("\n", timeout=LONG)
     assert first.returncode == 0, said
     judge(farm, ledger, before)
 
 
-TIMING = "timing: {{boot_seconds: 0.15, task_seconds: {}, shutdown_seconds: {}, vmotion_seconds: 0.02}}"
+TIMING = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
 R0 = Path(__file__).parents[1] / "reliability" / "r0"
 TOOL = (sys.executable, "-m", "vsphere_ai")
 
 
 @contextlib.contextmanager
-def slow_farm(tmp_path, monkeypatch, *, tasks=0.005, guests=0.05):
-    """A farm whose tasks take so long, and its guests to shut down; everything is as it was in the end."""
+def small_farm(tmp_path, monkeypatch):
+    """A farm of a lab of its own; everything is as it was in the end."""
     from vsphere_ai.lab import process
 
     farm = (R0 / "farm.yml").read_text(encoding="utf-8")
-    text = re.sub(r"(?m)^timing: .*$", TIMING.format(tasks, guests), farm)
+    text, changed = re.subn(r"(?m)^timing: .*$", TIMING, farm)
+    assert changed == 1
     (tmp_path / "farm.yml").write_text(text, encoding="utf-8")
     lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
@@ -357,28 +359,31 @@ def upgrade_of_one(tmp_path, more=""):
 
 def test_a_guest_that_goes_down_after_the_run_has_died(tmp_path, monkeypatch):
     """What was told to shut down goes off behind everybody's back, and is not somebody else's doing."""
-    with slow_farm(tmp_path, monkeypatch, guests=3.0) as lab:
-        first = subprocess.Popen(upgrade_of_one(tmp_path))
-        end = time.monotonic() + 30
-        while not lab.get("/lab/traffic")["calls"].get("ShutdownGuest") and time.monotonic() < end:
-            time.sleep(0.05)
-        assert lab.get("/lab/traffic")["calls"].get("ShutdownGuest") == 1
-        first.kill()
-        first.wait(10)
+    with small_farm(tmp_path, monkeypatch) as lab:
+        lab.set_faults("- {on: ShutdownGuest, nth: 1, do: guest-stuck}\n")
+        killed_when_struck(lab, upgrade_of_one(tmp_path))
+        until(lambda: lab.get("/lab/traffic")["calls"].get("ShutdownGuest") == 1)
         assert power(lab) == "poweredOn", "it is still going down"
-        assert "waiting for its guest" in resumed(lab)
+        with resumed(lab) as resume:
+            heard(resume.stdout, "train-05: waiting for its guest")
+            lab.clear_faults()
 
 
 def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
     """It took longer than it was given, and is off when resume, which has read that it runs, comes to switch it off."""
-    with slow_farm(tmp_path, monkeypatch, guests=6.0) as lab:
+    with small_farm(tmp_path, monkeypatch) as lab:
+        lab.set_faults("- {on: ShutdownGuest, nth: 1, do: guest-stuck}\n")
         short = "  power: {shutdown_timeout: 1s}\n"
-        done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=60)
+        done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=LONG)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "train-05 was told to shut down, and may do so yet" in done.stdout + done.stderr
         assert power(lab) == "poweredOn"
-        lab.set_faults("- {on: HasPrivilegeOnEntities, do: {delay: 6s}}")
-        resumed(lab)
+        lab.add_faults("- {on: HasPrivilegeOnEntities, do: hold}\n")
+        with resumed(lab) as resume:
+            struck(lab, 2, alive=resume)
+            lab.release_fault(1)
+            until(lambda: power(lab) == "poweredOff")
+            lab.release_fault(2)
         calls = [e["call"] for e in lab.get("/lab/ledger")["entries"]]
         assert calls.count("ShutdownGuest") == 1, "it was told a second time, so this is not the case that is meant"
 
@@ -386,27 +391,39 @@ def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
 @pytest.mark.parametrize("method", ["UpgradeVM_Task", "PowerOnVM_Task"])
 def test_a_task_that_still_runs_when_the_run_is_resumed(tmp_path, monkeypatch, method):
     """Read too early, its end would look like somebody else's doing, or a VM that boots be switched off again."""
-    with slow_farm(tmp_path, monkeypatch, tasks=3.0) as lab:
-        first = subprocess.Popen(upgrade_of_one(tmp_path))
-        end = time.monotonic() + 30
-        while not lab.get("/lab/traffic")["calls"].get(method) and time.monotonic() < end:
-            time.sleep(0.05)
-        first.kill()
-        first.wait(10)
+    with small_farm(tmp_path, monkeypatch) as lab:
+        lab.set_faults(f"- {{on: {method}, nth: 1, do: {{task-stuck: 20}}}}\n")
+        killed_when_struck(lab, upgrade_of_one(tmp_path))
+        until(lambda: lab.get("/lab/traffic")["calls"].get(method) == 1)
         assert method not in [e["call"] for e in lab.get("/lab/ledger")["entries"]], "it is still under way"
-        said = resumed(lab)
-        assert re.search(r"train-05: the task \S+ .*is still under way; waiting for its end", said)
+        with resumed(lab) as resume:
+            heard(resume.stdout, r"train-05: the task \S+ .*is still under way; waiting for its end")
+            lab.clear_faults()
         count = Counter(e["call"] for e in lab.get("/lab/ledger")["entries"])
         assert {count[m] for m in ("ShutdownGuest", "UpgradeVM_Task", "PowerOnVM_Task")} == {1}, count
 
 
+def killed_when_struck(lab, argv):
+    """Kill a run when the first rule of the lab has fired."""
+    run = subprocess.Popen(argv)
+    struck(lab, 1, alive=run)
+    run.kill()
+    run.wait(LONG)
+
+
+@contextlib.contextmanager
 def resumed(lab):
-    done = subprocess.run([*TOOL, "resume"], capture_output=True, text=True, timeout=60)
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said
+    """`resume` in a process of its own; it ends well, and train-05 runs."""
+    resume = subprocess.Popen([*TOOL, "resume"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield resume
+        said, _ = resume.communicate(timeout=LONG)
+    finally:
+        resume.kill()
+        resume.wait()
+    assert resume.returncode == 0, said
     assert "not by this run" not in said
     assert power(lab) == "poweredOn", said
-    return said
 
 
 def power(lab):

@@ -46,6 +46,24 @@ def test_set_list_add_clear(cli, lab, soap, file):
     assert lab.get("/lab/faults")["rules"] == []
 
 
+def test_release(cli, lab, soap, file):
+    cli("faults", "add", "{on: PowerOnVM_Task, do: {task-stuck: queued}}")
+    cli("faults", "add", "{on: PowerOffVM_Task, do: {task-stuck: queued}}")
+    on, off = soap.vm("train-04").PowerOnVM_Task(), soap.vm("train-03").PowerOffVM_Task()
+    assert cli("faults", "release", 1) == (
+        0,
+        "Rule 1 is released: {on: PowerOnVM_Task, do: {task-stuck: queued}}\n",
+        "",
+    )
+    soap.wait(on)
+    assert off.info.state == "queued"
+    code, out, err = cli("faults", "release", 3)
+    assert (code, out) == (64, "")
+    assert "there is no rule 3" in err
+    with pytest.raises(UsageError):
+        lab.release_fault(0)
+
+
 def test_a_seed_is_drawn_and_told(cli, lab, file):
     first, second = cli("faults", "set", file)[1], cli("faults", "set", file)[1]
     assert first != second

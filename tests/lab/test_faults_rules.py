@@ -46,6 +46,8 @@ def call(method="PowerOnVM_Task", name="vm1", host="esx1"):
         "{on: any-mutation, every: 3, times: 2, do: 503}",
         "{on: connect, nth: 3, do: hang}",
         "{on: PowerOnVM_Task, do: {task-stuck: queued}}",
+        "{on: ShutdownGuest, when: after, do: hold}",
+        "{on: ShutdownGuest, nth: 1, do: guest-stuck}",
         "{on: any, do: {power-loss: esx02*}}",
     ],
 )
@@ -71,6 +73,7 @@ def test_values_and_defaults():
     [
         ("", [("f.yml:1:1", "expected a list of rules")]),
         ("- {on: ReconfigVM, do: drop}", [("f.yml:1:8", "the lab has no method 'ReconfigVM'")]),
+        ("- {on: RebootGuest, do: guest-stuck}", [("f.yml:1:8", "RebootGuest shuts down no guest")]),
         ("- {on: any, do: dorp}", [("f.yml:1:17", "unknown fault 'dorp'")]),
         ("- {on: any}\n- {do: drop}", [("f.yml:1:3", "a rule needs 'do'"), ("f.yml:2:3", "a rule needs 'on'")]),
         ("- {on: any, do: drop, on: any}", [("f.yml:1:23", "'on' is given twice")]),
@@ -134,6 +137,8 @@ def test_every_word_can_be_written():
         ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", Event("ssh", "nvidia-smi mig -cgi 9"), True),
         ("{on: 'ssh: nvidia-smi .*-cgi', do: drop}", Event("ssh", "nvidia-smi mig -lgi"), False),
         ("{on: any, do: {task-stuck: 5}}", call("StartService"), False),
+        ("{on: any, do: guest-stuck}", call("ShutdownGuest"), True),
+        ("{on: any, do: guest-stuck}", call("PowerOffVM_Task"), False),
         ("{on: any, do: power-loss}", Event("soap", "CreateFolder", ("f",)), False),
         ("{on: any, do: {power-loss: esx1}}", Event("soap", "CreateFolder", ("f",)), True),
         ("{on: ssh-connect, target: esx1, do: drop}", Event("ssh-connect", "", ("esx1",), ("esx1",)), True),
@@ -245,3 +250,19 @@ def test_adding_keeps_counters_and_clearing_lets_go():
     assert fired.released.is_set()
     assert faults.rules == ()
     assert faults.meet(call()) is None
+
+
+def test_releasing_a_rule_lets_go_of_what_it_holds_and_of_nothing_else():
+    faults = Faults()
+    faults.set(parse("- {on: PowerOnVM_Task, do: hold}\n- {on: PowerOffVM_Task, do: hold}", "f"), 0)
+    on, off = faults.meet(call("PowerOnVM_Task")), faults.meet(call("PowerOffVM_Task"))
+    assert faults.release(2)
+    off.wait()
+    assert off.released.is_set()
+    assert not on.released.is_set()
+    assert faults.meet(call("PowerOffVM_Task")) is None, "a rule that was released does not strike again"
+    assert faults.meet(call("PowerOnVM_Task")) is not None
+    assert not faults.release(3)
+    assert not on.released.is_set()
+    faults.set((), 0)
+    assert on.released.is_set()

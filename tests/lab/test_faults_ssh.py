@@ -3,9 +3,11 @@
 import contextlib
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import paramiko
 import pytest
+from support.gates import struck
 
 ESX = "esx02.lab.local"
 SET = "esxcli system settings advanced set -o /Net/PVRDMAVmknic -s vmk2"
@@ -114,6 +116,33 @@ def test_a_slow_command(lab, login, when):
     began = time.monotonic()
     assert run(client, "vmware -v") == ("VMware ESXi 7.0.2 build-17867351\n", "", 0)
     assert time.monotonic() - began >= 0.3
+
+
+@pytest.mark.parametrize("when", ["before", "after", "mid-body"])
+def test_a_command_that_is_held(lab, login, when):
+    lab.set_faults([{"on": "ssh: advanced set", "when": when, "do": "hold"}])
+    client = login()
+    with ThreadPoolExecutor(1) as pool:
+        done = pool.submit(run, client, SET)
+        struck(lab, 1)
+        if when == "before":
+            assert vmknic(lab) == ""
+        else:
+            wait_for(lambda: vmknic(lab) == "vmk2")
+        assert not done.done()
+        lab.release_fault(1)
+        assert done.result()[2] == 0
+    assert vmknic(lab) == "vmk2"
+
+
+def test_a_connection_whose_banner_is_held(lab, login):
+    lab.set_faults([{"on": "ssh-connect", "target": "esx02*", "do": "hold"}])
+    with ThreadPoolExecutor(1) as pool:
+        client = pool.submit(login, timeout=60)
+        struck(lab, 1)
+        assert not client.done()
+        lab.release_fault(1)
+        assert run(client.result(), "echo in")[0] == "in\n"
 
 
 @pytest.mark.parametrize("word", ["drop", "reset", "hang"])

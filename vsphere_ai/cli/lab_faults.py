@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from vsphere_ai.cli.columns import table
+from vsphere_ai.errors import UsageError
 
 Find = Callable[[], Any]
 """Returns the running lab, or says that there is none."""
@@ -35,6 +36,18 @@ def set_(find: Find, file: Path, seed: int | None) -> None:
 def add(find: Find, rule: str) -> None:
     """Add a rule, such as '{on: PowerOnVM_Task, nth: 2, do: lost-reply}'."""
     click.echo(armed(find().add_faults(rule, file="rule")))
+
+
+@faults.command()
+@click.argument("number", type=click.IntRange(1), metavar="NO")
+@click.pass_obj
+def release(find: Find, number: int) -> None:
+    """Let go of what one rule holds up (NO in `list`); it does not strike again."""
+    found = find().get("/lab/faults")["rules"]
+    if number > len(found):
+        raise UsageError(f"there is no rule {number}", "vsphere-ai lab faults list shows them")
+    find().release_fault(number)
+    click.echo(f"Rule {number} is released: {found[number - 1]['rule']}")
 
 
 @faults.command("list")

@@ -121,6 +121,7 @@ class Lab:
             ("GET", "/lab/faults"): self.faults.as_json,
             ("POST", "/lab/faults"): lambda: self._set_faults(_json(body)),
             ("POST", "/lab/faults/add"): lambda: self._add_faults(_json(body)),
+            ("POST", "/lab/faults/release"): lambda: self._release_fault(_json(body)),
             ("POST", "/lab/faults/clear"): self.faults.clear,
             ("GET", "/lab/invariants"): lambda: self._judge(parse_qs(query)),
             ("POST", "/lab/mark"): self._mark,
@@ -144,6 +145,12 @@ class Lab:
 
     def _add_faults(self, given: dict[str, Any]) -> dict[str, Any]:
         self.faults.add(_rules(given))
+        return self.faults.as_json()
+
+    def _release_fault(self, given: dict[str, Any]) -> dict[str, Any]:
+        number = given.get("rule")
+        if not isinstance(number, int) or not self.faults.release(number):
+            raise BadRequest(f"there is no rule {number} to release")
         return self.faults.as_json()
 
     def _mark(self) -> dict[str, Any]:

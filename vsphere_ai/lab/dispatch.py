@@ -78,8 +78,8 @@ def under_fault(farm: Farm, fired: Fired, version: str, carry_out: CarryOut) -> 
     if not early:
         result = carry_out(None)
     farm.faults.strike(fired)
-    if action.word == "delay" and fired.rule.when != "mid-body":
-        fired.released.wait(action.seconds)
+    if fired.rule.when != "mid-body":
+        fired.wait()
     if action.word == "fault":
         return Answer(500, wire.fault(calls.error_of(action), version), fired=fired)
     if action.word in calls.HTTP_TEXT:

@@ -62,6 +62,10 @@ class Running:
         """Add faults to those there are."""
         return self.post("/lab/faults/add", {"rules": rules, "file": file})
 
+    def release_fault(self, number: int) -> Any:
+        """Let go of what one rule holds up; the others stay. The rule does not strike again."""
+        return self.post("/lab/faults/release", {"rule": number})
+
     def clear_faults(self) -> None:
         """Remove all faults and let go of what hangs."""
         self.post("/lab/faults/clear")

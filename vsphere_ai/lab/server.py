@@ -19,7 +19,7 @@ from vsphere_ai.lab.dispatch import Answer, Sender, answer, under_fault
 from vsphere_ai.lab.faults import sockets
 from vsphere_ai.lab.faults.calls import HTTP_TEXT, UNANSWERED
 from vsphere_ai.lab.faults.engine import Faults, Fired
-from vsphere_ai.lab.faults.rules import Event
+from vsphere_ai.lab.faults.rules import LATE, Event
 from vsphere_ai.lab.listener import Listener
 
 if TYPE_CHECKING:
@@ -173,9 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.server.faults.strike(fired)
         word = fired.rule.do.word
-        if word == "delay":
-            fired.released.wait(fired.rule.do.seconds)
-        elif word in ("drop", "reset", "hang", "restart"):
+        fired.wait()
+        if word in ("drop", "reset", "hang", "restart"):
             self._fall_silent(fired)
             raise ConnectionAbortedError
 
@@ -205,8 +204,8 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.wfile.write(body[: len(body) // 2])
         self.wfile.flush()
-        if self.fired.rule.do.word == "delay":
-            self.fired.released.wait(self.fired.rule.do.seconds)
+        if self.fired.rule.do.word in LATE:
+            self.fired.wait()
             self.wfile.write(body[len(body) // 2 :])
         else:
             self._fall_silent(self.fired)

@@ -187,9 +187,8 @@ class SshServer:
             return True
         self.faults.strike(fired)
         word = fired.rule.do.word
-        if word == "delay":
-            fired.released.wait(fired.rule.do.seconds)
-        elif word == "hang":
+        fired.wait()
+        if word == "hang":
             sockets.hold(client, fired)
         if word == "reset":
             sockets.reset(client)

@@ -59,9 +59,9 @@ def error_of(action: Action) -> Exception:
 
 
 def doom_of(fired: Fired) -> Doom | None:
-    """Return what the fault makes of the task that the call starts; None when it leaves tasks alone."""
+    """Return what the fault makes of the task or the shutdown that the call starts; None when it leaves tasks alone."""
     action = fired.rule.do
-    if action.word not in ON_TASKS:
+    if action.word not in (*ON_TASKS, "guest-stuck"):
         return None
     error: Any = error_of(action) if action.word == "task-fails" else None
     percent = action.number if action.word == "task-stuck" else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from vsphere_ai.lab.faults.rules import Event, Rule
+from vsphere_ai.lab.faults.rules import LATE, Event, Rule
 
 KEPT = 10_000
 """How many fired faults are remembered."""
@@ -26,7 +26,13 @@ class Fired:
     time: str
     ledger: int
     released: threading.Event
-    """Set when the rules are cleared or replaced: whatever this fault holds up is to end."""
+    """Set when the rule is released, or the rules are cleared or replaced: whatever this fault holds up is to end."""
+
+    def wait(self) -> None:
+        """Hold the reply up: as long as a `delay` says, with `hold` until the rule is released."""
+        action = self.rule.do
+        if action.word in LATE:
+            self.released.wait(None if action.word == "hold" else action.seconds)
 
     def as_json(self) -> dict[str, Any]:
         """Return the fault as plain JSON types."""
@@ -43,11 +49,12 @@ class Fired:
 
 
 class _Counted:
-    """A rule with its counters and its own stream of random numbers."""
+    """A rule with its counters, its own stream of random numbers, and what lets go of the calls it holds up."""
 
     def __init__(self, number: int, rule: Rule, seed: int) -> None:
         self.number, self.rule = number, rule
         self.met = self.fired = 0
+        self.released = threading.Event()
         own = seed if rule.seed is None else rule.seed
         # of its own, so that a rule decides the same whatever the other rules do
         self.random = random.Random(f"{own}/{number}")  # noqa: S311 - a replayable choice, no secret
@@ -59,7 +66,7 @@ class _Counted:
         chosen = self.random.random() < rule.probability
         if self.met < rule.nth or (rule.every and self.met % rule.every):
             return False
-        return chosen and not (rule.times and self.fired >= rule.times)
+        return chosen and not self.released.is_set() and not (rule.times and self.fired >= rule.times)
 
 
 class Faults:
@@ -75,13 +82,11 @@ class Faults:
         self._counted: list[_Counted] = []
         self._fired: list[Fired] = []
         self._number = 0
-        self._released = threading.Event()
 
     def set(self, rules: Iterable[Rule], seed: int) -> None:
         """Replace all rules and counters; what hangs is let go."""
         with self._lock:
-            self._released.set()
-            self._released = threading.Event()
+            self._let_go()
             self.seed, self._number = seed, 0
             self._fired.clear()
             self._counted = [_Counted(number, rule, seed) for number, rule in enumerate(rules, 1)]
@@ -97,9 +102,20 @@ class Faults:
     def clear(self) -> None:
         """Remove every rule; what hangs is let go. The list of fired faults stays until rules are set."""
         with self._lock:
-            self._released.set()
-            self._released = threading.Event()
+            self._let_go()
             self._counted, self.rules = [], ()
+
+    def release(self, number: int) -> bool:
+        """Let go of what one rule holds up; it does not strike again. False when there is no such rule."""
+        with self._lock:
+            found = [c for c in self._counted if c.number == number]
+            for each in found:
+                each.released.set()
+            return bool(found)
+
+    def _let_go(self) -> None:
+        for each in self._counted:
+            each.released.set()
 
     def meet(self, event: Event) -> Fired | None:
         """Count an event at every rule it matches; return the first rule that fires, if any."""
@@ -111,7 +127,7 @@ class Faults:
             first.fired += 1
             self._number += 1
             now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            fired = Fired(self._number, first.rule, first.number, event, now, self.changes(), self._released)
+            fired = Fired(self._number, first.rule, first.number, event, now, self.changes(), first.released)
             self._fired.append(fired)
             del self._fired[:-KEPT]
             return fired

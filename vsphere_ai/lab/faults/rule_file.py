@@ -14,7 +14,7 @@ from pyVmomi import vmodl
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.lab import nodes
-from vsphere_ai.lab.faults.rules import NOT_METHODS, ON_TASKS, WORDS, Action, EventKind, Rule, When
+from vsphere_ai.lab.faults.rules import NOT_METHODS, ON_GUESTS, ON_TASKS, WORDS, Action, EventKind, Rule, When
 
 FIELDS = ("on", "target", "nth", "every", "probability", "seed", "times", "when", "do")
 MAX_TEXT, MAX_DEPTH, MAX_RULES = 256 << 10, 8, 1000
@@ -131,6 +131,8 @@ class _Reader:
             self.say(nodes["do"], f"'{word}' cannot happen on '{rule.on}'", f"it can on: {', '.join(events)}")
         elif word in ON_TASKS and rule.on not in NOT_METHODS and not rule.on.endswith("_Task"):
             self.say(nodes["on"], f"{rule.on} starts no task", f"'{word}' needs a method that ends in _Task")
+        elif word == "guest-stuck" and rule.on not in (*NOT_METHODS, *ON_GUESTS):
+            self.say(nodes["on"], f"{rule.on} shuts down no guest", f"'{word}' needs {' or '.join(ON_GUESTS)}")
         elif rule.on in ("connect", "ssh-connect") and rule.when != "before":
             self.say(nodes["when"], f"on '{rule.on}' there is only 'before'")
         elif rule.on in ("connect", "versions") and "target" in nodes:

@@ -46,6 +46,7 @@ WORDS: Mapping[str, Word] = {
     "reset": Word(_EVERYWHERE, WHENS),
     "hang": Word(_EVERYWHERE, WHENS),
     "delay": Word(_EVERYWHERE, WHENS, "seconds"),
+    "hold": Word(_EVERYWHERE, WHENS),
     "lost-reply": Word(_CALLS),
     "truncate": Word((*_CALLS, "versions"), _EITHER_SIDE),
     "malformed": Word((*_CALLS, "versions"), _EITHER_SIDE),
@@ -56,6 +57,7 @@ WORDS: Mapping[str, Word] = {
     "task-fails": Word(("soap",), (), "fault"),
     "task-stuck": Word(("soap",), (), "percent"),
     "task-gone": Word(("soap",)),
+    "guest-stuck": Word(("soap",)),
     "expire-session": Word(_EVERYWHERE, _EITHER_SIDE),
     "restart": Word(_EVERYWHERE, _EITHER_SIDE, "seconds"),
     "cert-swap": Word(_EVERYWHERE, _EITHER_SIDE),
@@ -68,6 +70,10 @@ WORDS: Mapping[str, Word] = {
 
 NEED_HOST = ("key-swap", "power-loss", "host-never-returns", "gpu-missing", "raise-alarm")
 ON_TASKS = ("task-fails", "task-stuck", "task-gone")
+ON_GUESTS = ("ShutdownGuest",)
+"""The methods whose guest can be `guest-stuck`."""
+LATE = ("delay", "hold")
+"""Faults after which everything goes on as it would have without them."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,8 @@ class Rule:
         if self.target and not any(fnmatchcase(name, self.target) for name in event.objects):
             return False
         if self.do.word in ON_TASKS and not event.name.endswith("_Task"):
+            return False
+        if self.do.word == "guest-stuck" and event.name not in ON_GUESTS:
             return False
         named = self.do.value and WORDS[self.do.word].value == "host"
         return bool(self.do.word not in NEED_HOST or event.hosts or named)

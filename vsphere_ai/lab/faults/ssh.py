@@ -28,8 +28,7 @@ def carry_out(
         if action.word in _CUTTING:
             _end(fired, channel)
             return None
-        if action.word == "delay":
-            fired.released.wait(action.seconds)
+        fired.wait()
         if action.word in ("exit", "truncate", "malformed"):
             result = Result()
     if result is None:
@@ -45,8 +44,7 @@ def carry_out(
         if action.word in _CUTTING:
             _end(fired, channel)
             return None
-        if action.word == "delay":
-            fired.released.wait(action.seconds)
+        fired.wait()
     channel.sendall(result.stdout.encode())
     channel.sendall_stderr(result.stderr.encode())
     return result.status

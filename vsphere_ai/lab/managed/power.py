@@ -220,9 +220,12 @@ def shutdown_guest(call: Call) -> None:
         return
     mo.extra["shutting_down"] = True
     farm.tasks.note(mo, "shutdownGuest")
+    doom, farm.tasks.doom = farm.tasks.doom, None
     boot = mo["runtime"].bootTime
 
     def later() -> None:
+        if doom is not None:
+            doom.released.wait()
         with farm.store.lock:
             mo.extra["shutting_down"] = False
             still_on = mo["runtime"].powerState == "poweredOn" and mo["runtime"].bootTime == boot
