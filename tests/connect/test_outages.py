@@ -301,6 +301,9 @@ BOMB = b'<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">%s]>' % b"".join(
 )
 FUTURE = (b'<CurrentTimeResponse xmlns="urn:vim25"><returnval xsi:type="NewKind" '
           b'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"/></CurrentTimeResponse>')  # fmt: skip
+GOOD = ENVELOPE % (b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>2026-01-01T00:00:00Z</returnval>'
+                   b"</CurrentTimeResponse>")  # fmt: skip
+ENVELOPE_IN_UTF_16 = b"Envelope".decode("utf-16-le")
 SENSELESS = {
     "html": http(b"<html><body>Sign in</body></html>", "text/html; charset=utf-8"),
     "html that calls itself xml": http(b"<html><body><br>Bad gateway</body></html>"),
@@ -317,6 +320,8 @@ SENSELESS = {
     "a type of the future": http(ENVELOPE % FUTURE),
     "a document type": http(b"<!DOCTYPE x>" + ENVELOPE % b""),
     "a document type far behind": http(b"<!--" + b" " * 5000 + b"--><!DOCTYPE x>" + ENVELOPE % b""),
+    "a document type before a good answer": http(GOOD.replace(b"?>", b"?><!DOCTYPE x>", 1)),
+    "a good answer in UTF-16": http(GOOD.decode().replace("?>", f"?><!--{ENVELOPE_IN_UTF_16}-->", 1).encode("utf-16")),
     "a document type in UTF-16": http((BOMB + b"<x>&j;</x>").decode().encode("utf-16")),
     "UTF-16 without a mark": http((BOMB + b"<x>&j;</x>").decode().encode("utf-16-le")),
     "another encoding": http(b'<?xml version="1.0" encoding="utf-7"?>' + BOMB + ENVELOPE % b""),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from support.processes import killed_at
@@ -145,6 +146,24 @@ def test_a_farm_that_a_killed_run_left_open_is_not_called_done(lab, cli, farm, s
     assert not farm()["hosts"][ESX1]["maintenance"]
     assert cli("apply", play, "--yes", "--format", form) == 0, cli.out + cli.err
     assert run not in cli.out + cli.err
+
+
+def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soap, monkeypatch):
+    play, run = cut_off_in_its_window(lab, cli)
+    soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
+    answers, asked = {}, []
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("click.prompt", lambda text, **_: asked.append(text) or answers[text.partition("?")[0]])
+    question = f"Finish run {run} first"
+    for answer in ("no", "yes"):
+        assert farm()["hosts"][ESX1]["maintenance"]
+        answers |= {question: answer, "Carry this out": "no"}
+        before = len(asked)
+        assert cli("apply", play) == (1 if answer == "no" else 0), "the plan itself is declined"
+        assert asked[before].startswith(question)
+        assert f"! {ESX1} is in maintenance mode since run {run}" in cli.err
+    assert not farm()["hosts"][ESX1]["maintenance"]
+    assert journal.open_run(run).debts() == ()
 
 
 def test_what_somebody_has_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):

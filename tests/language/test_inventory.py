@@ -75,6 +75,7 @@ def test_everything_an_inventory_can_say(tmp_path, monkeypatch):
         ("10.0.0.3", 2222),
         ("esx-04", 2222),
     ]
+    assert inventory.ssh.endpoint("esx-04.example.com.") == ("esx-04.example.com.", 2222), "a complete name"
     assert (inventory.base, inventory.lab) == (base, False)
 
 

@@ -73,9 +73,10 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
             _same(saved, plan, digest, what)
         plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
         plan = with_privileges(bench, plan, estate)
-        opened = left_open(bench.vcenter) if not plan.steps else ()
+        approved = yes or bool(saved)
+        opened = () if plan.steps and approved else left_open(bench.vcenter)
         besides = Besides(bench.left_out(loaded, estate), opened)
-        if not approve(plan, digest, form, yes=yes or bool(saved), besides=besides):
+        if not approve(plan, digest, form, yes=approved, besides=besides):
             return LEFT_OPEN if opened else 0
         return carry_out(bench, loaded, plan, estate, Way(form, str(what), shared, locks=locks, looks_back=True))
 

@@ -51,7 +51,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, besides: Besides =
     answer = click.prompt("Carry this out? Only 'yes' is accepted", default="", show_default=False, err=True)
     if answer.strip() != "yes":
         click.echo("Nothing was changed.", err=True)
-        _nothing_done(plan, digest, form)
+        _nothing_done(plan, digest, form, 1 if besides.opened else 0, besides.opened)
         return False
     return True
 
