@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
 
 from vsphere_ai.compat import gate
 from vsphere_ai.facts import Estate
@@ -74,6 +75,16 @@ def _about_moves(wanted: Mapping[Target, TargetPlan], estate: Estate) -> Iterato
         yield SWITCH
         if estate.about.api_numbers >= PROFILES_API:
             yield from (profile_query(h.ref) for h in sources)
+
+
+@cache
+def kinds_with_calls() -> frozenset[str]:
+    """Return the kinds that need what a host answers by calls of its own: to be read, or for their rules."""
+    from vsphere_ai.collect import is_call
+
+    own = {n for n, k in kinds().items() if k.queries or any(map(is_call, k.properties.get("HostSystem", ())))}
+    rules = (r for r in gate.rules() if any(map(is_call, r.properties.get("HostSystem", ()))))
+    return frozenset(own.union(*(r.needed_by for r in rules)))
 
 
 def looked_at(targets: Collection[Target], estate: Estate) -> frozenset[str]:

@@ -57,15 +57,20 @@ _CHOSEN = ("HostSystem", "VirtualMachine")
 
 @dataclass(frozen=True)
 class Depth:
-    """Which hosts and VMs are read deeply, and on which hosts the probes run; references."""
+    """Which hosts and VMs are read deeply, and on which hosts the probes run; references.
+
+    `asked` are those of the hosts that get the calls of their own whatever devices they have (see `Request.worth`).
+    """
 
     hosts: frozenset[str] = frozenset()
     vms: frozenset[str] = frozenset()
     probe: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
 
     def __or__(self, other: Depth) -> Depth:
         """Return what is in the one or the other."""
-        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe)
+        asked = self.asked | other.asked
+        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe, asked)
 
 
 @dataclass(frozen=True)
@@ -74,9 +79,9 @@ class Request:
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
     read as far as `choose` says after the light reading, every other type wholly. Settings,
-    packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it, what
-    `ask` returns of the objects it names, after everything else was read. `start_ssh` allows to
-    start a stopped SSH service for the time of the probes. `progress` is told what is going on.
+    packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it or in
+    `Depth.asked`; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
+    allows to start a stopped SSH service for the time of the probes. `progress` is told what is going on.
     """
 
     paths: Mapping[str, tuple[str, ...]]
@@ -130,12 +135,18 @@ def _with_answers(
     vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
-    for facts in _extras(vcenter, hosts, request):
+    for facts in _extras(vcenter, hosts, request, depth.asked):
         objects[facts.ref] = facts
     objects |= _alarms(vcenter, hosts)
     objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
     return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
+
+
+def ask_also(vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]) -> Estate:
+    """Ask what `request.ask` wants to know of an estate that was read, and run the probes on these hosts."""
+    answers = _answers(vcenter, estate, request, ())
+    return ask_hosts(vcenter, shells, request, Estate(estate.about, {**estate.objects, **answers}), hosts)
 
 
 def ask_hosts(
@@ -218,7 +229,7 @@ def _closely(request: Request) -> dict[str, tuple[str, ...]]:
 def _real(kind: str, wanted: Iterable[str]) -> tuple[str, ...]:
     """Replace what is no property path by the managers it is asked from."""
     asked = tuple(wanted)
-    real = [path for path in asked if path != SOFTWARE and not path.startswith(OPTION)]
+    real = [path for path in asked if not is_call(path)]
     if kind == "HostSystem":
         if any(path.startswith(OPTION) for path in asked):
             real.append(_OPTION_MANAGER)
@@ -237,7 +248,12 @@ def _merged(light: Facts, deep: Facts | None) -> Facts:
     )
 
 
-def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Facts]:
+def is_call(path: str) -> bool:
+    """Tell whether a path among a host's is asked for by a call of its own."""
+    return path == SOFTWARE or path.startswith(OPTION)
+
+
+def _extras(vcenter: VCenter, hosts: list[Facts], request: Request, always: Collection[str]) -> list[Facts]:
     wanted = request.paths.get("HostSystem", ())
     keys = tuple(path for path in wanted if path.startswith(OPTION))
     if not hosts or not (keys or request.queries or SOFTWARE in wanted):
@@ -251,7 +267,8 @@ def _extras(vcenter: VCenter, hosts: list[Facts], request: Request) -> list[Fact
         for query in request.queries:
             yield f"{QUERY}{query.name}", partial(_query, vcenter, host, query)
 
-    asked = [(host, *question) for host in hosts if request.worth(host) for question in questions(host)]
+    chosen = [host for host in hosts if host.ref in always or request.worth(host)]
+    asked = [(host, *question) for host in chosen for question in questions(host)]
     if not asked:
         return []
     with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(asked))) as pool:

@@ -44,12 +44,31 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
     vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
     vms |= asking.looked_at(wanted, estate)
+    deep, asked = frozenset(hosts | around), asked_by(wanted, estate)
+    return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked)
+
+
+def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
+    """Return the hosts (references) that are asked over SSH: for their own states, or for those of VMs there."""
     probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
     looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
     probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
     if any(p.spare_hosts for p in wanted.values()):
         probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
-    return Depth(frozenset(hosts | around), frozenset(vms), frozenset(probing))
+    return probing
+
+
+def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> frozenset[str]:
+    """Return the hosts (references) whose options, packages and module parameters decide about what is wanted.
+
+    Those a play gives a kind that reads or checks them, and those a VM with such a kind can run on.
+    """
+    needing = asking.kinds_with_calls()
+    found: set[str] = set()
+    for target, plan in wanted.items():
+        if any(needing & {s.kind, *kinds()[s.kind].concerns(s)} for s in plan.states):
+            found |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
+    return frozenset(found)
 
 
 def _looks_at_probes(plan: TargetPlan) -> bool:
@@ -64,7 +83,7 @@ def with_gpus(estate: Estate) -> frozenset[str]:
 def may_accelerate(host: Facts) -> bool:
     """Tell whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
 
-    Only such a host is worth calls of its own: what they ask (drivers, RDMA settings) means nothing on any other.
+    Only such a host is worth calls of its own, unless a play is about what they ask (drivers, RDMA settings).
     """
     devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
     if devices is None or found_gpus(devices) or host.get("config.network.rdmaDevice"):

@@ -1,16 +1,20 @@
-"""What is read once more where the VMs of a host do not find GPUs: who uses those of the other hosts around it."""
+"""What is read once more: who uses the GPUs around hosts with too few; what a plan of the states found would ask."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.collect import Depth, ask_hosts, collect_one
+from vsphere_ai import asking
+from vsphere_ai.collect import Depth, ask_also, ask_hosts, collect_one
+from vsphere_ai.depth import probed_by
 from vsphere_ai.facts import Estate
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.capacity_view import NO_ROOM
 from vsphere_ai.plan import Plan
+from vsphere_ai.playbook import TargetPlan
+from vsphere_ai.state import Target
 
 if TYPE_CHECKING:
     from vsphere_ai.collect import Request
@@ -42,6 +46,17 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     if shells is None or not silent:
         return estate
     return ask_hosts(vcenter, shells, replace(request, probes=live.STATE), estate, silent)
+
+
+def ask_as_plan(
+    vcenter: VCenter, shells: Shells | None, request: Request, wanted: Mapping[Target, TargetPlan], estate: Estate
+) -> Estate:
+    """Ask what planning these states would, beyond what was read, so that a plan of them comes to the same."""
+    silent = [ref for ref in sorted(probed_by(wanted, estate)) if not estate[ref].probes]
+    queries = asking.questions(wanted, estate)
+    if not queries and not silent:
+        return estate
+    return ask_also(vcenter, shells, replace(request, ask=lambda _: queries), estate, silent)
 
 
 def _unread(estate: Estate, refs: Sequence[str], path: str) -> list[str]:

@@ -9,57 +9,80 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vsphere_ai.facts import Estate
-from vsphere_ai.plan import NOT_CONNECTED, Plan, make_plan
+from vsphere_ai.facts import Estate, ProbeFailure, View
+from vsphere_ai.plan import Plan, make_plan, observe_all
 from vsphere_ai.playbook import TargetPlan
+from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Target, is_observed
+from vsphere_ai.state import Problem, Target, is_observed
 
 States = Mapping[Target, Sequence[Resource]]
 MOST = 100
 """Values of one state that are left out one by one, before all of it is."""
-PASSES = 4
-"""Leaving one kind out may bring up what it hid; three are enough for the kinds there are."""
 
 
-def acceptable(
-    found: States, estate: Estate, kinds: Mapping[str, type[Resource]], *, whole: bool
-) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
+def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
+    """Return the present states of targets as a playbook may state them, and what of each no playbook can."""
+    states = observe_all(estate, kinds())
+    view = View(estate, states)
+    found: dict[Target, list[Resource]] = {}
+    remarks: dict[Target, list[str]] = {}
+    for target in targets:
+        own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
+        stated = [s.as_playbook(target, view) for s in own if s is not None]
+        found[target] = [s for s in stated if s is not None]
+        failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
+        remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None else []
+        remarks[target] += [words for s in own if s is not None and (words := s.left_out(target, view))]
+    return found, remarks
+
+
+def acceptable(found: States, estate: Estate) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
     """Return the states for which planning finds nothing to do, and per target what was left out for that, and why.
 
-    `whole`: all of the estate was read deeply. Otherwise a refusal may come from what was not (a host's MIG, for a
-    vGPU), and does not count.
+    `estate` was read as planning these states reads it.
     """
     kept: dict[Target, list[Resource]] = {}
     said: dict[Target, list[str]] = defaultdict(list)
     for target, states in found.items():
         loadable = [_loadable(state, said[target]) for state in states]
         kept[target] = [state for state in loadable if state is not None]
-    for _ in range(PASSES):
-        desired = {t: TargetPlan(tuple(_loaded(s) for s in states)) for t, states in kept.items() if states}
-        faults = _faults(make_plan(desired, estate, kinds), kept, whole=whole)
-        if not faults:
-            break
+    # leaving one kind out may bring up what it hid; each pass leaves out at least one
+    while faults := _faults(_planned(kept, estate), kept, estate):
         for (target, kind), why in faults.items():
             kept[target] = [s for s in kept[target] if s.kind != kind]
             said[target].append(f"{kind} left out: {why}")
     return kept, {target: words for target, words in said.items() if words}
 
 
-def _faults(plan: Plan, kept: States, *, whole: bool) -> dict[tuple[Target, str], str]:
-    """Return which stated kinds a plan would change or refuse, and why."""
+def _planned(states: States, estate: Estate) -> Plan:
+    """Plan states as a playbook would state them: fields that are only shown are no part of it."""
+    wanted = {t: TargetPlan(tuple(_loaded(s) for s in each)) for t, each in states.items() if each}
+    return make_plan(wanted, estate, kinds())
+
+
+def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str], str]:
+    """Return which stated kinds a plan would change or refuse, and why; empty when it does nothing and refuses none."""
     found: dict[tuple[Target, str], str] = {}
-    for problem in (p for p in plan.problems if whole or p.rule == NOT_CONNECTED):
+    for problem in plan.problems:
         area = problem.rule.partition(".")[0]
         stated = list(kept.get(problem.target, ()))
         own = [s for s in stated if s.kind == area] or [s for s in stated if s.kind.startswith(f"{area}_")]
         own = own or [s for s in stated if s.probes and area in ("ssh", "mig")]
-        for state in own or stated:
-            found.setdefault((problem.target, state.kind), problem.message)
+        blamed = [(problem.target, s.kind) for s in own or stated] or _cause(problem, kept, estate)
+        for key in blamed:
+            found.setdefault(key, problem.message)
     for item in plan.changed():
         fields = ", ".join(dict.fromkeys(f.name for f in item.fields)) or item.kind
         found.setdefault((item.target, item.kind), f"planning it would change {fields}")
     return found
+
+
+def _cause(problem: Problem, kept: States, estate: Estate) -> list[tuple[Target, str]]:
+    """Return the states that bring up a problem of a target without any: those that do so alone, else all."""
+    every = [(t, s) for t, states in kept.items() for s in states]
+    alone = [(t, s.kind) for t, s in every if problem in _planned({t: [s]}, estate).problems]
+    return alone or [(t, s.kind) for t, s in every]
 
 
 def _loadable(state: Resource, said: list[str]) -> Resource | None:

@@ -14,10 +14,10 @@ from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.debts import Debt
-from vsphere_ai.depth import depth_for, may_accelerate, with_gpus
+from vsphere_ai.depth import asked_by, depth_for, may_accelerate, with_gpus
 from vsphere_ai.errors import Denied, InputError, Mark, StepFailed, UsageError
 from vsphere_ai.fabric import devices, dvs
-from vsphere_ai.facts import Estate, Facts, ProbeFailure, View
+from vsphere_ai.facts import Estate, ProbeFailure, View
 from vsphere_ai.going_back import stated_before
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.capacity_view import NO_ROOM
@@ -30,7 +30,7 @@ from vsphere_ai.resources.base import Resource
 from vsphere_ai.resume import Owed, lay_over
 from vsphere_ai.selection import narrow, select
 from vsphere_ai.state import Target, TargetKind
-from vsphere_ai.stating import acceptable
+from vsphere_ai.stating import acceptable, observed
 from vsphere_ai.steps import Probe, Query, Step
 
 if TYPE_CHECKING:
@@ -109,17 +109,16 @@ class Workbench:
         choose: Callable[[Estate], Depth],
         ask: Callable[[Estate], tuple[Query, ...]] = lambda _: (),
         probes: tuple[Probe, ...] | None = None,
-        worth: Callable[[Facts], bool] = lambda _host: True,
     ) -> Estate:
         """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it.
 
-        `probes` are run instead of those of all kinds; hosts that are `worth` it are asked what no property answers.
+        `probes` are run instead of those of all kinds.
         """
         from vsphere_ai.collect import collect
 
         request = self._request(choose)
         wanted = request.probes if probes is None else probes
-        return collect(self.vcenter, self._shells, replace(request, ask=ask, probes=wanted, worth=worth))
+        return collect(self.vcenter, self._shells, replace(request, ask=ask, probes=wanted))
 
     def read_for(self, playbook: Playbook, more: Callable[[Estate], Depth] | None = None) -> Estate:
         """Read what planning a playbook needs, and as deeply as `more` says besides."""
@@ -133,16 +132,18 @@ class Workbench:
 
         return self.read(choose, ask)
 
-    def read_everything(self, only: Sequence[Target] | None = None) -> Estate:
-        """Read all hosts and VMs deeply, or only some of them."""
+    def read_everything(self, *, around: bool = False) -> Estate:
+        """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at."""
         from vsphere_ai.collect import Depth
 
         def choose(estate: Estate) -> Depth:
-            chosen = only if only is not None else self.limited(estate, (*estate.hosts, *estate.vms))
+            chosen = self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
             hosts = frozenset(t.ref for t in chosen if t.kind == "host")
-            return Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
+            depth = Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
+            narrowed = around and self.options.limit
+            return depth | depth_for(estate, dict.fromkeys(chosen, TargetPlan(()))) if narrowed else depth
 
-        return self.read(choose, worth=may_accelerate)
+        return self.read(choose)
 
     def read_vms(self, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
         """Read VMs, the hosts they can run on and those on the same switches; no command is run on a host."""
@@ -151,7 +152,8 @@ class Workbench:
         def choose(estate: Estate) -> Depth:
             vms = self._named(estate, "vm", patterns)
             hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
-            return Depth(frozenset(hosts | dvs.beside(estate, hosts)), frozenset(v.ref for v in vms))
+            around = frozenset(hosts | dvs.beside(estate, hosts))
+            return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts))
 
         estate = self.read(choose)
         return estate, self._named(estate, "vm", patterns)
@@ -300,21 +302,17 @@ class Workbench:
         return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
 
     def show(self) -> tuple[Estate, Mapping[Target, Sequence[Resource]], Mapping[Target, str]]:
-        """Return what was read as states per target, and why a target's is incomplete."""
-        estate = self.read_everything()
-        states = observe_all(estate, kinds())
-        view = View(estate, states)
-        found: dict[Target, list[Resource]] = {}
-        remarks: dict[Target, list[str]] = {}
-        for target in self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms)):
-            own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
-            stated = [s.as_playbook(target, view) for s in own if s is not None]
-            found[target] = [s for s in stated if s is not None]
-            failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
-            said = [f"MIG left out: {failure.reason}"] if failure is not None else []
-            said += [words for s in own if s is not None and (words := s.left_out(target, view))]
-            remarks[target] = said
-        kept, more = acceptable(found, estate, kinds(), whole=not self.options.limit)
+        """Return what was read as states per target that planning accepts, and why a target's is incomplete."""
+        from vsphere_ai.second_look import ask_as_plan
+
+        estate = self.read_everything(around=True)
+        targets = self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
+        found, remarks = observed(estate, targets)
+        wanted = {t: TargetPlan(tuple(own)) for t, own in found.items() if own}
+        asked = ask_as_plan(self.vcenter, self._shells, self._request(lambda _: depth_for(estate, {})), wanted, estate)
+        if asked is not estate:
+            estate, (found, remarks) = asked, observed(asked, targets)
+        kept, more = acceptable(found, estate)
         told = {t: "; ".join([*said, *more.get(t, ())]) for t, said in remarks.items()}
         return estate, kept, {t: words for t, words in told.items() if words}
 
@@ -348,7 +346,7 @@ class Workbench:
         probing = target in reading_back({target: wanted[target]})
         one = frozenset({target.ref})
         depth = Depth(one if target.kind == "host" else frozenset(), one if target.kind == "vm" else frozenset(),
-                      one if probing else frozenset())  # fmt: skip
+                      one if probing else frozenset(), asked_by({target: wanted[target]}, estate) & one)  # fmt: skip
         request = replace(self._request(lambda _: depth), start_ssh=False, progress=None)
         shared = shared or target.kind not in ("host", "vm")
         fresh = collect_one(self.vcenter, self._shells, request, depth, shared=shared)
@@ -366,6 +364,7 @@ class Workbench:
             choose=choose,
             probes=asking.probes(),
             queries=asking.queries(),
+            worth=may_accelerate,
             start_ssh=self.may_start_ssh,
             parallel=self.options.parallel,
             progress=self.options.progress,

@@ -81,6 +81,29 @@ def test_calls_go_to_hosts_that_have_a_gpu_or_an_rdma_nic(run, command):
     assert sum(calls.values()) < 25, calls
 
 
+OWN = ("QueryOptions", "fetchSoftwarePackages", "QueryConfiguredModuleOptionString")
+
+
+@pytest.mark.parametrize(
+    ("play", "hosts"),
+    [
+        ("- vms: a\n  tuning: {latency_sensitivity: high}\n  hardware: {memory_reservation: full}\n", 2),
+        ("- hosts: esx*\n  uplinks: {dvs-lan: {Uplink 1: vmnic0}}\n", 0),
+        ("- datacenters: '*'\n  switches: {dvs-lan: {mtu: 9000}}\n", 2),
+        ("- hosts: gpu01.lab.local\n  graphics: {default_type: shared_direct}\n", 1),
+        ("- vms: a\n  vgpu: []\n", PLAIN + 2),  # may run on any of them: their drivers count
+    ],
+)
+def test_planning_calls_go_to_hosts_whose_answers_count(run, tmp_path, play, hosts):
+    playbook = tmp_path / "play.yml"
+    playbook.write_text(play, encoding="utf-8")
+    code, (out, err), calls = run("plan", playbook)
+    assert code in (0, 1), err
+    assert "plan" in out.casefold()
+    expected = {"QueryOptions": hosts, "fetchSoftwarePackages": hosts, "QueryConfiguredModuleOptionString": 2 * hosts}
+    assert {method: calls[method] for method in OWN} == expected
+
+
 def test_a_playbook_still_has_its_targets_asked(run, tmp_path):
     playbook = tmp_path / "play.yml"
     playbook.write_text("- hosts: esx01.lab.local\n  pvrdma_host: {vmknic: vmk0}\n", encoding="utf-8")

@@ -74,7 +74,9 @@ def test_planning_what_was_shown_is_empty(cli, make_lab, monkeypatch, number):
     lab = make_lab(farm(dice))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     ssh = dice.choice([(), ("--start-ssh",)])
-    judge(cli, ssh)
+    whole = judge(cli, ssh)
+    for pattern in patterns(whole, dice):
+        judge(cli, ssh, pattern, whole)
 
 
 @pytest.mark.parametrize("what", ODDITIES)
@@ -91,8 +93,10 @@ def test_it_is_where_vcenter_shows_odd_values(cli, make_lab, monkeypatch, what):
 
     if pattern:
         monkeypatch.setattr(Answer, "_whole", whole)
-    judge(cli, ("--start-ssh",))
+    whole = judge(cli, ("--start-ssh",))
     assert sum(seen) or not pattern, "nothing was odd"
+    for chosen in patterns(whole, chance("odd patterns", 1)):
+        judge(cli, ("--start-ssh",), chosen, whole)
 
 
 def test_it_is_with_a_host_without_a_connection(cli, monkeypatch):
@@ -111,11 +115,34 @@ def test_what_is_left_out_is_named(cli, monkeypatch):
     assert 'dvs-rdma: {version: "7.0.2", uplinks: ["Uplink 1"]' in cli.out, "the rest of the switch is there"
 
 
-def judge(cli, ssh):
-    assert cli("show", *ssh) == 0, cli.err
+def plays(shown):
+    """What was shown of each target: its kinds by the pattern that means it."""
+    found = {}
+    for play in yaml.safe_load(shown) or ():
+        (by,) = {"datacenters", "hosts", "vms"} & play.keys()
+        found[by, play.pop(by)] = play
+    return found
+
+
+def patterns(whole, dice):
+    """One target of each type, all of it, and a part of it."""
+    names = sorted(plays(whole))
+    ones = [dice.choice([n for t, n in names if t == type_]) for type_ in {t for t, _ in names}]
+    return [*sorted(ones), "*", "esx*", "vm*"] if any(n.startswith("vm") for _, n in names) else [*ones, "*", "esx0*"]
+
+
+def judge(cli, ssh, pattern="", whole=""):
+    """Show, and plan what was shown: nothing to do. Of a part there is shown what `whole` shows of it."""
+    assert cli("show", *((pattern,) if pattern else ()), *ssh) == 0, cli.err
     shown = cli.out
-    assert "- datacenters: " in shown or "left out" in shown
+    assert "- datacenters: " in shown or "left out" in shown or pattern
+    groups = [name for play in plays(shown).values() for name in play.get("port_groups", ())]
+    assert not [name for name in groups if name.endswith("-DVUplinks")], "a switch brings these by itself"
     playbook = cli.file(shown)
     assert cli("plan", playbook, "--format", "json", "--detailed-exitcode", *ssh) == 0, shown + cli.out + cli.err
     document = json.loads(cli.out)
     assert document["steps"] == document["problems"] == []
+    if pattern:
+        assert plays(shown), pattern
+        assert plays(shown).items() <= plays(whole).items(), pattern
+    return shown

@@ -40,7 +40,6 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
     Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
-    from vsphere_ai.depth import may_accelerate
     from vsphere_ai.gpu.capacity_view import NO_SPARE
     from vsphere_ai.plan import view_as_planned, will_run
     from vsphere_ai.resources import kinds
@@ -50,7 +49,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     with open_bench(shared, loaded) as bench:
         if loaded is None:
             chosen_of = partial(_limited, bench)
-            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)), worth=may_accelerate)
+            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)))
             view, wanted, chosen = _as_it_is(estate), _running(estate), chosen_of(estate)
             asked = 0
         else:

@@ -15,7 +15,8 @@ from vsphere_ai.facts import Estate, Facts
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
 PORT_GROUP_PATHS = ("key", "config.uplink", "config.distributedVirtualSwitch", "config.defaultPortConfig")
-SWITCH_PATHS = ("uuid", "config.maxMtu")
+UPLINK_GROUPS = "config.uplinkPortgroup"
+SWITCH_PATHS = ("uuid", "config.maxMtu", UPLINK_GROUPS)
 PORT_GROUP = "DistributedVirtualPortgroup"
 SWITCHES = ("VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch")
 STATES_UP = ("active", "activeDefer")
@@ -44,6 +45,12 @@ def port_groups(estate: Estate, name: str) -> tuple[Facts, ...]:
 def switch_of(estate: Estate, group: Facts) -> Facts | None:
     """Return the distributed switch a port group belongs to."""
     return estate.get(group.get("config.distributedVirtualSwitch"))
+
+
+def is_uplink(estate: Estate, group: Facts) -> bool:
+    """Tell whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
+    switch = switch_of(estate, group)
+    return bool(group.get("config.uplink")) or (switch is not None and group.ref in switch.get(UPLINK_GROUPS, ()))
 
 
 @dataclass
@@ -90,11 +97,11 @@ def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None)
 
 def _to_switch(route: Route, estate: Estate) -> None:
     group, host = route.group, route.host
-    is_uplink = bool(group.get("config.uplink"))
+    carries_uplinks = is_uplink(estate, group)
     route.see(
         PORT_GROUP_LINK,
-        f"{group.name}" + (" is an uplink port group" if is_uplink else ""),
-        holds=not is_uplink,
+        f"{group.name}" + (" is an uplink port group" if carries_uplinks else ""),
+        holds=not carries_uplinks,
         help="choose a port group for virtual machines",
     )
     switch = route.switch = switch_of(estate, group)

@@ -167,7 +167,7 @@ class _Table:
         """Return the other port groups of the switch that go over NICs which the host takes off it."""
         now, found = self.now(host), []
         for group in self.estate.of_type(fabric.PORT_GROUP):
-            mine = group.get("config.distributedVirtualSwitch") == self.switch.ref and not group.get("config.uplink")
+            mine = fabric.switch_of(self.estate, group) == self.switch and not fabric.is_uplink(self.estate, group)
             if mine and group.ref not in self.groups and _listed(group) & set(now) and uplink not in _listed(group):
                 found.append(group)
         return found

@@ -135,7 +135,7 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
     """
     found: list[tuple[tuple[bool, int, str], Facts]] = []
     for group in estate.of_type(fabric.PORT_GROUP):
-        if group.get("config.uplink"):
+        if fabric.is_uplink(estate, group):
             continue
         own = path_faults(estate, host, group)
         if all(hop.mend for hop in own):

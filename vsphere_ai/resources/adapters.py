@@ -306,13 +306,13 @@ def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[P
 def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
     """A new adapter needs a port group that is there, and that its host is on."""
     if not ethernet.is_port_group(network):
-        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink")]
+        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(view.estate, g)]
         yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
                       f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
         return
     group = view.estate.get(network)
     host = view.estate.host_of(target.ref)
-    if group is not None and group.get("config.uplink"):
+    if group is not None and fabric.is_uplink(view.estate, group):
         yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
                       "name a port group for virtual machines")  # fmt: skip
     elif host is not None and not _reaches(view, view.facts(host.ref), network):

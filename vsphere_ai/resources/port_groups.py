@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit, port_settings
+from vsphere_ai.fabric import PORT_GROUP, UPLINK_GROUPS, dvs, is_uplink, nioc, nioc_fit, port_settings
 from vsphere_ai.fabric.port_settings import LAST_VLAN, MAC_MANAGEMENT
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.resources.base import Resource, settled_each
@@ -18,7 +18,8 @@ from vsphere_ai.steps import Invoke, Step
 CONFIG = "config.defaultPortConfig"
 PATHS = ("key", "config.configVersion", "config.uplink", "config.distributedVirtualSwitch", CONFIG,
          "config.backingType", nioc.POOL_KEY)  # fmt: skip
-SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", "config.lacpGroupConfig", "config.productInfo", *nioc.PATHS)
+SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGroupConfig", "config.productInfo",
+                *nioc.PATHS)  # fmt: skip
 NEW_PORTS = 8  # of a port group that grows by itself
 Teaming = Literal[
     "loadbalance_srcid", "loadbalance_srcmac", "loadbalance_ip", "loadbalance_loadbased", "failover_explicit"
@@ -98,7 +99,7 @@ class PortGroups(Resource):
     def observe_in(cls, ref: str, estate: Estate) -> Self | None:
         """Read every distributed port group of the datacenter that VMs and hosts can use."""
         groups = dvs.port_groups(estate, ref).values()
-        return cls.model_construct(port_groups={f.name: _observed(f, estate) for f in groups if _is_ours(f)})
+        return cls.model_construct(port_groups={f.name: _observed(f, estate) for f in groups if _is_ours(estate, f)})
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
@@ -211,8 +212,8 @@ class PortGroups(Resource):
         return f"the private VLANs of {', '.join(odd)} are left out" if odd else ""
 
 
-def _is_ours(group: Facts) -> bool:
-    return not group.get("config.uplink") and group.get("config.backingType") in (None, "standard")
+def _is_ours(estate: Estate, group: Facts) -> bool:
+    return not is_uplink(estate, group) and group.get("config.backingType") in (None, "standard")
 
 
 # -- reading
@@ -260,8 +261,8 @@ def _settled(wanted: PortGroup, now: PortGroup | None) -> PortGroup:
 
 def _place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup) -> Iterator[Problem]:
     group, switches = dvs.port_groups(estate, target.ref).get(name), dvs.switches(estate, target.ref)
-    if group is not None and not _is_ours(group):
-        what = "carries the uplinks of its switch" if group.get("config.uplink") else "belongs to NSX"
+    if group is not None and not _is_ours(estate, group):
+        what = "carries the uplinks of its switch" if is_uplink(estate, group) else "belongs to NSX"
         yield Problem(
             target, "port_groups.foreign", f"{name} {what}", "leave it out; such port groups are not changed here"
         )

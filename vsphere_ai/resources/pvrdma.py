@@ -144,7 +144,8 @@ class Pvrdma(Resource):
                 f"rename all but one: {paths}",
             )
             return
-        known = sorted(g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not g.get("config.uplink"))
+        there = view.estate.of_type(fabric.PORT_GROUP)
+        known = sorted(g.name for g in there if not fabric.is_uplink(view.estate, g))
         standard = any(f.name == adapter.port_group for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
         yield Problem(
