@@ -175,6 +175,14 @@ def test_ssh_is_switched_through_the_service_system_only_when_needed(action, run
     assert server.calls == ([(system, method, {"id": "TSM-SSH"})] if method else [])
 
 
+def test_ssh_is_never_started_where_the_inventory_says_so():
+    server = Server(services(running=False))
+    with pytest.raises(Denied, match="the inventory says start_service: never"):
+        do(lifecycle("start-ssh"), server, start_ssh=False)
+    assert server.calls == []
+    do(lifecycle("start-ssh"), Server(services(running=True)), start_ssh=False)  # nothing is started
+
+
 def test_a_host_without_the_service_is_told():
     with pytest.raises(StepFailed, match="TSM-SSH"):
         do(lifecycle("start-ssh"), Server({"config.service.service": ()}))

@@ -6,7 +6,22 @@ from dataclasses import replace
 
 import pytest
 from support.acting import VM, Server, do, lifecycle
-from support.estates import CLUSTER, ESX1, ESX2, OFF, PCI, estate, gpu_info, guest, host, smi, vgpu_device, vm, wants
+from support.estates import (
+    CLUSTER,
+    ESX1,
+    ESX2,
+    OFF,
+    ON,
+    PCI,
+    estate,
+    gpu_info,
+    guest,
+    host,
+    smi,
+    vgpu_device,
+    vm,
+    wants,
+)
 from support.judging import rules
 
 from vsphere_ai.errors import Conflict, StepFailed
@@ -175,6 +190,14 @@ def test_drs_is_not_needed(drs):
     assert moves(rolled(seen, [1])) == [("train-01", "esx01", "esx02")]
 
 
+def test_nothing_moves_where_the_play_does_not_say_so():
+    seen = farm(gpu_host(1, [1]), gpu_host(2), gpu_vm(1, 1))
+    plan = rolled(seen, [1], evacuate="refuse")
+    assert rules(plan) == {("train-01", "rolling.evacuate")}
+    assert moves(plan) == []
+    assert plan.impact.power_cycles == ()
+
+
 # -- where to
 
 
@@ -244,6 +267,19 @@ def test_hosts_whose_instances_were_not_read_are_asked_for():
     assert rules(plan) == {("train-01", "rolling.no-slot")}
     assert "what stands on its GPUs is not known" in plan.problems[0].message
     assert plan.impact.unread == (ESX2,)
+
+
+def test_vgpus_that_have_room_in_no_order_are_not_moved():
+    """The 3g has to come before both 2g, and the VM that has it asks for its 2g first."""
+    types = ("grid_a100-2-10c", "grid_a100-3-20c")
+    mig = {"config__sharedPassthruGpuTypes": types}
+    standing = [(0, "2g.10gb", 14, 3, "0:2"), (0, "2g.10gb", 14, 5, "2:2"), (0, "3g.20gb", 9, 1, "4:4")]
+    full = gpu_host(1, [1, 2], probes=smi({PCI[0]: ON}, standing), **mig)
+    seen = farm(full, gpu_host(2, probes=smi({PCI[0]: ON}), **mig), gpu_vm(1, 1, *types), gpu_vm(2, 1, types[0]))
+    plan = rolled(seen, [1])
+    assert rules(plan) == {("train-01", "rolling.no-slot"), ("train-02", "rolling.no-slot")}
+    assert "in no order in which the VMs arrive" in plan.problems[0].message
+    assert moves(plan) == []
 
 
 def test_a_host_whose_vms_go_off_later_takes_none():

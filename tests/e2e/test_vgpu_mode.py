@@ -86,6 +86,9 @@ def test_a_host_before_8_0_u3_has_no_such_mode(cli, make_lab, monkeypatch):
     assert cli("plan", cli.file(MIXED)) == 1
     assert "graphics.vgpu-mode-version" in cli.out
     assert calls(made, "UpdateGraphicsConfig") == []
+    assert cli("show") == 0
+    assert "graphics: " in cli.out
+    assert "vgpu_mode" not in cli.out
 
 
 def test_passthrough_is_applied_without_a_reboot_where_the_host_can(cli, sizes):

@@ -222,6 +222,7 @@ def test_a_password_typed_into_an_inventory_is_not_shown_again(tool, tmp_path, k
         "address: hunter2@vc.example.com, password: env:P",
         'address: "root:hun,ter2 hunter2@[::1]", password: env:P',
         "address: [root:hunter2@vc], password: env:P",
+        "address: a, password: env:P, port: 'root:hunter2@vc'",
         "address: a, password: env:P}, q: 'https://root:hunter2@vc'",
     ],
 )
