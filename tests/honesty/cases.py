@@ -1,44 +1,65 @@
-"""Which cases there are: by seed and number, each fault alone, two at once, or one that strikes during the run."""
+"""Which cases there are: by seed and number, each fault alone, two at once, or some that strike during the run."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 from honesty import drawing, faults_hosts, faults_states, faults_vms, strikes  # noqa: F401 - they fill FAULTS
 from honesty.case import Case
 from honesty.faults import FAULTS
+from honesty.strikes import STRIKES
 
 TRIES = 40
 """How many farms are drawn until one has a place for the faults."""
+Draw = Callable[[random.Random], Case]
 
 
-def alone() -> int:
-    """How many faults there are: the first so many cases have one each, and nothing else."""
-    return len(FAULTS)
+def small(rng: random.Random) -> Case:
+    """Draw a farm of one host, or of two: there is little to do on it."""
+    return drawing.draw(rng, hosts=rng.choice((1, 1, 1, 2)), vms=2)
 
 
-def case(seed: int, number: int) -> Case:
-    """Return the case of that number: the same one whenever the seed is."""
+def alone() -> tuple[str, ...]:
+    """The first so many cases: each fault, then each strike, and nothing else is wrong with the farm."""
+    return (*sorted(FAULTS), *sorted(STRIKES))
+
+
+def case(seed: int, number: int, draw: Draw = drawing.draw) -> Case:
+    """Return the case of that number: the same one whenever the seed is. `draw` draws its farm and its plays."""
     rng = random.Random(f"{seed}/{number}")
     names = sorted(FAULTS)
     if number < len(names):
-        return _with(rng, (names[number],), spoilt=True)
+        return _with(rng, draw, (names[number],), spoilt=True)
+    if number < len(alone()):
+        return _struck(rng, draw, alone()[number])
     what = rng.choices(("whole", "one", "two", "struck"), (20, 30, 30, 20))[0]
     if what == "whole":
-        return drawing.draw(rng)
+        return draw(rng)
     if what == "struck":
-        return strikes.into(drawing.draw(rng), rng)
-    return _with(rng, tuple(rng.sample(names, 1 if what == "one" else 2)))
+        return strikes.into(draw(rng), strikes.drawn(rng))
+    return _with(rng, draw, tuple(rng.sample(names, 1 if what == "one" else 2)))
 
 
-def _with(rng: random.Random, names: tuple[str, ...], *, spoilt: bool = False) -> Case:
+def _struck(rng: random.Random, draw: Draw, name: str) -> Case:
+    """Return a case in whose run that strike has something to strike."""
+    made = draw(rng)
+    while not STRIKES[name].met(made):
+        made = draw(rng)
+    for play in made.plays:
+        if STRIKES[name].timeout and "rolling" in play.body:
+            play.body["rolling"]["timeout"] = STRIKES[name].timeout
+    return strikes.into(made, (name,))
+
+
+def _with(rng: random.Random, draw: Draw, names: tuple[str, ...], *, spoilt: bool = False) -> Case:
     """Return a case with these faults, or with as many of them as there is a place for.
 
     `spoilt`: one whose job they make impossible, where they can.
     """
-    best, worth = drawing.draw(rng), -1
+    best, worth = draw(rng), -1
     for _ in range(TRIES):
-        made = drawing.draw(rng)
+        made = draw(rng)
         fitting = [name for name in names if FAULTS[name].into(made, rng)]
         now = 2 * len(fitting) + (spoilt and any(f.spoils(made, f.about) for f in made.faults))
         if now > worth:

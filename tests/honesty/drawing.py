@@ -12,13 +12,14 @@ ROLLING = {"timeout": "20s", "settle": "3s"}
 POWER = {"shutdown_timeout": "5s"}
 
 
-def draw(rng: random.Random) -> Case:
-    """Return a case without faults."""
+def draw(rng: random.Random, *, hosts: int = 4, vms: int = 3) -> Case:
+    """Return a case without faults, with at most so many hosts, and so many VMs on each."""
     case = Case(release=rng.choice(list(VERSIONS)))
     case.hot = case.release != "7.0.2" and rng.random() < 0.7
     _hosts(case, rng)
+    case.hosts = case.hosts[:hosts]
     for host in case.hosts:
-        _vms(case, host, rng)
+        _vms(case, host, vms, rng)
     regimes = {h.name: _regime(host=h, case=case, rng=rng) for h in case.hosts if h.board}
     for host in case.hosts:
         _host_play(case, host, regimes.get(host.name, ""), rng)
@@ -45,7 +46,6 @@ def _hosts(case: Case, rng: random.Random) -> None:
             case.hosts.append(_host(f"esx{number:02d}.lab.local", cluster, board, rdma, rng))
     if rng.random() < 0.25:
         case.hosts.append(_host("esx-alone.lab.local", "", rng.choice((None, *DIVISIBLE)), rng.random() < 0.5, rng))
-    case.hosts = case.hosts[:4]
 
 
 def _host(name: str, cluster: str, board, rdma: bool, rng: random.Random) -> Host:
@@ -65,12 +65,12 @@ def _host(name: str, cluster: str, board, rdma: bool, rng: random.Random) -> Hos
     )
 
 
-def _vms(case: Case, host: Host, rng: random.Random) -> None:
-    """Up to three VMs, some with vGPUs of one type as long as there is room."""
+def _vms(case: Case, host: Host, most: int, rng: random.Random) -> None:
+    """VMs, some with vGPUs of one type as long as there is room."""
     types = host.board.types(mig=host.mig) if host.board and host.shared_direct else {}
     type_ = rng.choice(sorted(types)) if types and rng.random() < 0.6 else ""
     room = types.get(type_, 0) * host.gpus
-    for number in range(rng.choice((0, 1, 1, 2, 3))):
+    for number in range(min(most, rng.choice((0, 1, 1, 2, 3)))):
         vm = Vm(f"{host.name.partition('.')[0]}-vm{number}", host.name, on=rng.random() < 0.7)
         vm.tools, vm.hardware = rng.choice(("unmanaged", "running")), rng.choice((17, 19))
         if type_ and room and rng.random() < 0.7:

@@ -25,6 +25,8 @@ RULE = re.compile(r"\[([a-z_]+\.[a-z-]+)\]")
 TOUCHES = ("ShutdownGuest", "PowerOffVM_Task", "PowerOnVM_Task", "ReconfigVM_Task", "UpgradeVM_Task")
 BACK = ("PowerOnVM_Task", "ExitMaintenanceMode_Task")
 LEFT = ("maintenance", "power", "services")
+SPEC = harness.Spec(tune={**harness.TUNE, "_START_S": 2.0})
+"""How the waits of the commands are scaled to the lab, whose SSH serves at once where it is started."""
 
 
 @dataclass
@@ -37,6 +39,8 @@ class Verdict:
     possible: bool = True
     late: bool = False
     """Foreseen by `apply`, before the first disruption: planning was not allowed to try the login."""
+    struck: int = 0
+    """How often something struck during the run."""
     wrong: list[str] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
 
@@ -49,7 +53,7 @@ class Verdict:
     def kind(self) -> str:
         """What happened, in a word."""
         if self.case.strikes:
-            return "struck"
+            return "struck" if self.struck else "missed"
         return "accepted" if self.accepted else "refused"
 
 
@@ -101,6 +105,7 @@ class Trial:
             self.lab.set_faults([*self.case.rules, *self.case.strikes], seed=1)
         known = len(self._ledger())
         self.verdict.applied = self._say("apply", "--yes").code
+        self.verdict.struck = len(self.lab.get("/lab/faults")["fired"]) if self.case.strikes else 0
         if self.verdict.applied == 0:
             self._after_success()
         else:
@@ -200,7 +205,7 @@ class Trial:
     def _say(self, command: str, *options: str):
         argv = [command, "-i", str(self.inventory), str(self.here / "playbook.yml"), *options]
         try:
-            ended = self.tool(*argv)
+            ended = self.tool(*argv, spec=SPEC)
         except AssertionError as error:
             self._wrong(f"{command} crashed: {str(error)[-2000:]}")
             ended = harness.Ended(70, "", 0.0)

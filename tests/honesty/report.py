@@ -58,7 +58,8 @@ class Report:
         words = {
             "accepted": "foreseen: what plan accepted, apply brought to its end",
             "refused": "kept:     what plan refused could not be done, and nothing was changed",
-            "struck":  "restored: what failed during the run was left as it has to be",
+            "struck":  "restored: what was struck during the run ended well, or was left as it has to be",
+            "missed":  "missed:   what was to strike during the run found nothing to strike",
         }  # fmt: skip
         rows = []
         for kind, said in words.items():

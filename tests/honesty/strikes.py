@@ -3,36 +3,127 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
+from honesty import needs
 from honesty.case import Case
 
-STRIKES: dict[str, dict] = {
-    "a reply is lost": {"on": "any-mutation", "nth": 2, "do": "lost-reply"},
-    "replies are lost": {"on": "any-mutation", "probability": 0.2, "times": 3, "do": "lost-reply"},
-    "connections break": {"on": "any", "probability": 0.05, "times": 3, "when": "before", "do": "reset"},
-    "vCenter restarts": {"on": "any-mutation", "nth": 3, "do": {"restart": "500ms", "starting": "300ms"}},
-    "the proxy answers 503": {"on": "any", "probability": 0.1, "times": 4, "do": 503},
-    "sessions end": {"on": "any", "probability": 0.05, "times": 2, "do": "expire-session"},
-    "a reconfiguration fails": {"on": "ReconfigVM_Task", "nth": 1, "do": {"task-fails": "GenericVmConfigFault"}},
-    "maintenance mode is refused": {"on": "EnterMaintenanceMode_Task", "nth": 1, "do": {"task-fails": "InvalidState"}},
-    "graphics are refused": {"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault": "HostConfigFault"}},
-    "nvidia-smi refuses a mode": {"on": "ssh: nvidia-smi.* -mig ", "nth": 1, "do": {"exit": 19}},
-    "the order to reboot is refused": {"on": "ssh: reboot", "nth": 1, "do": {"exit": 1}},
-    "SSH breaks at the reboot": {"on": "ssh: reboot", "nth": 1, "when": "before", "do": "drop"},
-    "SSH connections break": {"on": "ssh-connect", "do": "reset"},
-    "a guest's shutdown is refused": {"on": "ShutdownGuest", "nth": 2, "do": {"fault": "ToolsUnavailable"}},
-    "a VM does not power on": {"on": "PowerOnVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}},
-    "an alarm goes red": {"on": "ExitMaintenanceMode_Task", "nth": 1, "do": {"raise-alarm": "Host memory usage"}},
-    "a GPU is lost": {"on": "EnterMaintenanceMode_Task", "nth": 1, "do": {"gpu-missing": "0000:3b:00.0"}},
-    "a host does not come back": {"on": "EnterMaintenanceMode_Task", "nth": 1, "do": "host-never-returns"},
-    "a host loses its power": {"on": "any-mutation", "nth": 2, "when": "after", "do": "power-loss"},
-    "another host key": {"on": "EnterMaintenanceMode_Task", "nth": 1, "do": "key-swap"},
-    "slow": {"on": "any", "probability": 0.1, "do": {"delay": "100ms"}},
+
+@dataclass(frozen=True)
+class Strike:
+    """A rule for the lab's faults, and the cases in whose run it has something to strike."""
+
+    rule: dict[str, Any]
+    met: Callable[[Case], bool]
+    timeout: str = ""
+    """How long a run waits for its hosts then, for a case that this alone strikes: it would wait in vain."""
+
+
+def window(case: Case) -> bool:
+    """A host enters maintenance mode."""
+    return bool(needs.windows(case))
+
+
+def restart(case: Case) -> bool:
+    """A host restarts."""
+    return any(needs.reboots(case, h) for h in case.hosts)
+
+
+def restart_over_ssh(case: Case) -> bool:
+    """A host is restarted with a command."""
+    return any(needs.reboots(case, h) and needs.rolling(case, h).get("reboot") != "api" for h in case.hosts)
+
+
+def restart_with_gpus(case: Case) -> bool:
+    """A host with GPUs restarts."""
+    return any(needs.reboots(case, h) and h.gpus for h in case.hosts)
+
+
+def graphics(case: Case) -> bool:
+    """The graphics type of GPUs changes."""
+    return any(needs.reboots_for_graphics(case, h) for h in case.hosts)
+
+
+def mode(case: Case) -> bool:
+    """MIG is switched on or off."""
+    return any(needs.mig_then(case.wants(h.name), h.mig) != h.mig for h in case.hosts)
+
+
+def shell(case: Case) -> bool:
+    """A host is sent commands."""
+    return any(needs.over_ssh(case, h) for h in case.hosts)
+
+
+def reconfigured(case: Case) -> bool:
+    """A device of a VM changes."""
+    return any({"vgpu", "pvrdma", "adapters", "tuning"} & case.wants(v.name).keys() for v in case.vms)
+
+
+def off(case: Case) -> bool:
+    """A VM is powered off and on again."""
+    return any(needs.goes_off(case, v) for v in case.vms)
+
+
+def two_off(case: Case) -> bool:
+    """Two guests are shut down."""
+    return sum(needs.goes_off(case, v) and v.tools == "running" for v in case.vms) > 1
+
+
+ENTER = {"on": "EnterMaintenanceMode_Task", "nth": 1}
+LEAVE = {"on": "ExitMaintenanceMode_Task", "nth": 1}
+RECONFIGURE = {"on": "ReconfigVM_Task", "nth": 1}
+SECOND = {"on": "any-mutation", "nth": 2}
+
+STRIKES: dict[str, Strike] = {
+    "a reply is lost": Strike({**SECOND, "do": "lost-reply"}, window),
+    "replies are lost": Strike({"on": "any-mutation", "probability": 0.2, "times": 3, "do": "lost-reply"}, window),
+    "a reply never comes": Strike({**SECOND, "do": "hang"}, window),
+    "a reply breaks off": Strike({**SECOND, "when": "mid-body", "do": "drop"}, window),
+    "half a reply": Strike({**SECOND, "when": "after", "do": "truncate"}, window),
+    "a reply is no XML": Strike({"on": "any", "probability": 0.05, "times": 2, "do": "malformed"}, window),
+    "connections break": Strike(
+        {"on": "any", "probability": 0.05, "times": 3, "when": "before", "do": "reset"}, window
+    ),
+    "vCenter restarts": Strike(
+        {"on": "any-mutation", "nth": 3, "do": {"restart": "500ms", "starting": "300ms"}}, window
+    ),
+    "the proxy answers 503": Strike({"on": "any", "probability": 0.1, "times": 4, "do": 503}, window),
+    "the proxy answers 401": Strike({"on": "any", "nth": 20, "do": 401}, window),
+    "sessions end": Strike({"on": "any", "probability": 0.05, "times": 2, "do": "expire-session"}, window),
+    "a reconfiguration fails": Strike({**RECONFIGURE, "do": {"task-fails": "GenericVmConfigFault"}}, reconfigured),
+    "a task is gone": Strike({**RECONFIGURE, "do": "task-gone"}, reconfigured),
+    "maintenance mode is refused": Strike({**ENTER, "do": {"task-fails": "InvalidState"}}, window),
+    "maintenance mode is not reached": Strike({**ENTER, "do": {"task-stuck": 20}}, window, "4s"),
+    "graphics are refused": Strike(
+        {"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault": "HostConfigFault"}}, graphics
+    ),
+    "nvidia-smi refuses a mode": Strike({"on": "ssh: nvidia-smi.* -mig ", "nth": 1, "do": {"exit": 19}}, mode),
+    "the order to reboot is refused": Strike({"on": "ssh: reboot", "nth": 1, "do": {"exit": 1}}, restart_over_ssh),
+    "SSH breaks at the reboot": Strike(
+        {"on": "ssh: reboot", "nth": 1, "when": "before", "do": "drop"}, restart_over_ssh
+    ),
+    "SSH connections break": Strike({"on": "ssh-connect", "do": "reset"}, shell),
+    "a guest's shutdown is refused": Strike(
+        {"on": "ShutdownGuest", "nth": 2, "do": {"fault": "ToolsUnavailable"}}, two_off
+    ),
+    "a VM does not power on": Strike({"on": "PowerOnVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}, off),
+    "an alarm goes red": Strike({**LEAVE, "do": {"raise-alarm": "Host memory usage"}}, window),
+    "a GPU is lost": Strike({**ENTER, "do": {"gpu-missing": "0000:3b:00.0"}}, restart_with_gpus, "4s"),
+    "a host does not come back": Strike({**ENTER, "do": "host-never-returns"}, restart, "4s"),
+    "a host loses its power": Strike({**SECOND, "when": "after", "do": "power-loss"}, window),
+    "the host key changes": Strike({**ENTER, "do": "key-swap"}, restart_with_gpus),
+    "slow": Strike({"on": "any", "probability": 0.1, "do": {"delay": "100ms"}}, window),
 }
 
 
-def into(case: Case, rng: random.Random) -> Case:
-    """Let one or two things happen during the run of a case."""
-    for name in rng.sample(sorted(STRIKES), rng.choice((1, 1, 2))):
-        case.strikes.append(dict(STRIKES[name]))
+def into(case: Case, names: tuple[str, ...]) -> Case:
+    """Let these things happen during the run of a case."""
+    case.strikes += [dict(STRIKES[name].rule) for name in names]
     return case
+
+
+def drawn(rng: random.Random) -> tuple[str, ...]:
+    """One or two things that may happen."""
+    return tuple(rng.sample(sorted(STRIKES), rng.choice((1, 1, 2))))

@@ -6,24 +6,24 @@ import json
 import random
 
 import pytest
-import yaml
-from honesty import cases, faults, judge
+from honesty import cases, judge
 from honesty.case import Case, Host, Play, Vm
+from honesty.report import Report, outcome
 from reliability.harness import Ended
 
 ESX, VM = "esx01.lab.local", "vm0"
 
 
-def case(*names, **more):
-    """A host that reboots for its GPUs, with a VM on it that runs; and faults."""
+def case(*names, agent=False, **more):
+    """A host that reboots for its GPUs, with a VM on it that runs, which may be an agent; and faults."""
     from honesty.boards import BOARDS
 
     host = Host(ESX, board=BOARDS[0], gpus=1, driver="470.256.02", **more)
     play = Play("hosts", (ESX,), {"graphics": {"default_type": "shared_direct"},
                                   "rolling": {"evacuate": "power_off", "reboot": "ssh"}})  # fmt: skip
-    made = Case(hosts=[host], vms=[Vm(VM, ESX)], plays=[play])
+    made = Case(hosts=[host], vms=[Vm(VM, ESX, more={"agent": "vcls"} if agent else {})], plays=[play])
     for name in names:
-        assert faults.FAULTS[name].into(made, random.Random(1))
+        assert cases.FAULTS[name].into(made, random.Random(1))
     return made
 
 
@@ -63,13 +63,15 @@ def tried(tmp_path):
     }))  # fmt: skip
     (lab / "known_hosts").write_text("[127.0.0.1]:22 ssh-ed25519 AAAA\n")
 
-    def run(of, plan=(0, "", ()), apply=(0, "", ()), again=0, left=()):
+    def run(of, plan=(0, "", ()), apply=(0, "", ()), again=0, left=(), fired=()):
         farm = Farm(lab)
+        farm.fired = fired
 
-        def tool(command, *arguments):
+        def tool(command, *arguments, spec):
             if "--detailed-exitcode" in arguments:
                 return Ended(again, "", 0.0)
             code, text, calls = plan if command == "plan" else apply
+            assert "Traceback" not in text, text  # as the harness does
             farm.did(*calls)
             if command == "apply":
                 off, kept = [f"{VM} (vm-1) was on and is off"], [f"{ESX} was left in maintenance mode"]
@@ -100,6 +102,8 @@ def test_a_tool_that_tells_the_truth_is_believed(tried):
     ("of", "told", "found"),
     [
         (case(), {"apply": (1, "", ())}, "not foreseen"),
+        (case(), {"apply": (1, "Traceback", ())}, "apply crashed"),
+        (case(), {"plan": (1, "Traceback", ()), "apply": (1, "", ())}, "plan crashed"),
         (case("no ssh section"), {"apply": (4, "", ())}, "not foreseen"),
         (case(), {"plan": (1, "[x.y]", ()), "apply": (1, "", ())}, "plan refuses with 1 what can be done"),
         (case(), {"plan": (1, "[x.y]", ()), "apply": (0, "", RUN)}, "and apply does it"),
@@ -111,6 +115,7 @@ def test_a_tool_that_tells_the_truth_is_believed(tried):
         (case(), {"apply": (1, "", RUN[:2]), "left": ("power",)}, "left behind: vm0"),
         (case("start_service: never", ssh=True, ssh_policy="on"),
          {"apply": (0, "", (*RUN, "StartService"))}, "start_service is never"),
+        (case(agent=True), {"apply": (0, "", RUN)}, "agent VMs are vCenter's"),
     ],
 )  # fmt: skip
 def test_every_lie_is_found(tried, of, told, found):
@@ -136,26 +141,25 @@ def test_what_strikes_by_chance_need_not_be_foreseen_but_cleaned_up(tried):
     assert "left behind" in tried(of, apply=(1, "", RUN[:2]), left=("power",)).wrong[0]
 
 
-def test_the_same_seed_gives_the_same_case():
-    assert [cases.case(5, n).scenario() for n in range(60)] == [cases.case(5, n).scenario() for n in range(60)]
-    assert cases.case(5, 70).playbook() != cases.case(6, 70).playbook()
+def test_a_strike_that_struck_nothing_is_counted_apart(tried):
+    of = case()
+    of.strikes = [{"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault": "HostConfigFault"}}]
+    assert tried(of, apply=(0, "", RUN)).kind == "missed"
+    verdict = tried(of, apply=(0, "", RUN), fired=[{"event": "UpdateGraphicsConfig", "do": "fault", "object": ESX}])
+    assert (verdict.kind, verdict.wrong) == ("struck", [])
 
 
-def test_every_fault_has_its_case_alone_and_both_answers_are_due():
-    """What may not be refused is as much of the promise as what has to be."""
-    drawn = [cases.case(1, n) for n in range(300)]
-    assert {f.name for c in drawn[: cases.alone()] for f in c.faults} == set(faults.FAULTS)
-    due = {any(f.spoils(c, f.about) for f in c.faults) for c in drawn if not c.strikes}
-    assert due == {True, False}
-    possible = sum(not any(f.spoils(c, f.about) for f in c.faults) for c in drawn)
-    assert 90 < possible < 210
-
-
-def test_a_case_is_written_as_files_that_repeat_it(tmp_path):
-    made = cases.case(1, 3)
-    made.write(tmp_path)
-    assert {p.name for p in tmp_path.iterdir()} >= {"scenario.yml", "playbook.yml"}
-    from vsphere_ai.lab.scenario_file import load
-
-    assert len(load(tmp_path / "scenario.yml").hosts) == len(made.hosts)
-    assert len(yaml.safe_load((tmp_path / "playbook.yml").read_text())) == len(made.plays)
+def test_what_is_wrong_lowers_the_rate_it_belongs_to(tried):
+    """The report counts what the judge found, each answer of `plan` for itself."""
+    report = Report(1)
+    for number, of in enumerate((
+        tried(case(), apply=(0, "", RUN)),
+        tried(case(), apply=(1, "", ())),
+        tried(case("no ssh section"), plan=(1, "[x.y]", ()), apply=(1, "", ())),
+        tried(case(), plan=(1, "[x.y]", ()), apply=(1, "", ())),
+        tried(case("no ssh section"), plan=(1, "[x.y]", ("StartService",)), apply=(1, "", ())),
+    )):  # fmt: skip
+        report.add(number, outcome(of, 1, number))
+    assert sorted(report.wrong) == [1, 3, 4]
+    assert [line.rpartition(": ")[2] for line in report.text().splitlines()[:2]] == ["1 of 2 (50.0 %)",
+                                                                                   "1 of 3 (33.3 %)"]  # fmt: skip
