@@ -46,9 +46,6 @@ def _struck(rng: random.Random, draw: Draw, name: str) -> Case:
     made = draw(rng)
     while not STRIKES[name].met(made):
         made = draw(rng)
-    for play in made.plays:
-        if STRIKES[name].timeout and "rolling" in play.body:
-            play.body["rolling"]["timeout"] = STRIKES[name].timeout
     return strikes.into(made, (name,))
 
 

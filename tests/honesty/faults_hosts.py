@@ -276,7 +276,8 @@ PRIVILEGES: dict[str, Callable[[Case], bool]] = {
     "VirtualMachine.Config.CPUCount": lambda c: any("tuning" in c.wants(v.name) for v in c.vms),
     "Host.Config.NetService": lambda c: any(
         (needs.over_ssh(c, h) and (not h.ssh or needs.over_ssh_after_reboot(c, h)))
-        or c.wants(h.name).get("pvrdma_host", {}).get("firewall")  # EnableRuleset takes it as well
+        # EnableRuleset takes it as well; the ruleset of a host with a tagged adapter is open
+        or (c.wants(h.name).get("pvrdma_host", {}).get("firewall") and not h.vmknic)
         for h in c.hosts
     ),
 }

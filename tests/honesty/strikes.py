@@ -17,8 +17,8 @@ class Strike:
 
     rule: dict[str, Any]
     met: Callable[[Case], bool]
-    timeout: str = ""
-    """How long a run waits for its hosts then, for a case that this alone strikes: it would wait in vain."""
+    in_vain: bool = False
+    """Whether the run waits for a host or a guest until its time is over."""
 
 
 def window(case: Case) -> bool:
@@ -72,6 +72,8 @@ def two_off(case: Case) -> bool:
 
 
 ENTER = {"on": "EnterMaintenanceMode_Task", "nth": 1}
+PATIENCE = "4s"
+"""What a run waits for hosts and guests where it waits in vain."""
 LEAVE = {"on": "ExitMaintenanceMode_Task", "nth": 1}
 RECONFIGURE = {"on": "ReconfigVM_Task", "nth": 1}
 SECOND = {"on": "any-mutation", "nth": 2}
@@ -95,7 +97,7 @@ STRIKES: dict[str, Strike] = {
     "a reconfiguration fails": Strike({**RECONFIGURE, "do": {"task-fails": "GenericVmConfigFault"}}, reconfigured),
     "a task is gone": Strike({**RECONFIGURE, "do": "task-gone"}, reconfigured),
     "maintenance mode is refused": Strike({**ENTER, "do": {"task-fails": "InvalidState"}}, window),
-    "maintenance mode is not reached": Strike({**ENTER, "do": {"task-stuck": 20}}, window, "4s"),
+    "maintenance mode is not reached": Strike({**ENTER, "do": {"task-stuck": 20}}, window, in_vain=True),
     "graphics are refused": Strike(
         {"on": "UpdateGraphicsConfig", "nth": 1, "do": {"fault": "HostConfigFault"}}, graphics
     ),
@@ -108,10 +110,11 @@ STRIKES: dict[str, Strike] = {
     "a guest's shutdown is refused": Strike(
         {"on": "ShutdownGuest", "nth": 2, "do": {"fault": "ToolsUnavailable"}}, two_off
     ),
+    "a guest does not shut down": Strike({"on": "ShutdownGuest", "nth": 1, "do": "guest-stuck"}, off, in_vain=True),
     "a VM does not power on": Strike({"on": "PowerOnVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}, off),
     "an alarm goes red": Strike({**LEAVE, "do": {"raise-alarm": "Host memory usage"}}, window),
-    "a GPU is lost": Strike({**ENTER, "do": {"gpu-missing": "0000:3b:00.0"}}, restart_with_gpus, "4s"),
-    "a host does not come back": Strike({**ENTER, "do": "host-never-returns"}, restart, "4s"),
+    "a GPU is lost": Strike({**ENTER, "do": {"gpu-missing": "0000:3b:00.0"}}, restart_with_gpus, in_vain=True),
+    "a host does not come back": Strike({**ENTER, "do": "host-never-returns"}, restart, in_vain=True),
     "a host loses its power": Strike({**SECOND, "when": "after", "do": "power-loss"}, window),
     "the host key changes": Strike({**ENTER, "do": "key-swap"}, restart_with_gpus),
     "slow": Strike({"on": "any", "probability": 0.1, "do": {"delay": "100ms"}}, window),
@@ -121,6 +124,12 @@ STRIKES: dict[str, Strike] = {
 def into(case: Case, names: tuple[str, ...]) -> Case:
     """Let these things happen during the run of a case."""
     case.strikes += [dict(STRIKES[name].rule) for name in names]
+    if any(STRIKES[name].in_vain for name in names):
+        for play in case.plays:
+            if play.of == "hosts":
+                play.body["rolling"]["timeout"] = PATIENCE
+            if play.of == "vms":
+                play.body["power"] = {"shutdown_timeout": PATIENCE}
     return case
 
 
