@@ -10,6 +10,7 @@ SECONDS = {
     "tests/e2e/test_maintenance_wait.py": 7,
     "tests/e2e/test_outage.py": 7,
     "tests/e2e/test_saved_plan.py": 5,
+    "tests/honesty/test_honesty.py": 1,
     "tests/language/test_fuzz.py": 8,
     "tests/language/test_fuzz_cli.py": 8,
     "tests/reliability/test_crash_points.py": 5,
