@@ -20,11 +20,11 @@ PACKAGE = ROOT / "vsphere_ai"
 
 # a module may import modules of its own layer and of those before it; a name stands for itself and all below it
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("vsphere_ai", "agents", "duty", "errors", "state", "steps", "facts", "late", "newer", "redact"),
+    ("vsphere_ai", "agents", "duty", "errors", "state", "steps", "facts", "late", "malformed", "newer", "redact"),
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "secret", "places", "remedies", "report.values"),
-    ("compat", "resources"),
+    ("compat", "observing", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),
-    ("losses", "debts", "noted", "as_found"),
+    ("losses", "debts", "needed_facts", "noted", "as_found"),
     (
         "windows",
         "health",

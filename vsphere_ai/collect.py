@@ -14,6 +14,7 @@ from vsphere_ai.connect.probing import Prober, Shells
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.facts import UNTYPED, Estate, Facts
+from vsphere_ai.malformed import evaluate
 from vsphere_ai.steps import Probe, Query
 
 _NAMED = ("name", "parent")
@@ -108,9 +109,10 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     stops = request.start_ssh and shells is not None
     if stops:
         objects |= _stop_left(vcenter, objects)
-    depth = request.choose(Estate(vcenter.about, objects))
+    depth, light = evaluate(Estate(vcenter.about, objects), request.choose)
     deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
-    objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in objects.items()}
+    objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in light.objects.items()}
+    objects = _sound(Estate(vcenter.about, objects), request, depth)
     # what another command has started to read is stopped again in a moment: nobody can count on it
     objects |= _as_stopped(Estate(vcenter.about, objects), started_ssh.held(vcenter.about.instance))
     tell(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
@@ -128,7 +130,20 @@ def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth
     closely = _closely(request)
     paths = {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
     objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths)
+    objects = _sound(Estate(vcenter.about, objects), request, depth)
     return _with_answers(vcenter, shells, request, objects, depth)
+
+
+def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
+    """Return the objects without those values of hosts and VMs that cannot even be looked at here."""
+
+    def look(estate: Estate) -> list[object]:
+        hosts = [estate[ref] for ref in sorted(depth.hosts) if ref in estate.objects]
+        vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
+        services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
+        return [services, [request.worth(h) for h in hosts], _red(hosts), _recent(vms)]
+
+    return dict(evaluate(estate, look)[1].objects)
 
 
 def _with_answers(
@@ -207,15 +222,23 @@ def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
 
 def _alarms(vcenter: VCenter, hosts: Iterable[Facts]) -> dict[str, Facts]:
     """Read what the alarms are called that are red on these hosts; they are no part of the inventory tree."""
-    states = (s for h in hosts for s in h.get("triggeredAlarmState", ()))
-    refs = sorted({s["alarm"] for s in states if s.get("overallStatus") == "red"})
+    refs = _red(hosts)
     found = vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
     return {ref: Facts(ref, {"name": facts.get("info.name", ref)}) for ref, facts in found.items()}
 
 
+def _red(hosts: Iterable[Facts]) -> list[str]:
+    states = (s for h in hosts for s in h.get("triggeredAlarmState", ()))
+    return sorted({s["alarm"] for s in states if s.get("overallStatus") == "red"})
+
+
+def _recent(vms: Iterable[Facts]) -> list[str]:
+    return sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
+
+
 def _tasks(vcenter: VCenter, vms: Iterable[Facts]) -> dict[str, Facts]:
     """Read what is at work on these VMs, or was lately."""
-    refs = sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
+    refs = _recent(vms)
     return vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
 
 
@@ -316,7 +339,7 @@ def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collectio
     exceptions = (
         Query(service.EXCEPTIONS, service.ACCESS_MANAGER, service.EXCEPTIONS_METHOD, on=h.ref) for h in locked
     )
-    asking = (*request.ask(estate), *exceptions)
+    asking = (*evaluate(estate, request.ask)[0], *exceptions)
     queries = [q for q in asking if q.on in estate.objects or q.on.startswith("ServiceInstance:")]
     paths: dict[str, tuple[str, ...]] = {}
     for query in queries:

@@ -15,9 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from vsphere_ai import newer
+from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.depth import may_accelerate
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.facts import About, Estate, Facts, View
+from vsphere_ai.malformed import evaluate
+from vsphere_ai.needed_facts import left_out
 from vsphere_ai.ownership import gap
 
 if TYPE_CHECKING:
@@ -74,9 +77,9 @@ def examine(bench: Workbench) -> Iterator[Check]:
     yield Check("vCenter", "ok", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
-    estate = read(bench)
-    yield from hosts(bench, estate)
-    yield from clusters(estate)
+    checks, estate = evaluate(read(bench), lambda e: [*hosts(bench, e), *clusters(e)])
+    yield from checks
+    yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
 
 
 def read(bench: Workbench) -> Estate:

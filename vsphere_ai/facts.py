@@ -16,6 +16,8 @@ from vsphere_ai.state import State, Target, TargetKind
 
 UNTYPED = "the answer holds a value that cannot be typed"
 """How the reason for an unreadable path begins where the server showed a value that the API library cannot take."""
+MALFORMED = "the value is not as vSphere defines it"
+"""How it begins where a value lacks a required field, or has another shape than its type."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class Output:
 class ProbeFailure:
     """Why a probe has no output.
 
-    `rule` is one of ``ssh.stopped``, ``ssh.lockdown``, ``ssh.unreachable``, ``ssh.denied``.
+    `rule` is one of ``ssh.stopped``, ``ssh.lockdown``, ``ssh.unreachable``, ``ssh.denied``, ``ssh.malformed``.
     """
 
     rule: str
@@ -201,6 +203,12 @@ class Estate:
         if not parent.startswith("ClusterComputeResource:"):
             return (own,)
         return tuple(h for h in self.hosts if self[h.ref].get("parent") == parent)
+
+
+def with_probes(estate: Estate, asked: Estate) -> Estate:
+    """Return an estate with the answers that hosts of another reading of it gave over SSH."""
+    hosts = [h.ref for h in estate.hosts if h.ref in asked.objects and asked[h.ref].probes]
+    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=asked[r].probes) for r in hosts}})
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.facts import Estate, View
-from vsphere_ai.plan import Item, Plan, observe_all
+from vsphere_ai.observing import observe_all
+from vsphere_ai.plan import Item, Plan
 from vsphere_ai.playbook import Stated
 from vsphere_ai.report.values import shown
 from vsphere_ai.resources.base import Resource

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from graphlib import TopologicalSorter
-from heapq import heappop, heappush
 from typing import Any
 
 from vsphere_ai.compat.base import Finding, Use
@@ -18,6 +16,8 @@ from vsphere_ai.gpu_answers import silent
 from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.losses import kept_modes, loss_of
 from vsphere_ai.managed_vms import with_matched
+from vsphere_ai.needed_facts import missing_facts
+from vsphere_ai.observing import evaluate_with, observe_all, sort_kinds
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.power_ons import power_ons
 from vsphere_ai.resources.base import Resource
@@ -117,7 +117,33 @@ def make_plan(
     besides: Besides | None = None,
 ) -> Plan:
     """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
-    besides = besides or Besides()
+    return planned(desired, estate, kinds, playbook, besides)[0]
+
+
+def planned(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str = "",
+    besides: Besides | None = None,
+) -> tuple[Plan, Estate]:
+    """Plan, and return beside the plan what it was made on: the estate without values that cannot be read."""
+    more = besides or Besides()
+    plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, more))
+    missing = missing_facts(desired, estate, kinds, {p.step.target for p in plan.steps}, _plan_once)
+    if not missing.problems:
+        return plan, estate
+    items = tuple(i for i in plan.items if (i.target, i.kind) not in missing.unknown)
+    return replace(plan, items=items, problems=_telling({*plan.problems, *missing.problems})), estate
+
+
+def _made(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str,
+    besides: Besides,
+) -> Plan:
     done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
     for step in (*done.steps, *(s for owed in besides.extra.values() for s in owed)):
@@ -212,34 +238,6 @@ def _final_pass(
         view = _after_reboots(replace(before, rebooting=done.rebooting | view.rebooting), estate)
     done.before = before
     return done
-
-
-def observe_all(estate: Estate, kinds: Mapping[str, type[Resource]]) -> dict[tuple[str, str], Any]:
-    """Return the observed state of every kind on every datacenter, host and VM that was read."""
-    return {
-        (target.ref, kind): cls.observe_in(target.ref, estate)
-        for kind, cls in kinds.items()
-        for target in estate.targets(cls.target)
-    }
-
-
-def sort_kinds(kinds: Mapping[str, type[Resource]]) -> tuple[str, ...]:
-    """Return the kinds so that each comes after those it looks at; by name where that leaves a choice.
-
-    What hosts and VMs share comes before any of theirs, and what is of hosts before what is of VMs. One more kind does
-    not move the others, so that what a plan shows stays in its order.
-    """
-    order = ("datacenter", "host", "vm")
-    shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}
-    sorter = TopologicalSorter({k: {*c.after, *shared[k]} for k, c in kinds.items()})
-    sorter.prepare()
-    ready, found = sorted(sorter.get_ready()), []
-    while ready:
-        found.append(heappop(ready))
-        sorter.done(found[-1])
-        for name in sorter.get_ready():
-            heappush(ready, name)
-    return tuple(k for k in found if k in kinds)
 
 
 def remaining(

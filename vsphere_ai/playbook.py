@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from vsphere_ai.documents import Document, DocumentPath, Faults, excerpt, load, load_beside
-from vsphere_ai.errors import InputError, Mark
+from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.facts import Estate
-from vsphere_ai.inventory import Inventory
+from vsphere_ai.inventory import Inventory, VCenterSettings
 from vsphere_ai.patterns import PatternError, parse
 from vsphere_ai.plays import (
     Kinds,
@@ -40,6 +40,7 @@ __all__ = [
     "Rolling",
     "Stated",
     "TargetPlan",
+    "choose_vcenter",
     "desired",
     "from_document",
     "load_playbook",
@@ -72,6 +73,17 @@ def vcenters(playbook: Playbook, inventory: Inventory) -> tuple[str, ...]:
     names = {_vcenter(play, playbook, inventory, faults) for play in playbook.plays}
     faults.raise_any()
     return tuple(sorted(names))
+
+
+def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -> VCenterSettings:
+    """Return the vCenter of that name, else the only one that a playbook, or the inventory, has."""
+    known = inventory.vcenters
+    if name and name not in known:
+        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
+    names = (name,) if name else vcenters(playbook, inventory) if playbook else tuple(known)
+    if len(names) != 1:
+        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
+    return known[names[0]]
 
 
 def desired(

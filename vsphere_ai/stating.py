@@ -10,7 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from vsphere_ai.facts import Estate, ProbeFailure, View
-from vsphere_ai.plan import Plan, make_plan, observe_all
+from vsphere_ai.malformed import PROBE, marks
+from vsphere_ai.needed_facts import RULE
+from vsphere_ai.observing import observe_all
+from vsphere_ai.plan import Plan, make_plan
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -34,6 +37,8 @@ def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, li
         failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
         remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None else []
         remarks[target] += [words for s in own if s is not None and (words := s.left_out(target, view))]
+        lost = (m for m in marks(estate) if m.facts.ref == target.ref)
+        remarks[target] += [f"{m.path.removeprefix(PROBE)} left out: {m.reason}" for m in lost]
     return found, remarks
 
 
@@ -69,6 +74,8 @@ def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str]
         stated = list(kept.get(problem.target, ()))
         own = [s for s in stated if s.kind == area] or [s for s in stated if s.kind.startswith(f"{area}_")]
         own = own or [s for s in stated if s.probes and area in ("ssh", "mig")]
+        if problem.rule == RULE:  # other states of the target do not need that value
+            own = [s for s in stated if problem in _planned({problem.target: [s]}, estate).problems]
         blamed = [(problem.target, s.kind) for s in own or stated] or _cause(problem, kept, estate)
         for key in blamed:
             found.setdefault(key, problem.message)

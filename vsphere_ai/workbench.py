@@ -13,17 +13,20 @@ from vsphere_ai import asking
 from vsphere_ai import playbook as playbooks
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
+from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.debts import Debt
 from vsphere_ai.depth import asked_by, depth_for, may_accelerate, with_gpus
 from vsphere_ai.errors import Denied, InputError, Mark, StepFailed, UsageError
 from vsphere_ai.fabric import devices, dvs
-from vsphere_ai.facts import Estate, ProbeFailure, View
+from vsphere_ai.facts import Estate, ProbeFailure, View, with_probes
 from vsphere_ai.going_back import stated_before
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.capacity_view import NO_ROOM
 from vsphere_ai.gpu_answers import unasked
 from vsphere_ai.inventory import Inventory, VCenterSettings
-from vsphere_ai.plan import Besides, Item, Plan, again, check, make_plan, observe_all, reading_back, remaining
+from vsphere_ai.malformed import marks
+from vsphere_ai.observing import evaluate_with, observe_all
+from vsphere_ai.plan import Besides, Item, Plan, again, check, planned, reading_back, remaining
 from vsphere_ai.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -58,7 +61,7 @@ class Workbench:
 
     def __init__(self, inventory: Inventory, playbook: Playbook | None, options: Options) -> None:
         self.inventory, self.playbook, self.options = inventory, playbook, options
-        self.settings = _choose(inventory, playbook, options.vcenter)
+        self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
 
     @cached_property
     def vcenter(self) -> VCenter:
@@ -226,7 +229,7 @@ class Workbench:
         found = self.read_for(playbook)
         owed = lay_over(found, debts, looks)
         made, estate = self._plan(playbook, owed.estate, owed.extra, found)
-        return self._with_logins(made, _with_probes(found, estate), playbook), estate, owed
+        return self._with_logins(made, with_probes(found, estate), playbook), estate, owed
 
     def _with_logins(self, plan: Plan, estate: Estate, playbook: Playbook) -> Plan:
         """Prove that the hosts on which a plan needs SSH let us in; `estate` is what was read, as it is now."""
@@ -249,26 +252,31 @@ class Workbench:
         """
         from vsphere_ai.collect import ask_hosts
 
-        made = self._made(playbook, estate, extra)
+        made, estate = self._made(playbook, estate, extra)
         if any(p.rule == NO_ROOM for p in made.problems):
             from vsphere_ai.second_look import read_around
 
             shells = self._shells if self.options.ssh_login else None
             estate = read_around(self.vcenter, shells, self._request(lambda _: depth_for(estate, {})), made, estate)
-            made = self._made(playbook, estate, extra)
+            made, estate = self._made(playbook, estate, extra)
         unread = unasked(made.impact, estate)
         if self._shells is None or not unread or not self.options.ssh_login:
             return made, estate
         request = replace(self._request(lambda _: depth_for(estate, {})), probes=live.STATE)
         asked = ask_hosts(self.vcenter, self._shells, request, found or estate, unread)
-        estate = _with_probes(estate, asked)
-        return self._made(playbook, estate, extra), estate
+        estate = with_probes(estate, asked)
+        return self._made(playbook, estate, extra)
 
-    def _made(self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]) -> Plan:
-        out = frozenset(t.ref for t in self.left_out(playbook, estate))
-        agents = playbooks.managed(playbook, self.inventory, estate, vcenter=self.settings.name)
-        besides = Besides(extra, out, agents)
-        return make_plan(self.desired(playbook, estate), estate, kinds(), playbook.path, besides=besides)
+    def _made(self, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]) -> tuple[Plan, Estate]:
+        """Plan; the estate comes back without values that are not as vSphere defines them."""
+
+        def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides]:
+            out = frozenset(t.ref for t in self.left_out(playbook, estate))
+            agents = playbooks.managed(playbook, self.inventory, estate, vcenter=self.settings.name)
+            return self.desired(playbook, estate), Besides(extra, out, agents)
+
+        (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
+        return planned(desired, estate, kinds(), playbook.path, besides)
 
     def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
         """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""
@@ -292,27 +300,31 @@ class Workbench:
     def check(self, playbook: Playbook) -> tuple[Finding, ...]:
         """Check what a playbook is about against the compatibility rules."""
         estate = self.read_for(playbook)
-        return check(self.desired(playbook, estate), estate, kinds())
+        return evaluate_with(kinds(), estate, lambda e: check(self.desired(playbook, e), e, kinds()))[0]
 
     def check_all(self) -> tuple[Finding, ...]:
         """Check everything that was read against the compatibility rules."""
-        estate = self.read_everything()
-        chosen = set(self.limited(estate, (*estate.hosts, *estate.vms)))
-        view = View(estate, observe_all(estate, kinds()))
-        return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
+
+        def examined(estate: Estate) -> tuple[Finding, ...]:
+            chosen = set(self.limited(estate, (*estate.hosts, *estate.vms)))
+            view = View(estate, observe_all(estate, kinds()))
+            return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
+
+        return evaluate_with(kinds(), self.read_everything(), examined)[0]
 
     def show(self) -> tuple[Estate, Mapping[Target, Sequence[Resource]], Mapping[Target, str]]:
         """Return what was read as states per target that planning accepts, and why a target's is incomplete."""
         from vsphere_ai.second_look import ask_as_plan
 
-        estate = self.read_everything(around=True)
-        targets = self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
-        found, remarks = observed(estate, targets)
+        def seen(estate: Estate) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
+            return observed(estate, self.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms)))
+
+        (found, remarks), estate = evaluate_with(kinds(), self.read_everything(around=True), seen)
         wanted = {t: TargetPlan(tuple(own)) for t, own in found.items() if own}
         asked = ask_as_plan(self.vcenter, self._shells, self._request(lambda _: depth_for(estate, {})), wanted, estate)
         if asked is not estate:
-            estate, (found, remarks) = asked, observed(asked, targets)
-        kept, more = acceptable(found, estate)
+            (found, remarks), estate = evaluate_with(kinds(), asked, seen)
+        (kept, more), estate = evaluate_with(kinds(), estate, lambda e: acceptable(found, e))
         told = {t: "; ".join([*said, *more.get(t, ())]) for t, said in remarks.items()}
         return estate, kept, {t: words for t, words in told.items() if words}
 
@@ -329,13 +341,18 @@ class Workbench:
         for answer in now[target.ref].probes.values():
             if isinstance(answer, ProbeFailure) and answer.rule == "ssh.denied":
                 raise Denied(f"{target.name} cannot be read back: {answer.reason}", answer.help)
-        return remaining(wanted, now, kinds(), target, but_last=but_last)
+        items, sound = evaluate_with(kinds(), now, lambda e: remaining(wanted, e, kinds(), target, but_last=but_last))
+        if lost := [m for m in marks(sound) if m.facts.ref == target.ref]:
+            raise StepFailed(f"{target.name} cannot be read back: {lost[0].path}: {lost[0].reason}", LOOK)
+        return items
 
     def again(
         self, playbook: Playbook, estate: Estate, target: Target, *, shared: bool = True
     ) -> tuple[Step, ...] | None:
         """Read one target again in the same way and return the steps that are left there; None when nobody can tell."""
-        return again(*self._read_again(playbook, estate, target, shared), kinds(), target)
+        wanted, now = self._read_again(playbook, estate, target, shared)
+        steps, sound = evaluate_with(kinds(), now, lambda e: again(wanted, e, kinds(), target))
+        return None if any(m.facts.ref == target.ref for m in marks(sound)) else steps
 
     def _read_again(
         self, playbook: Playbook, estate: Estate, target: Target, shared: bool
@@ -371,25 +388,9 @@ class Workbench:
         )
 
 
-def _with_probes(estate: Estate, asked: Estate) -> Estate:
-    """Return an estate with the answers that hosts of another reading of it gave over SSH."""
-    hosts = [h.ref for h in estate.hosts if h.ref in asked.objects and asked[h.ref].probes]
-    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=asked[r].probes) for r in hosts}})
-
-
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
     """Return where a vCenter is; without a password, for looking at its certificate only."""
     from vsphere_ai.connect.tls import Endpoint
 
     ca_file = Path(settings.tls.ca_file) if settings.tls.ca_file else None
     return Endpoint(settings.address, settings.port, settings.username, password, ca_file, settings.tls.fingerprint)
-
-
-def _choose(inventory: Inventory, playbook: Playbook | None, name: str) -> VCenterSettings:
-    known = inventory.vcenters
-    if name and name not in known:
-        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
-    names = (name,) if name else playbooks.vcenters(playbook, inventory) if playbook else tuple(known)
-    if len(names) != 1:
-        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
-    return known[names[0]]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from support.places import INVENTORY
+
+from vsphere_ai.connect.answers import Answer
 
 
 class Cli:
@@ -61,3 +64,22 @@ def farm(lab):
         return {kind: {o["name"]: o for o in state[kind]} for kind in ("hosts", "vms")}
 
     return read
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Rewrite what the lab answers, on its way to pyVmomi: `answers(pattern, replacement)`; returns what was seen."""
+    seen = []
+
+    def begin(pattern, replacement):
+        real = Answer._whole
+
+        def whole(self):
+            body, count = re.subn(pattern, replacement, real(self), flags=re.DOTALL)
+            seen.append(count)
+            return body
+
+        monkeypatch.setattr(Answer, "_whole", whole)
+        return seen
+
+    return begin

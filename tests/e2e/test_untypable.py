@@ -8,36 +8,10 @@ import time
 
 import pytest
 from support.places import PLAYBOOKS
-
-from vsphere_ai.connect.answers import Answer
+from support.rewriting import in_object
 
 pytestmark = pytest.mark.lab
 PLAYBOOK = PLAYBOOKS / "mig-precreate.yml"
-
-
-@pytest.fixture
-def answers(monkeypatch):
-    """Rewrite what the lab answers, on its way to pyVmomi: `answers(pattern, replacement)`; returns what was seen."""
-    seen = []
-
-    def begin(pattern, replacement):
-        real = Answer._whole
-
-        def whole(self):
-            body, count = re.subn(pattern, replacement, real(self), flags=re.DOTALL)
-            seen.append(count)
-            return body
-
-        monkeypatch.setattr(Answer, "_whole", whole)
-        return seen
-
-    return begin
-
-
-def in_object(name, path):
-    """A pattern for the value of a property of one object."""
-    until = r"(?:(?!</objects>).)*?"
-    return rf"(<val[^>]*>{name}</val>{until}<name>{path}</name><val )[^>]*>({until}</val></propSet>)".encode()
 
 
 @pytest.mark.parametrize("path", ["runtime.powerState", "runtime.connectionState"])

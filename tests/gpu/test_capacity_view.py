@@ -7,7 +7,7 @@ from vsphere_ai.gpu.capacity import Fit, NoFit, solve
 from vsphere_ai.gpu.capacity_view import problems_of, question_of, slots_of
 from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
 from vsphere_ai.gpu.search import Instance
-from vsphere_ai.plan import observe_all
+from vsphere_ai.observing import observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig

@@ -10,7 +10,7 @@ from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, fixed, machine
 from support.plays import THROUGH
 
 from vsphere_ai.facts import View
-from vsphere_ai.plan import observe_all
+from vsphere_ai.observing import observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.host_graphics import HostGraphics

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.facts import About, Estate, Facts, Output, ProbeFailure, View
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
-from vsphere_ai.plan import observe_all
+from vsphere_ai.observing import observe_all
 from vsphere_ai.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target

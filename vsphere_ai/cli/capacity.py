@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, say_left_out
 
 if TYPE_CHECKING:
     from vsphere_ai.collect import Depth
@@ -40,30 +40,19 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
     Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
-    from vsphere_ai.gpu.capacity_view import NO_SPARE
-    from vsphere_ai.plan import view_as_planned, will_run
-    from vsphere_ai.resources import kinds
+    from vsphere_ai.malformed import evaluate
 
     loaded = read_playbook(playbook) if playbook else None
-    problems: tuple[Problem, ...] = ()
     with open_bench(shared, loaded) as bench:
-        if loaded is None:
-            chosen_of = partial(_limited, bench)
-            estate = bench.read(lambda shallow: _depth(shallow, chosen_of(shallow)))
-            view, wanted, chosen = _as_it_is(estate), _running(estate), chosen_of(estate)
-            asked = 0
-        else:
-            plan, estate = _planned(bench, loaded)
-            desired = bench.desired(loaded, estate)
-            problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
-            view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
-            chosen = _concerned(estate, desired)
-            asked = max((p.spare_hosts for p in desired.values()), default=0)
+        plan, estate = _planned(bench, loaded) if loaded else (None, _read(bench))
+
+        def answered(estate: Estate) -> tuple[list[dict[str, Any]], Verdict | None]:
+            return _answer(bench, estate, loaded, plan, spare_hosts)
+
+        (hosts, verdict), estate = evaluate(estate, answered)
         about = bench.vcenter.about
     hush()
-    hosts = _host_documents(view, chosen, wanted)
-    spare = asked if spare_hosts is None else spare_hosts
-    verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
+    say_left_out(estate)
     if form == "json":
         from vsphere_ai.report.plan_json import dumps, plain
 
@@ -77,6 +66,15 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
 
 
 # -- reading
+
+
+def _read(bench: Workbench) -> Estate:
+    """Read the hosts that `--limit` names, or all."""
+    from vsphere_ai.observing import readable
+    from vsphere_ai.resources import kinds
+
+    chosen_of = partial(_limited, bench)
+    return readable(bench.read(lambda e: _depth(e, chosen_of(e))), kinds())
 
 
 def _limited(bench: Workbench, estate: Estate) -> tuple[Target, ...]:
@@ -106,9 +104,32 @@ def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
 # -- the question
 
 
+def _answer(
+    bench: Workbench, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
+) -> tuple[list[dict[str, Any]], Verdict | None]:
+    """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
+    from vsphere_ai.gpu.capacity_view import NO_SPARE
+    from vsphere_ai.plan import view_as_planned, will_run
+    from vsphere_ai.resources import kinds
+
+    problems: tuple[Problem, ...] = ()
+    asked = 0
+    if loaded is None or plan is None:
+        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(bench, estate)
+    else:
+        desired = bench.desired(loaded, estate)
+        problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
+        view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
+        chosen = _concerned(estate, desired)
+        asked = max((p.spare_hosts for p in desired.values()), default=0)
+    spare = asked if spare_hosts is None else spare_hosts
+    verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
+    return _host_documents(view, chosen, wanted), verdict
+
+
 def _as_it_is(estate: Estate) -> View:
     from vsphere_ai.facts import View
-    from vsphere_ai.plan import observe_all
+    from vsphere_ai.observing import observe_all
     from vsphere_ai.resources import kinds
 
     return View(estate, observe_all(estate, kinds()))

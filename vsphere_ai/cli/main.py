@@ -16,6 +16,8 @@ from vsphere_ai import __version__, redact
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
 
+TRACEBACK = "VSPHERE_AI_TRACEBACK"
+"""An environment variable: where it is set, exceptions are shown with the place they arose at."""
 # name -> (module with `command`, help); modules are imported only when asked for: `--help` has to be quick
 COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
@@ -86,7 +88,7 @@ def run() -> None:
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
-    with _guarded():
+    with _guarded(), _traced():
         code = _main(arguments)
         for note in redact.notes():
             streams.say(f"note: {note}")
@@ -104,6 +106,27 @@ def _guarded() -> Iterator[None]:
             yield
     finally:
         os.umask(mask)
+
+
+@contextmanager
+def _traced() -> Iterator[None]:
+    """Show with VSPHERE_AI_TRACEBACK=1 where reading a value failed that the command then left out."""
+    if not os.environ.get(TRACEBACK):
+        yield
+        return
+    import logging
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            click.echo(redact.foreign(logging.Formatter().format(record)), err=True)
+
+    log, handler = logging.getLogger("vsphere_ai.malformed"), Shown()
+    log.setLevel(logging.DEBUG)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 def _main(arguments: list[str]) -> int:
@@ -154,8 +177,8 @@ def _tell(error: VsphereAiError) -> None:
 def _bug(error: Exception) -> int:
     json_stream.fail(f"internal error: {type(error).__name__}")
     streams.say(f"internal error: {type(error).__name__}: {redact.foreign(str(error))}")
-    streams.say("  This is a bug in vsphere-ai. Set VSPHERE_AI_TRACEBACK=1 to see where, and report it.")
-    if os.environ.get("VSPHERE_AI_TRACEBACK"):
+    streams.say(f"  This is a bug in vsphere-ai. Set {TRACEBACK}=1 to see where, and report it.")
+    if os.environ.get(TRACEBACK):
         import traceback
 
         for line in traceback.format_exception(error):

@@ -13,6 +13,7 @@ import click
 from vsphere_ai.cli import signals, streams
 
 if TYPE_CHECKING:
+    from vsphere_ai.facts import Estate
     from vsphere_ai.state import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -111,6 +112,15 @@ def read_playbook(path: Path) -> Any:
 
     require(path, "playbook")
     return load_playbook(path, kinds())
+
+
+def say_left_out(estate: Estate) -> None:
+    """Say which values are not as vSphere defines them, and were left out of what a command tells."""
+    from vsphere_ai.needed_facts import left_out
+    from vsphere_ai.report.values import safe
+
+    for line in left_out(estate):
+        click.echo(f"note: {safe(line)}", err=True)
 
 
 def talk(line: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench
+from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, say_left_out
 
 
 @click.group("rdma")
@@ -26,13 +26,15 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
     and firmware versions: they are read over SSH where that runs, or may be started. Changes nothing.
     """
     from vsphere_ai.fabric.devices import rdma_devices
+    from vsphere_ai.malformed import evaluate
     from vsphere_ai.report.devices_text import devices_document, devices_text
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
 
     with open_bench(shared) as bench:
         estate, chosen = bench.read_hosts(hosts)
     hush()
-    found = tuple(rdma_devices(estate, chosen))
+    found, estate = evaluate(estate, lambda e: tuple(rdma_devices(e, chosen)))
+    say_left_out(estate)
     if form == "json":
         document = {"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), "hosts": devices_document(found)}
         click.echo(dumps(document))
@@ -52,9 +54,9 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     whole, 2 when a link is broken, 1 when it cannot be told. Changes nothing.
     """
     from vsphere_ai.fabric.pairs import pairs
-    from vsphere_ai.fabric.trace import trace
-    from vsphere_ai.facts import View
-    from vsphere_ai.plan import observe_all
+    from vsphere_ai.fabric.trace import Trace, trace
+    from vsphere_ai.facts import Estate, View
+    from vsphere_ai.observing import evaluate_with, observe_all
     from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
     from vsphere_ai.resources import kinds
@@ -62,8 +64,13 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     with open_bench(shared) as bench:
         estate, chosen = bench.read_vms(vms)
     hush()
-    view = View(estate, observe_all(estate, kinds()))
-    traces = [t for vm in chosen for t in trace(estate, vm, view.candidates(vm.ref))]
+
+    def followed(estate: Estate) -> list[Trace]:
+        view = View(estate, observe_all(estate, kinds()))
+        return [t for vm in chosen for t in trace(estate, vm, view.candidates(vm.ref))]
+
+    traces, estate = evaluate_with(kinds(), estate, followed)
+    say_left_out(estate)
     between = tuple(pairs(traces))
     if form == "json":
         document = trace_document(estate, traces, between)

@@ -11,7 +11,7 @@ from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
 from vsphere_ai.compat.base import Finding, Rule, Use
-from vsphere_ai.facts import UNTYPED, View
+from vsphere_ai.facts import MALFORMED, UNTYPED, View
 from vsphere_ai.resources import kinds
 from vsphere_ai.state import Target, TargetKind
 
@@ -20,6 +20,7 @@ Kinds = frozenset[str]
 ANSWERS = "vcenter.answers"
 SOURCE = "pyVmomi, supported vSphere releases"
 NEWER = "this vCenter may be newer than pyVmomi: pip install --upgrade pyvmomi"
+LOOK = "look at this object in the vSphere Client; VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
 ORDER = ("vcenter", "host", "vm")
 BECAUSE = "because of this plan"
 SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}
@@ -84,10 +85,11 @@ def unread(view: View) -> tuple[Finding, ...]:
     No rule: where all could be read there is nothing to say, and nothing a playbook wants makes it relevant.
     """
     return tuple(
-        Finding(None, ANSWERS, "unknown", f"{facts.name} ({facts.ref}): {path}: {reason}", (), SOURCE, NEWER)
+        Finding(None, ANSWERS, "unknown", f"{facts.name} ({facts.ref}): {path}: {reason}", (), SOURCE, help)
         for facts in view.estate.objects.values()
         for path, reason in facts.unreadable.items()
-        if reason.startswith(UNTYPED)
+        for prefix, help in ((UNTYPED, NEWER), (MALFORMED, LOOK))
+        if reason.startswith(prefix)
     )
 
 
