@@ -57,7 +57,7 @@ def a_run(*, sent_before=None, timeout=900):
 
 def test_a_command_that_never_left_is_not_waited_for():
     book, deeds = a_run(), Deeds()
-    at_rest._await_reboots(deeds, book)
+    at_rest._await_reboots(None, deeds, book)
     assert deeds.waits == []
     assert [d.kind for d in book.debts()] == ["ssh-on"]
 
@@ -66,7 +66,7 @@ def test_a_command_that_never_left_is_not_waited_for():
 def test_the_time_since_it_left_counts(sent_before, watched):
     book, deeds = a_run(sent_before=sent_before), Deeds()
     (left,) = (o.sent for o in book.owed() if o.sent)
-    at_rest._await_reboots(deeds, book)
+    at_rest._await_reboots(None, deeds, book)
     ((host, until, options),) = deeds.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
@@ -77,7 +77,7 @@ def test_the_time_since_it_left_counts(sent_before, watched):
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
     book, deeds = a_run(sent_before=sent_before, timeout=timeout), Deeds()
-    at_rest._await_reboots(deeds, book)
+    at_rest._await_reboots(None, deeds, book)
     ((_, _, options),) = deeds.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
@@ -85,7 +85,7 @@ def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_bef
 def test_what_was_settled_is_not_waited_for():
     book, deeds = a_run(sent_before=1), Deeds()
     book.settle(Debt("reboot", HOST))
-    at_rest._await_reboots(deeds, book)
+    at_rest._await_reboots(None, deeds, book)
     assert deeds.waits == []
 
 
@@ -95,7 +95,7 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
     book = a_run(sent_before=1)
     if ended != "begun":
         book.end("s1", ended, "it broke off")
-    at_rest._await_reboots(Deeds(rebooted=rebooted), book)
+    at_rest._await_reboots(None, Deeds(rebooted=rebooted), book)
     (step,) = book.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
@@ -107,7 +107,7 @@ def test_a_reboot_that_is_seen_is_the_restart_that_a_change_waits_for(rebooted):
     book = a_run(sent_before=1)
     for host in (HOST, OTHER):
         book.owe(Debt("restart", host, BOOT))
-    at_rest._await_reboots(Deeds(rebooted=rebooted), book)
+    at_rest._await_reboots(None, Deeds(rebooted=rebooted), book)
     left = {(d.kind, d.target) for d in book.debts()} - {("ssh-on", HOST)}
     assert left == {("restart", OTHER), *(() if rebooted else [("restart", HOST)])}
 
@@ -116,12 +116,83 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     book = a_run(sent_before=1)
     book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     book.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    at_rest._await_reboots(Deeds(rebooted=True), book)
+    at_rest._await_reboots(None, Deeds(rebooted=True), book)
     assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
 
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():
     assert at_rest._patience(a_run(), OTHER) == 1800
+
+
+class Tasks:
+    """A vCenter that shows these tasks of the host, in the order they were queued in; other ones at the next look."""
+
+    def __init__(self, *looks):
+        self.looks, self.asked = list(looks), 0
+
+    def service(self, name):
+        return None
+
+    def read(self, target, path):
+        assert (target, path) == (HOST, "recentTask")
+        self.asked += 1
+        self.now = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+        return {path: [f"Task:{name}" for name in self.now]}
+
+    def read_objects(self, refs, paths):
+        number = {ref: at for at, ref in enumerate(refs)}
+        return {
+            ref: Facts(
+                ref, {"info.descriptionId": f"HostSystem.{ref[5:]}", "info.queueTime": f"2026-01-01T00:00:0{at}"}
+            )
+            for ref, at in number.items()
+        }
+
+    @property
+    def vcenter(self):
+        return self
+
+
+ENTER, REBOOT = "enterMaintenanceMode", "reboot"
+
+
+def an_order(*, via="api", task=ENTER):
+    """A run that was cut off between the note that an order to reboot is about to be sent, and the call."""
+    reboot = {"target": vars(HOST), "action": "reboot", "options": {"via": via}}
+    wait = {"target": vars(HOST), "until": "host-back", "options": {"timeout": 900}}
+    book = journal.create({"what": "play.yml", "approved": {"steps": [reboot, wait]}})
+    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    if task:
+        book.submitted("s1", f"Task:{task}")
+    book.begin("s2", act(HOST, "reboot", "reboot"), (Debt("reboot", HOST, BOOT),))
+    book.sending(HOST)
+    return book
+
+
+@pytest.mark.parametrize(
+    ("looks", "waits"),
+    [
+        ([(ENTER,)], False),
+        ([(ENTER, REBOOT)], True),
+        ([(REBOOT, ENTER)], False),  # of a window before
+        ([(ENTER,), (ENTER,), (ENTER, REBOOT)], True),  # it was still on its way
+        ([()], True),  # nobody knows whether this account sees tasks there
+    ],
+)
+def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch, capsys):
+    monkeypatch.setattr(at_rest, "EVENTS_LAG", 2.0)
+    book, deeds = an_order(), Deeds()
+    at_rest._await_reboots(Tasks(*looks), deeds, book)
+    assert bool(deeds.waits) is waits
+    assert ("vCenter has no task for the reboot" in capsys.readouterr().err) is not waits
+    assert book.debts() == ()
+
+
+@pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
+def test_without_a_task_to_look_for_a_reboot_is_waited_for(more):
+    tasks, deeds = Tasks((ENTER,)), Deeds()
+    at_rest._await_reboots(tasks, deeds, an_order(**more))
+    assert (tasks.asked, len(deeds.waits)) == (0, 1)
 
 
 VM = Target("vm", "train-01", "VirtualMachine:vm-1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
 from support.estates import ESX1, ON, PCI, smi, vm
@@ -117,31 +119,63 @@ def test_a_host_is_not_back_without_one(clock, readings):
     assert max(clock.pauses) <= 10
 
 
-def returned(sent, booted, clock, *, never=120):
-    """Wait for a reboot whose command left then, by a connected host with this boot time; return for how long."""
-    acting = deeds(
-        Server({"runtime.connectionState": "connected", "runtime.bootTime": f"2026-01-01T00:00:{booted}+00:00"})
-    )
-    acting.remember_boot(ESX1, BOOT, f"2026-01-01T00:00:{sent}+00:00")
+class Up(Server):
+    """A host that tells its uptime; None where it cannot be asked."""
+
+    def __init__(self, uptime, *readings):
+        super().__init__(*readings)
+        self.uptime = uptime
+
+    def call(self, ref, method, args=None):
+        assert (ref, method) == (ESX1.ref, "RetrieveHardwareUptime")
+        if self.uptime is None:
+            raise Denied("no permission")
+        return self.uptime
+
+
+def shown(booted, state="connected"):
+    return {"runtime.connectionState": state, "runtime.bootTime": f"2026-01-01T00:00:{booted}+00:00"}
+
+
+def returned(uptime, *readings, never=120):
+    """Wait for a reboot whose command left a minute ago; return whether it is seen and for how long that took."""
+    acting, sent = deeds(Up(uptime, *readings)), datetime.now(UTC) - timedelta(seconds=60)
+    acting.remember_boot(ESX1, BOOT, sent.isoformat())
     options = {"timeout": 600, "unless_never_down": never}
     acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
-    return acting.has_rebooted(ESX1), sum(clock.pauses)
+    return acting.has_rebooted(ESX1)
 
 
-def test_a_boot_after_the_command_left_is_one_because_of_it(clock):
-    assert returned("04", "10", clock) == (True, 0)
+@pytest.mark.parametrize("booted", ["01", "10", "59"])
+def test_a_host_that_is_up_since_after_the_command_left_has_rebooted(clock, booted):
+    """Whatever the clocks of the two machines say."""
+    assert returned(40, shown(booted))
+    assert clock.pauses == []
 
 
-def test_a_boot_time_that_only_moves_a_little_is_none(clock):
-    assert returned("04", "03", clock) == (False, pytest.approx(120, abs=10))
+def test_a_boot_time_that_only_moves_a_little_is_no_reboot(clock):
+    assert not returned(70, shown("03"))
+    assert sum(clock.pauses) == pytest.approx(120, abs=10)
 
 
-def test_where_the_clocks_disagree_only_the_hosts_own_counts(clock):
-    acting = deeds(Server({"runtime.connectionState": "connected", "runtime.bootTime": JITTER}))
-    acting.remember_boot(ESX1, BOOT, "2025-12-31T23:00:00+00:00")  # before the boot that was there already
-    options = {"timeout": 600, "unless_never_down": 15}
-    acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
-    assert (acting.has_rebooted(ESX1), sum(clock.pauses)) == (False, pytest.approx(15, abs=10))
+def test_a_host_that_was_out_of_reach_for_a_moment_has_not_rebooted(clock):
+    """It is watched for as long again, and not for as long as a boot takes."""
+    assert not returned(70, *[shown("00")] * 5, shown("00", "notResponding"), shown("03"), never=15)
+    assert sum(clock.pauses) == pytest.approx(125, abs=10)
+
+
+def test_a_boot_time_that_vcenter_has_not_read_again_does_not_hide_a_reboot(clock):
+    assert returned(40, shown("00", "notResponding"), shown("00"))
+
+
+def test_where_the_uptime_cannot_be_read_the_host_has_to_be_seen_down(clock):
+    assert returned(None, shown("00", "notResponding"), shown("10"))
+    assert not returned(None, shown("10"))
+
+
+def test_the_same_boot_time_is_the_same_boot(clock):
+    """Also where the clock of this machine was put forward since."""
+    assert not returned(40, shown("00"))
 
 
 def gpus(clock, shell, count=2):

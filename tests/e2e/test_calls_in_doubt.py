@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 
 import pytest
+from support.cut_off import DIES_BEFORE_ITS_REBOOT, ESX1, dies, killed_in_the_reboot, reboots
 from support.places import INVENTORY
 
 from vsphere_ai import journal
 from vsphere_ai.connect.vcenter import VCenter
 
 pytestmark = pytest.mark.lab
-ESX1 = "esx01.lab.local"
 UPGRADE = "- vms: train-01\n  hardware: {version: 19}\n"
 GRAPHICS = f"""
 - hosts: {ESX1}
@@ -26,13 +23,6 @@ GRAPHICS = f"""
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     monkeypatch.setattr("vsphere_ai.cli.at_rest.EVENTS_LAG", 1.0)
-
-
-def dies(lab, program, *arguments):
-    """Run the command line in a Python program that lets it die somewhere; return the exit code."""
-    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
-    argv = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(argv, env=environment, timeout=60).returncode
 
 
 def count(ledger, call):
@@ -71,6 +61,64 @@ def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert time.monotonic() - began < 30
     assert count(ledger, "ShutdownGuest") == count(ledger, "PowerOnVM_Task") == 1
+
+
+@pytest.fixture
+def _short_doubt(monkeypatch):
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 6.0)
+    monkeypatch.setattr("vsphere_ai.cli.at_rest.AT_LEAST", 3.0)
+
+
+NO_TASK = f"{ESX1}: vCenter has no task for the reboot"
+WAITING = f"{ESX1}: waiting for the reboot"
+
+
+@pytest.mark.usefixtures("_short_doubt")
+def test_a_reboot_of_which_vcenter_has_no_task_is_not_waited_for(lab, cli, ledger, farm):
+    """The run died between its note and the call, and vCenter makes a task of every call that it gets."""
+    before = farm()
+    assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, cli.file(GRAPHICS), "--yes") == 9
+    assert reboots(ledger) == []
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert NO_TASK in cli.err
+    assert WAITING not in cli.err
+    assert reboots(ledger) == [ESX1]
+    (book,) = journal.every()
+    assert book.debts() == ()
+    assert farm()["hosts"][ESX1]["maintenance"] is False
+    assert {n: v["power"] for n, v in farm()["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
+
+
+@pytest.mark.usefixtures("_short_doubt")
+@pytest.mark.parametrize("fault", ["[]", "- {on: QueryEvents, do: {fault: NoPermission}}\n"])
+def test_a_reboot_of_which_vcenter_has_a_task_is_waited_for(lab, cli, ledger, fault):
+    """The task may be in the recent ones of the host only: events take their time, and may not be read by everybody."""
+    killed_in_the_reboot(lab, cli.file(GRAPHICS))
+    lab.set_faults(fault)
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert NO_TASK not in cli.err
+    assert WAITING in cli.err
+    assert reboots(ledger) == [ESX1]
+
+
+@pytest.mark.usefixtures("_short_doubt")
+def test_somebody_elses_reboot_is_waited_for_as_the_runs_own(lab, cli, ledger, soap):
+    """The two cannot be told apart, and once is enough."""
+    assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, cli.file(GRAPHICS), "--yes") == 9
+    soap.wait(soap.host("esx01").RebootHost_Task(False))
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert WAITING in cli.err
+    assert reboots(ledger) == [ESX1]
+
+
+@pytest.mark.usefixtures("_short_doubt")
+def test_an_order_over_ssh_makes_no_task(lab, cli, ledger):
+    play = cli.file(GRAPHICS.replace(", reboot: api", ""))
+    assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, play, "--yes") == 9
+    assert cli("resume", "--yes") == 0, cli.out + cli.err
+    assert NO_TASK not in cli.err
+    assert WAITING in cli.err
+    assert reboots(ledger) == [ESX1]
 
 
 def twice(self, ref, method, args=None):

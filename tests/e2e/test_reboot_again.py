@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import signal
-import subprocess
-import sys
 import time
 
 import pytest
+from support.cut_off import DIES_BEFORE_ITS_REBOOT, ESX1, dies, killed_in_the_reboot, rebooted, reboots
 from support.places import INVENTORY
 
 from vsphere_ai import journal
 
 pytestmark = pytest.mark.lab
-ESX1, ESX2 = "esx01.lab.local", "esx02.lab.local"
-REBOOTS = ("esxcli system shutdown reboot", "RebootHost_Task")
+ESX2 = "esx02.lab.local"
 MIG = """
 - hosts: gpu_hosts
   mig: {mode: enabled}
@@ -35,42 +30,9 @@ def _quick(monkeypatch):
     monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 2)
 
 
-def reboots(ledger):
-    return [e["object"] for e in ledger() if e["call"] in REBOOTS]
-
-
 def owing(cli):
     assert cli("runs", "--format", "json") == 0
     return {r["run"]: (r["state"], r["owes"]) for r in json.loads(cli.out)["runs"]}
-
-
-def killed_in_the_reboot(lab, what, *, command="apply", after=0.3):
-    """Apply a playbook or go back before a run, and kill that so long after esx01's reboot was begun."""
-    inventory = ["-i", str(INVENTORY)] if command == "apply" else []
-    argv = [sys.executable, "-m", "vsphere_ai", command, *inventory, str(what), "--yes"]
-    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
-    seen = []
-    for line in process.stdout:
-        seen.append(line)
-        if re.search(rf"{ESX1} +\[\d+/\d+\] reboot \(through vCenter\)$", line):
-            time.sleep(after)
-            process.send_signal(signal.SIGKILL)
-            break
-    process.stdout.read()
-    assert process.wait(30) == -signal.SIGKILL, "".join(seen)
-
-
-def dies(lab, program, *arguments):
-    """Run the command line in a Python program that lets it die somewhere; return the exit code."""
-    environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
-    argv = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(argv, env=environment, timeout=60).returncode
-
-
-def rebooted(soap, since):
-    host = soap.host("esx01")
-    soap.until(lambda: host.runtime.bootTime > since and host.runtime.connectionState == "connected")
 
 
 def set_back(soap):
@@ -229,40 +191,14 @@ def test_a_new_run_that_dies_while_it_takes_over_what_is_owed_is_the_one_that_ow
     assert not any(h["maintenance"] for h in now["hosts"].values())
 
 
-DIES_BEFORE_ITS_REBOOT = """
-import os
-from vsphere_ai.cli.main import run
-from vsphere_ai.journal import Journal
-sending = Journal.sending
-Journal.sending = lambda self, target: (sending(self, target), target.kind == "host" and os._exit(9))
-run()
-"""
-
-
 def test_a_host_that_was_never_told_to_reboot_is_not_given_up(lab, cli, ledger, monkeypatch):
     """The play waits for a shorter time than it takes to know that the host does not go down."""
     monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 8.0)
     monkeypatch.setattr("vsphere_ai.cli.at_rest.AT_LEAST", 4.0)
-    play = cli.file(GRAPHICS.format("shared_direct").replace("reboot: api", "reboot: api, timeout: 3s"))
+    play = cli.file(GRAPHICS.format("shared_direct").replace("reboot: api", "timeout: 3s"))
     assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, play, "--yes") == 9
     assert reboots(ledger) == []
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert "did not come back" not in cli.out + cli.err
     assert reboots(ledger) == [ESX1]
-    assert all(not owes for _, owes in owing(cli).values())
-
-
-def test_a_rollback_that_was_killed_soon_after_another_reboot_is_seen_by_its_boot_time(lab, cli, soap, ledger, farm):
-    """Two boots within a minute: the second one is told from the first, and nothing is restarted once more."""
-    before = farm()["hosts"][ESX1]["graphics"]
-    assert cli("apply", cli.file(GRAPHICS.format("shared_direct")), "--yes") == 0, cli.out + cli.err
-    (first,) = owing(cli)
-    booted = soap.host("esx01").runtime.bootTime
-    killed_in_the_reboot(lab, first, command="rollback")
-    rebooted(soap, booted)
-    began = time.monotonic()
-    assert cli("resume", "--yes") == 0, cli.out + cli.err
-    assert time.monotonic() - began < 15
-    assert reboots(ledger) == [ESX1, ESX1]
-    assert farm()["hosts"][ESX1]["graphics"] == before
     assert all(not owes for _, owes in owing(cli).values())

@@ -18,7 +18,15 @@ from pathlib import Path
 HERE = Path(__file__).parent
 R0, R1, R2 = HERE / "r0", HERE / "r1", HERE / "r2"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
-TUNE = {"DOUBT": 1.0, "BOOT_JITTER": 0.02, "NEVER_DOWN": 2.0, "UNANSWERED": 2.0, "STILL_RUNNING": 1.0}
+TUNE = {
+    "DOUBT": 1.0,
+    "BOOT_JITTER": 0.02,
+    "NEVER_DOWN": 2.0,
+    "RECONNECTED": 2.0,
+    "UNANSWERED": 2.0,
+    "STILL_RUNNING": 1.0,
+    "EVENTS_LAG": 0.5,
+}
 LIMITS = {"connect": 3.0, "answer": 5.0, "patience": 15.0, "run_patience": 30.0, "backoff": 0.05, "longest_pause": 1.0}
 FAST = "timing: {boot_seconds: 0.15, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}"
 TOLD = ("id", "operation", "portgroup", "type", "vgpu")

@@ -29,7 +29,8 @@ AT_LEAST = 15.0
 STILL_RUNNING = 600.0
 """Seconds after which a guest that still runs is not going to shut down, however long it was given."""
 EVENTS_LAG = 10.0
-"""Seconds after which vCenter's events show a call that it has accepted."""
+"""Seconds after which vCenter's tasks and events show a call that it has accepted, also one that was on its way."""
+_NO_TASK = "vCenter has no task for the reboot of run {}: the run was cut off before the request was sent"
 LONGEST_TASK = 600.0
 """Seconds that a task of the run, or another one on what it was working on, is waited for."""
 
@@ -41,7 +42,7 @@ def come_to_rest(means: Means, deeds: Deeds, book: Journal) -> tuple[Debt, ...]:
     """
     _stay_out(means, book)
     _await_tasks(means, book)
-    _await_reboots(deeds, book)
+    _await_reboots(means, deeds, book)
     _await_guests(means, book)
     return _start_ssh_again(deeds, book)
 
@@ -127,13 +128,16 @@ def _busy(means: Means, refs: list[str], noted: dict[str, str]) -> str:
     return ""
 
 
-def _await_reboots(deeds: Deeds, book: Journal) -> None:
+def _await_reboots(means: Means, deeds: Deeds, book: Journal) -> None:
     """A host that was told to reboot is waited for before anything is read of it."""
     from vsphere_ai.steps import Wait
 
     for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
         debt = owed.debt
-        if owed.sent:
+        if owed.sent and _never_arrived(means, book, owed):
+            click.echo(f"{safe(debt.target.name)}: {_NO_TASK.format(book.id)}", err=True)
+            book.rebooted(debt.target, did=False)
+        elif owed.sent:
             deeds.remember_boot(debt.target, debt.detail, owed.sent)
             doubt = _doubt(owed.sent)
             # a play's shorter timeout is no reason to call a host lost that never went down
@@ -148,6 +152,32 @@ def _await_reboots(deeds: Deeds, book: Journal) -> None:
             paid = [d for d in book.debts() if d.kind == "restart" and d.target.ref == debt.target.ref]
             book.settle(*(paid if rebooted else ()))
         book.settle(debt)
+
+
+def _never_arrived(means: Means, book: Journal, owed: Owed) -> bool:
+    """Tell whether vCenter has no task for a reboot that was about to be ordered through it.
+
+    The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
+    """
+    from vsphere_ai.deeds.history import was_told_to_reboot
+    from vsphere_ai.deeds.means import polling
+
+    host = owed.debt.target
+    own = [s for s in book.steps() if s.task and s.is_on(host) and s.began <= owed.sent]
+    if not own or not _through_vcenter(book, host):
+        return False
+    told: bool | None = None
+    for _ in polling(EVENTS_LAG - _since(owed.sent), fastest=0.5, slowest=2.0):
+        told = was_told_to_reboot(means, host, own[-1].task, own[-1].began)
+        if told is not False:
+            break
+    return told is False
+
+
+def _through_vcenter(book: Journal, host: Target) -> bool:
+    """Tell whether the approved plan orders a host's reboot through vCenter; an order over SSH makes no task."""
+    steps = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref)
+    return [s["options"]["via"] for s in steps if s.get("action") == "reboot"] == ["api"]
 
 
 def _doubt(sent: str) -> float:

@@ -20,6 +20,8 @@ from vsphere_ai.windows import BOOT_JITTER
 MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
 UNANSWERED = 300.0
 """Seconds after which a host that is still up did not get the order to reboot, if its answer was lost."""
+RECONNECTED = 120.0
+"""Seconds after which a host that was out of reach, and still has its old boot time, was only out of reach."""
 READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
 
 
@@ -61,21 +63,22 @@ class Waits:
                 self._healthy(step, say)
 
     def _host_back(self, step: Wait, say: Say) -> None:
-        (before, sent), seen_down = self._booted[step.target.ref], False
-        # what booted after the command left did so because of it; not where the clocks plainly disagree
-        newer = before + BOOT_JITTER if sent < before else min(sent, before + BOOT_JITTER)
+        (before, sent), seen_down, away = self._booted[step.target.ref], False, 0.0
         limit = float(step.options["timeout"])
         for waited in polling(limit, fastest=0.1):
             facts = self._means.read(step.target, "runtime.connectionState", "runtime.bootTime")
             state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")
-            seen_down = seen_down or state != "connected"
+            if state != "connected":
+                seen_down, away = True, waited
             if state == "connected" and boot:
                 booted = datetime.fromisoformat(boot)
-                if booted > newer or (seen_down and booted > before):
+                newer = booted > before + BOOT_JITTER
+                maybe = booted != before or seen_down  # the same reading is the same boot, once vCenter has read again
+                if newer or (maybe and self._started_since(step.target, sent, seen_down and booted > before)):
                     self._rebooted.add(step.target.ref)
                     return
             never = step.options.get("unless_never_down")
-            if never is not None and waited >= never and not seen_down:
+            if never is not None and waited - away >= max(never, RECONNECTED if seen_down else 0.0):
                 return  # an earlier attempt was cut off before it sent the reboot
             if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
                 raise DidNotReboot(
@@ -89,6 +92,19 @@ class Waits:
             f"{before.isoformat(timespec='seconds')})",
             "look at its console; no further host was started",
         )
+
+    def _started_since(self, host: Target, sent: datetime, unless_read: bool) -> bool:
+        """Tell whether a host has been up for less time than has passed since the command left.
+
+        Boot times tell of two boots within a minute only where the clocks of the host and of this machine agree; its
+        uptime needs no clock. `unless_read` is returned where that cannot be read.
+        """
+        passed = (datetime.now(UTC) - sent).total_seconds()
+        try:
+            uptime = self._means.vcenter.call(host.ref, "RetrieveHardwareUptime")
+        except VsphereAiError:
+            return unless_read
+        return uptime < passed if isinstance(uptime, int) else unless_read
 
     def _gpus_answer(self, step: Wait, say: Say) -> None:
         last, disagreed = "no answer", 0

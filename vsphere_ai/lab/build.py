@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import cycle
 from typing import Any, Literal, cast
 
@@ -269,6 +270,8 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         hv_support=3 if spec.iommu else 2,
         graphics_default=cast(Any, spec.graphics_default),
         assignment_policy=cast(Any, spec.assignment_policy),
+        clock_ahead=timedelta(seconds=spec.clock_ahead),
+        boot_time_jitter=timedelta(seconds=spec.boot_time_jitter),
         never_returns=spec.never_returns,
         tells_instances=spec.vgpu_instances,
         migrates_vgpus=spec.vgpu_migration,

@@ -170,6 +170,9 @@ class Host:
     `lockdown_exceptions` are the users whom lockdown mode lets in.
     `vgpu_migration` false is a driver that migrates no vGPUs. With `vgpu_instances` false ``nvidia-smi vgpu -q`` prints
     N/A instead of the GPU instances of vGPUs.
+    `clock_ahead` is by how many seconds the clock of the host is ahead of vCenter's (negative: behind). With
+    `boot_time_jitter` the boot time that vCenter shows is so many seconds too early or too late, in turn, whenever
+    something changes on the host.
     """
 
     name: str
@@ -198,6 +201,8 @@ class Host:
     iommu: bool = True
     rebind: bool = False
     boot_seconds: float = -1.0
+    clock_ahead: float = 0.0
+    boot_time_jitter: float = 0.0
     never_returns: bool = False
 
 

@@ -37,6 +37,7 @@ RANGES: dict[tuple[str, str], tuple[float, float]] = {
     ("Host", "cpu_cores"): (1, 1024),
     ("Host", "memory_gb"): (1, 65536),
     ("Host", "boot_seconds"): (-1, 86400),
+    ("Host", "clock_ahead"): (-86400, 86400),
     ("DeviceGroup", "count"): (1, 16),
     ("Vm", "hardware"): (4, 22),
     ("Vm", "cpus"): (1, 768),

@@ -49,7 +49,8 @@ class Host:
     Listeners get ``(host, what)`` with what one of ``down up services graphics mig vgpu firewall lockdown advanced
     kernel network maintenance``, always after the lock is released; wrap several changes in `changing()` for that.
     `gpus` keep the graphics type and MIG mode they are given; `boot_seconds` is the time from down to up, and
-    `shutdown_seconds` the time from a reboot request to down. With `never_returns` a reboot ends in darkness.
+    `shutdown_seconds` the time from a reboot request to down. With `never_returns` a reboot ends in darkness. Its clock
+    is `clock_ahead`, and the boot time that it tells wavers by `boot_time_jitter`.
     """
 
     name: str
@@ -74,6 +75,8 @@ class Host:
     graphics_default: GraphicsType = "shared"
     assignment_policy: AssignmentPolicy = "performance"
     in_maintenance: bool = False
+    clock_ahead: timedelta = timedelta()
+    boot_time_jitter: timedelta = timedelta()
     never_returns: bool = False
     host_engine_running: bool = True
     up: bool = True
@@ -124,6 +127,22 @@ class Host:
         waits = any(g.mig_pending != g.mig_current or g.waits for g in self.gpus)
         options = any(m.options != m.running for m in self.kernel_modules.values()) or any(n.waits for n in self.pnics)
         return waits or options or installed != self.driver or self.ats_support != self.ats_support_running
+
+    def clock(self) -> datetime:
+        """Return the time on this host's own clock."""
+        return datetime.now(UTC) + self.clock_ahead
+
+    def uptime(self) -> timedelta:
+        """Return the time since the machine started, which no clock has a part in."""
+        return max(timedelta(), datetime.now(UTC) - self.boot_time)
+
+    def shown_boot_time(self) -> datetime:
+        """Return the boot time as the host tells it: by its own clock, and off by the jitter, now this way, now that.
+
+        ESXi computes it from the time and its uptime.
+        """
+        self.boot_time_jitter = -self.boot_time_jitter
+        return self.boot_time + self.clock_ahead + self.boot_time_jitter
 
     def gpu_at(self, pci: str) -> Gpu | None:
         """Return the GPU at a PCI address such as ``0000:3b:00.0``."""

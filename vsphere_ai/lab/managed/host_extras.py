@@ -12,7 +12,6 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.managed import Call, handles
 from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
 from vsphere_ai.lab.managed.refusals import invalid_argument
-from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, changes, fill, lay_over
 
 POLICIES = ((1, "static", "High performance"), (2, "dynamic", "Balanced"), (3, "low", "Low power"),
@@ -140,8 +139,8 @@ def refresh_storage(call: Call) -> None:
 @handles(vim.host.DateTimeSystem, "QueryDateTime")
 def query_time(call: Call) -> Any:
     """Return the host's clock."""
-    host_of_manager(call)
-    return now()
+    _mo, host = host_of_manager(call)
+    return host.clock()
 
 
 @handles(vim.host.DateTimeSystem, "QueryAvailableTimeZones")

@@ -122,7 +122,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
         _went_down(farm, mo)
     runtime.connectionState = "connected" if machine.up else "notResponding"
     runtime.inMaintenanceMode = machine.in_maintenance
-    runtime.bootTime = machine.boot_time
+    runtime.bootTime = machine.shown_boot_time()
     if mo["config"] is not None:
         _show_gpus(farm, mo)
         mo["config"].lockdownMode = machine.lockdown_mode
@@ -262,5 +262,8 @@ def reboot(call: Call, force: bool) -> Any:
 
 @handles(vim.HostSystem, "RetrieveHardwareUptime")
 def hardware_uptime(call: Call) -> int:
-    """Return the seconds since the machine was switched on."""
-    return max(0, int((datetime.now(UTC) - call.farm.host(call.mo).boot_time).total_seconds()))
+    """Return the seconds since the machine started, whatever its clock says; a host that is away is not asked."""
+    machine = call.farm.host(call.mo)
+    if not machine.up:
+        raise host_not_connected()
+    return int(machine.uptime().total_seconds())

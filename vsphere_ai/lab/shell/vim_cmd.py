@@ -31,9 +31,9 @@ def _maintenance(host: Host, enter: bool) -> Result:
 
 
 def _summary(host: Host) -> str:
-    flag = str(host.in_maintenance).lower()
+    flag, booted = str(host.in_maintenance).lower(), host.shown_boot_time()
     return (
         "Listsummary:\n\n(vim.host.Summary) {\n   runtime = (vim.host.RuntimeInfo) {\n"
         f'      connectionState = "connected", \n      powerState = "poweredOn", \n'
-        f'      inMaintenanceMode = {flag}, \n      bootTime = "{host.boot_time:%Y-%m-%dT%H:%M:%S.%fZ}"\n   }}\n}}\n'
+        f'      inMaintenanceMode = {flag}, \n      bootTime = "{booted:%Y-%m-%dT%H:%M:%S.%fZ}"\n   }}\n}}\n'
     )
