@@ -12,8 +12,10 @@ import subprocess
 import sys
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from support.gates import struck, until
 from support.places import INVENTORY, PLAYBOOKS
 
 from vsphere_ai.cli import streams
@@ -124,24 +126,56 @@ def test_what_an_encoding_lacks_is_spelt_otherwise(encoding, text, written):
     assert raw.getvalue().decode(encoding) == written
 
 
-# -- signs of life (T-74), with the clock running ten times as fast
+# -- signs of life (T-74)
+
+
+class Steps:
+    """A clock, and what waits for it: time passes in `let_pass` only, and whoever waits is served at each step."""
+
+    def __init__(self):
+        self.now, self.over = 1000.0, False
+        self.waiting, self.go_on = threading.Semaphore(0), threading.Semaphore(0)
+
+    def monotonic(self):
+        return self.now
+
+    def let_pass(self, seconds):
+        end = self.now + seconds
+        while self.now < end:
+            assert self.waiting.acquire(timeout=30)
+            self.go_on.release()
+        assert self.waiting.acquire(timeout=30)  # it has done what it does at the last step
+        self.waiting.release()
+
+    def wait(self, seconds):
+        self.waiting.release()
+        assert self.go_on.acquire(timeout=30)
+        self.now += 0 if self.over else seconds
+        return self.over
+
+    def set(self):
+        self.over = True
+        self.go_on.release()
 
 
 @pytest.fixture
-def fast(monkeypatch):
-    monkeypatch.setattr(streams, "SILENCE", streams.SILENCE / SCALE)
-    return 10 / SCALE
+def steps(monkeypatch):
+    steps = Steps()
+    monkeypatch.setattr(streams, "time", steps)
+    monkeypatch.setattr(streams, "threading", SimpleNamespace(
+        Event=lambda: steps, Thread=threading.Thread, main_thread=threading.main_thread))  # fmt: skip
+    return steps
 
 
 class Heard(io.StringIO):
     """A stream that knows when something was written to it."""
 
-    def __init__(self):
+    def __init__(self, clock):
         super().__init__()
-        self.times = []
+        self.times, self.clock = [], clock
 
     def write(self, text):
-        self.times.append(time.monotonic())
+        self.times.append(self.clock.monotonic())
         return super().write(text)
 
 
@@ -150,63 +184,78 @@ def silences(heard, began, ended):
     return [b - a for a, b in itertools.pairwise(moments)]
 
 
-def listen(monkeypatch, work):
+def listen(monkeypatch, clock, work):
     """Run something with streams of its own; return both and the longest silence in seconds."""
-    out, err = Heard(), Heard()
+    out, err = Heard(clock), Heard(clock)
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", err)
-    began = time.monotonic()
+    began = clock.monotonic()
     with streams.guarded():
-        work()
-    return out.getvalue(), err.getvalue(), max(silences((out, err), began, time.monotonic()))
+        work(out, err)
+        ended = clock.monotonic()
+    return out.getvalue(), err.getvalue(), max(silences((out, err), began, ended))
 
 
-def test_a_long_silence_is_broken_and_says_what_goes_on(monkeypatch, fast):
-    def work():
+def test_a_long_silence_is_broken_and_says_what_goes_on(monkeypatch, steps):
+    def work(*_):
         streams.doing("reading hosts")
-        time.sleep(3.2)
+        steps.let_pass(32)
 
-    out, err, longest = listen(monkeypatch, work)
-    assert longest <= fast
+    out, err, longest = listen(monkeypatch, steps, work)
+    assert longest <= 10
     assert out == ""
     assert re.fullmatch(r"(still working, \d+ s: reading hosts\n){3,}", err)
 
 
-def test_who_writes_is_not_interrupted(monkeypatch, fast):
-    def work():
+def test_who_writes_is_not_interrupted(monkeypatch, steps):
+    def work(*_):
         for _ in range(8):
             print("a line")
-            time.sleep(0.2)
+            steps.let_pass(6)
 
-    _, err, _ = listen(monkeypatch, work)
+    _, err, _ = listen(monkeypatch, steps, work)
     assert err == ""
 
 
-def test_who_is_asked_is_not_hurried(monkeypatch, fast):
+def test_who_is_asked_is_not_hurried(monkeypatch, steps):
     import click
+
+    def answer():
+        until(lambda: streams._is_asking())
+        steps.let_pass(30)
+        os.write(writer, b"yes\n")
 
     reader, writer = os.pipe()
     monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
-    threading.Timer(2.0, lambda: os.write(writer, b"yes\n")).start()
-    _, err, _ = listen(monkeypatch, lambda: click.prompt("Carry this out?", err=True))
+    other = threading.Thread(target=answer)
+    other.start()
+    _, err, _ = listen(monkeypatch, steps, lambda *_: click.prompt("Carry this out?", err=True))
+    other.join()
     os.close(writer)
     assert "still working" not in err
+
+
+@pytest.fixture
+def fast(monkeypatch):
+    """Signs of life ten times as often; return the seconds between them at most, on an idle machine."""
+    monkeypatch.setattr(streams, "SILENCE", streams.SILENCE / SCALE)
+    return 10 / SCALE
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize(
     ("rule", "arguments"),
     [
-        ({"on": "RetrievePropertiesEx", "nth": 1, "do": {"delay": "2500ms"}}, ["plan", str(SMALL)]),
-        ({"on": "connect", "nth": 1, "do": {"delay": "2500ms"}}, ["check"]),
-        ({"on": "any", "nth": 12, "do": {"restart": "2500ms"}}, ["verify", str(SMALL)]),
-        ({"on": "PowerOnVM_Task", "nth": 1, "do": {"delay": "2500ms"}}, ["apply", str(SMALL), "--yes"]),
-        ({"on": "Logout", "nth": 1, "do": {"delay": "2500ms"}}, ["show"]),
+        ({"on": "RetrievePropertiesEx", "nth": 1, "do": "hold"}, ["plan", str(SMALL)]),
+        ({"on": "connect", "nth": 1, "do": "hold"}, ["check"]),
+        ({"on": "any", "nth": 12, "do": {"restart": "4s"}}, ["verify", str(SMALL)]),
+        ({"on": "PowerOnVM_Task", "nth": 1, "do": "hold"}, ["apply", str(SMALL), "--yes"]),
+        ({"on": "Logout", "nth": 1, "do": "hold"}, ["show"]),
         (
-            {"on": "PowerOnVM_Task", "nth": 1, "do": {"delay": "2500ms"}},
+            {"on": "PowerOnVM_Task", "nth": 1, "do": "hold"},
             ["apply", str(SMALL), "--yes", "--format", "json"],
         ),
-        ({"on": "connect", "nth": 1, "do": {"delay": "2500ms"}}, ["plan", str(SMALL), "--format", "json"]),
+        ({"on": "connect", "nth": 1, "do": "hold"}, ["plan", str(SMALL), "--format", "json"]),
     ],
     ids=lambda v: f"{v[0]}-{v[-1]}" if isinstance(v, list) else v["on"],
 )
@@ -216,10 +265,29 @@ def test_no_command_is_silent_for_long(lab, monkeypatch, fast, rule, arguments):
 
     monkeypatch.setattr(apply, "HEARTBEAT", apply.HEARTBEAT / SCALE)
     lab.set_faults([rule])
-    codes = []
-    _, _, longest = listen(
-        monkeypatch, lambda: codes.append(main([arguments[0], "-i", str(INVENTORY), *arguments[1:]]))
-    )
+    codes, heard = [], []
+
+    def signs(out, err):
+        """The moments at which something was heard after a while."""
+        times = sorted([*out.times, *err.times])
+        return [b for a, b in itertools.pairwise(times) if b - a > fast / 2]
+
+    def release(out, err):
+        struck(lab, 1)
+        before = len(signs(out, err))
+        try:
+            until(lambda: len(signs(out, err)) > before + 1, why="it was silent")
+            heard.append("twice")
+        finally:
+            if rule["do"] == "hold":
+                lab.clear_faults()
+
+    def work(out, err):
+        other = threading.Thread(target=release, args=(out, err))
+        other.start()
+        codes.append(main([arguments[0], "-i", str(INVENTORY), *arguments[1:]]))
+        other.join()
+
+    listen(monkeypatch, time, work)
     assert codes[0] in (0, 1, 2)
-    assert lab.get("/lab/faults")["fired"]
-    assert longest <= fast
+    assert heard == ["twice"]

@@ -200,7 +200,7 @@ def test_an_idle_session_lives_on_and_a_forgotten_one_is_renewed(make_lab):
     from importlib import resources
 
     text = resources.files("vsphere_ai.lab").joinpath("scenarios", "default.yml").read_text(encoding="utf-8")
-    lab = make_lab(re.sub(r"(?m)^timing: \{", "timing: {session_minutes: 0.01, ", text))  # 0.6 s
+    lab = make_lab(re.sub(r"(?m)^timing: \{", "timing: {session_minutes: 0.04, ", text))  # 2.4 s
 
     def logins(keep_alive):
         before = lab.get("/lab/farm")["logins"]
@@ -208,7 +208,7 @@ def test_an_idle_session_lives_on_and_a_forgotten_one_is_renewed(make_lab):
             "127.0.0.1", lab.port, "administrator@vsphere.local", secret(lab, "password"), lab.directory / "ca.pem"
         )
         with VCenter.connect(endpoint, limits=Limits(keep_alive=keep_alive)) as vcenter:
-            time.sleep(2.0)
+            time.sleep(3.0)
             assert named(vcenter, "train-01")
         return lab.get("/lab/farm")["logins"] - before
 

@@ -11,9 +11,12 @@ import sys
 import threading
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
+from support.acting import Clock
+from support.gates import LONG, until
 
 from vsphere_ai.connect import answers, outage, tls, versions
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial
@@ -55,11 +58,20 @@ def away(*, sent=True):
     return Lost(ConnectionRefusedError(111, "Connection refused"), sent=sent)
 
 
-def test_one_thing_is_tried_until_the_budget_is_used_up(quick):
-    trial, begun, tries = Trial(Outage(quick), quick), time.monotonic(), 0
+@pytest.fixture
+def clock(monkeypatch):
+    """Time passes in pauses only."""
+    clock = Clock()
+    monkeypatch.setattr(outage, "time", clock)
+    monkeypatch.setattr(Outage, "pause", lambda self, seconds, lost: clock.sleep(seconds))
+    return clock
+
+
+def test_one_thing_is_tried_until_the_budget_is_used_up(quick, clock):
+    trial, begun, tries = Trial(Outage(quick), quick), clock.now, 0
     while trial.again(away()):
         tries += 1
-    assert 0.8 < time.monotonic() - begun < 1.1
+    assert 0.9 < clock.now - begun <= 1.0
     assert tries > 10
 
 
@@ -73,36 +85,38 @@ def test_pauses_grow_to_the_longest(quick, monkeypatch):
     assert all(0.7 * w <= s <= w for s, w in zip(seen, (1, 2, 4, 8, 10, 10, 10, 10), strict=True)), seen
 
 
-def test_the_budget_is_of_the_outage_not_of_each_caller(quick):
+def test_the_budget_is_of_the_outage_not_of_each_caller(quick, clock):
     shared = Outage(quick)
     first = Trial(shared, quick)
     while first.again(away()):
         pass
-    time.sleep(0.1)
-    begun = time.monotonic()
+    clock.now += 0.1
+    begun = clock.now
     assert not Trial(shared, quick).again(away()), "somebody else waited long enough"
-    assert time.monotonic() - begun < 0.1
+    assert clock.now == begun
     shared.over()
     assert Trial(shared, quick).again(away())
 
 
-def test_answers_to_others_do_not_keep_one_asking_for_ever(quick):
+def test_answers_to_others_do_not_keep_one_asking_for_ever(quick, clock):
     shared = Outage(quick)
-    trial, begun = Trial(shared, quick), time.monotonic()
+    trial, begun = Trial(shared, quick), clock.now
     while trial.again(away()):
         shared.over()
-        assert time.monotonic() - begun < 3
-    assert time.monotonic() - begun > 0.8
+        assert clock.now - begun < 3
+    assert clock.now - begun > 0.9
 
 
 def test_an_answer_to_anybody_wakes_all(quick):
-    limits = replace(quick, patience=60.0, backoff=30.0, longest_pause=30.0)
+    limits = replace(quick, patience=6000.0, backoff=600.0, longest_pause=600.0)
     shared = Outage(limits)
     trial = Trial(shared, limits)
-    threading.Timer(0.2, shared.over).start()
-    begun = time.monotonic()
-    assert trial.again(away())
-    assert time.monotonic() - begun < 5
+    with ThreadPoolExecutor(1) as pool:
+        waits = pool.submit(trial.again, away())
+        until(lambda: shared._since is not None)
+        assert not waits.done()
+        shared.over()
+        assert waits.result(LONG), "it paused for ten minutes"
 
 
 def test_somebody_is_told_while_it_lasts_and_when_it_is_over(quick):
@@ -211,12 +225,14 @@ def test_the_task_of_a_step_is_told_before_it_is_waited_for(fake, connect):
 
 
 def test_an_idle_session_asks_for_the_time_until_it_is_closed(fake, connect):
+    begun = time.monotonic()
     vcenter = connect(fake, keep_alive=0.1)
-    time.sleep(0.75)
+    until(lambda: fake.count("CurrentTime") >= 4)
     asked = fake.count("CurrentTime")
-    assert 3 <= asked <= 8
+    assert asked <= (time.monotonic() - begun) / 0.1 + 1
     assert fake.count("SessionIsActive") == 0
     vcenter.close()
+    asked = fake.count("CurrentTime")
     time.sleep(0.3)
     assert fake.count("CurrentTime") <= asked + 1
     assert "Logout" in fake.calls[-2:]  # a question that was on its way may come after it
@@ -224,10 +240,13 @@ def test_an_idle_session_asks_for_the_time_until_it_is_closed(fake, connect):
 
 def test_a_session_that_is_used_asks_for_nothing(fake, connect):
     vcenter = connect(fake, keep_alive=0.4)
+    idle = 0  # pauses that were long enough for a question, as on a busy machine
     for _ in range(8):
         vcenter.call("HostServiceSystem:s", "StartService", {"id": "x"})
+        used = time.monotonic()
         time.sleep(0.1)
-    assert fake.count("CurrentTime") == 0
+        idle += int((time.monotonic() - used) / 0.3)
+    assert fake.count("CurrentTime") <= idle
 
 
 def test_an_unanswered_question_for_the_time_hurts_nobody(fake, connect, drop):
@@ -236,8 +255,7 @@ def test_an_unanswered_question_for_the_time_hurts_nobody(fake, connect, drop):
 
     fake.script["CurrentTime"] = gone
     vcenter = connect(fake, keep_alive=0.05)
-    time.sleep(0.4)
-    assert fake.count("CurrentTime") > 2
+    until(lambda: fake.count("CurrentTime") > 2)
     vcenter.call(*START)
 
 
@@ -332,14 +350,14 @@ SENSELESS = {
 
 @pytest.mark.parametrize("what", SENSELESS)
 def test_a_senseless_answer_is_unreachable_in_one_line(fake, connect, serving, what):
-    vcenter = connect(fake)
+    vcenter = connect(fake, answer=60.0)
     stub = vcenter._session.stub
     stub.DropConnections()
     stub.port = serving(SENSELESS[what])
     begun = time.monotonic()
     with pytest.raises(Unreachable) as caught:
         vcenter.now()
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 30, "an answer may take a minute"
     assert caught.value.exit_code == 5
     assert "\n" not in caught.value.message
     if what not in ("cut", "no http", "half a gzip"):
@@ -354,7 +372,7 @@ def test_versions_that_trickle_in_are_not_waited_for(authority, serving):
     endpoint = Endpoint("127.0.0.1", port, "root", "x", ca_file=authority.file)
     with pytest.raises(Unreachable):
         versions.probe(endpoint, tls.context(endpoint, 0.5), 0.5)
-    assert time.monotonic() - begun < 3
+    assert time.monotonic() - begun < 50, "it takes more than 100 s to come in"
 
 
 def test_what_pyvmomi_does_not_know_is_told_from_what_is_damaged(fake, connect, serving):
@@ -396,12 +414,12 @@ def test_a_large_text_is_refused_soon(fake, connect, serving, body):
     stub.DropConnections()
     stub.port = serving(http(ENVELOPE % (b'<CurrentTimeResponse xmlns="urn:vim25"><returnval>%s</returnval>'
                                          b"</CurrentTimeResponse>" % body)))  # fmt: skip
-    vcenter._session.limits = replace(vcenter._session.limits, answer=60.0)
-    stub._answer = 60.0
+    vcenter._session.limits = replace(vcenter._session.limits, answer=300.0)
+    stub._answer = 300.0
     begun = time.monotonic()
     with pytest.raises(Unreachable, match=r"it is larger than 64 MiB|it holds a text larger than 2 MiB"):
         vcenter.now()
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 60
 
 
 def test_a_text_that_is_large_but_sensible_is_read(fake, connect):
@@ -467,11 +485,11 @@ def test_an_answer_that_trickles_in_is_given_up(fake, connect, serving, monkeypa
     vcenter = connect(fake, answer=0.5, patience=0.1)
     stub = vcenter._session.stub
     stub.DropConnections()
-    port, stub.port = stub.port, serving(http(b" " * 1000), trickle=0.01)
+    port, stub.port = stub.port, serving(http(b" " * 10_000), trickle=0.01)
     begun = time.monotonic()
     with pytest.raises(Unreachable, match="did not answer in time"):
         vcenter.now()
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 50, "it takes more than 100 s to come in"
     stub.port = port
 
 
@@ -510,14 +528,14 @@ def test_a_server_that_is_silent_from_the_start(good_tls, authority, limits, lef
         endpoint = Endpoint("127.0.0.1", listener.getsockname()[1], "u", "p", ca_file=authority.file)
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
-            VCenter.connect(endpoint, limits=replace(limits, connect=0.5))
-        assert time.monotonic() - begun < 2.5
+            VCenter.connect(endpoint, limits=replace(limits, connect=0.5, answer=60.0))
+        assert time.monotonic() - begun < 30, "the other limits are a minute"
         assert left_hanging() == []
 
 
 @pytest.mark.parametrize("method", ["RetrieveServiceContent", "Login", "CurrentTime", "StartService", "CreateFilter"])
 def test_a_server_that_falls_silent_later(fake, authority, limits, left_hanging, method):
-    fake.script[method] = lambda _: fake.hang.wait(20) and ""
+    fake.script[method] = lambda _: fake.hang.wait(60) and ""
     fake.script["PowerOnVM_Task"] = lambda _: '<returnval type="Task">task-7</returnval>'
     fake.script["CreatePropertyCollector"] = lambda _: '<returnval type="PropertyCollector">pc-1</returnval>'
     begun = time.monotonic()
@@ -528,12 +546,12 @@ def test_a_server_that_falls_silent_later(fake, authority, limits, left_hanging,
         ) as vcenter:
             vcenter.now()
             if method == "CreateFilter":
-                vcenter.run_task("VirtualMachine:vm-1", "PowerOnVM_Task", timeout=30)
+                vcenter.run_task("VirtualMachine:vm-1", "PowerOnVM_Task", timeout=60)
             vcenter.call(*START)
 
     with pytest.raises((Unreachable, OutcomeUnknown)) as caught:
         work()
-    assert time.monotonic() - begun < 2.5
+    assert time.monotonic() - begun < 30, "the server is silent for a minute"
     assert len(left_hanging()) <= 1, left_hanging()  # one that asks whether vCenter is there may wait for its answer
     assert caught.value.exit_code == (9 if method in ("StartService", "CreateFilter") else 5)
 

@@ -122,17 +122,17 @@ def test_a_black_hole_is_left_in_time(pin):
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
             VCenter.connect(endpoint, limits=Limits(connect=0.3))
-        assert time.monotonic() - begun < 2
+        assert time.monotonic() - begun < 30, "the other limits are a minute"
 
 
 def test_a_server_that_stops_answering_is_left_in_time(fake, authority):
     limits = Limits(connect=1, answer=0.3, patience=0.1, backoff=0.01)
     with VCenter.connect(fake.endpoint(ca_file=authority.file), limits=limits) as vcenter:
-        fake.script["CurrentTime"] = lambda _: str(fake.hang.wait(5) or "")
+        fake.script["CurrentTime"] = lambda _: str(fake.hang.wait(60) or "")
         begun = time.monotonic()
         with pytest.raises(Unreachable, match="did not answer in time"):
             vcenter.now()
-        assert time.monotonic() - begun < 3
+        assert time.monotonic() - begun < 30, "the server is silent for a minute"
 
 
 def test_nothing_listening_and_an_unknown_name_are_unreachable():

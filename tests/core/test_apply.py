@@ -158,13 +158,13 @@ def test_targets_go_side_by_side():
 
 
 def test_no_more_run_at_once_than_allowed():
-    now, most, lock = [0], [0], threading.Lock()
+    now, most, lock, both = [0], [0], threading.Lock(), threading.Barrier(2, timeout=30)
 
     def busy(say):
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        time.sleep(0.01)
+        both.wait()
         with lock:
             now[0] -= 1
 

@@ -59,7 +59,7 @@ def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
     assert [(o.debt.kind, bool(o.sent)) for o in book.owed()] == [("off", True)]
     began = time.monotonic()
     assert cli("resume", "--yes") == 0, cli.out + cli.err
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 100, "the guest had five minutes"
     assert count(ledger, "ShutdownGuest") == count(ledger, "PowerOnVM_Task") == 1
 
 
@@ -161,7 +161,7 @@ def test_a_run_that_died_over_a_doubled_request_knows_its_host(lab, cli, ledger,
     soap.until(lambda: soap.host("esx01").runtime.inMaintenanceMode)
     began = time.monotonic()
     assert cli("resume", "--yes") == 0, cli.out + cli.err
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 100
     now = farm()
     assert not now["hosts"][ESX1]["maintenance"]
     assert {n: v["power"] for n, v in now["vms"].items()} == before

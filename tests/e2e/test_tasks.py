@@ -74,14 +74,14 @@ def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(
     lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, do: {{task-stuck: {where}}}}}\n")
     begun = time.monotonic()
     assert cli("apply", PLAY, "--yes") == 9, cli.out + cli.err
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 100
     assert f"{VM}: ReconfigVM {says} for " in cli.out
     assert "has not ended within 3 s" in cli.out
     assert f"UNKNOWN  {VM}" in cli.out
     assert f"{VM} is powered off; it was running before" in cli.out, "it is not powered on under a running task"
     assert len(lab.get("/lab/faults")["fired"]) == 1, "sent again while the first one still runs"
     lab.clear_faults()
-    end = time.monotonic() + 5
+    end = time.monotonic() + 30
     while not ledger(VM, "ReconfigVM_Task"):  # nobody cancelled it
         assert time.monotonic() < end
         time.sleep(0.05)

@@ -75,7 +75,7 @@ def effect(soap, expected):
 def test_a_reply_that_does_not_come(lab, soap, power_on, rule, error, happened):
     lab.set_faults([{"on": "PowerOnVM_Task", **rule}])
     with pytest.raises(error):
-        power_on(timeout=0.4)
+        power_on(timeout=0.4 if error is TimeoutError else 30)
     lab.clear_faults()
     effect(soap, happened)
 
@@ -253,7 +253,7 @@ def test_a_call_that_finds_its_session_gone(lab, soap):
     assert soap.calls() == []
 
 
-def raw(lab, timeout=0.5):
+def raw(lab, timeout):
     sock = socket.create_connection(("127.0.0.1", lab.port), timeout=timeout)
     context = ssl.create_default_context(cafile=str(lab.directory / "ca.pem"))
     return context, sock
@@ -272,9 +272,9 @@ def test_a_connection_that_ends_before_tls(lab, word, error):
     lab.set_faults([{"on": "connect", "do": word}])
     # a reset may already meet whoever still waits for the connection
     with pytest.raises(error):
-        connected(*raw(lab))
+        connected(*raw(lab, 0.5 if word == "hang" else 30))
     lab.clear_faults()
-    context, sock = raw(lab, 5)
+    context, sock = raw(lab, 30)
     context.wrap_socket(sock, server_hostname="127.0.0.1").close()
 
 

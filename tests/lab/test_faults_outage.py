@@ -28,7 +28,7 @@ def versions(lab):
 
 def test_a_restart_refuses_then_says_503_then_serves_without_sessions(lab, soap):
     vm = soap.vm("train-04")
-    lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": {"restart": "800ms", "starting": "900ms"}}])
+    lab.set_faults([{"on": "PowerOnVM_Task", "nth": 1, "do": {"restart": "2s", "starting": "2s"}}])
     began = time.monotonic()
     with pytest.raises(http.client.RemoteDisconnected):
         vm.PowerOnVM_Task()
@@ -37,10 +37,10 @@ def test_a_restart_refuses_then_says_503_then_serves_without_sessions(lab, soap)
     while (answer := versions(lab)) is ConnectionRefusedError:
         time.sleep(0.02)
     assert answer == 503
-    assert time.monotonic() - began >= 0.8
+    assert time.monotonic() - began >= 2
     while versions(lab) == 503:
         time.sleep(0.02)
-    assert time.monotonic() - began >= 1.7
+    assert time.monotonic() - began >= 4
     with pytest.raises(vim.fault.NotAuthenticated):
         vm.PowerOnVM_Task()
     assert soap.calls() == []

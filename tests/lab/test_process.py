@@ -6,7 +6,6 @@ import signal
 import stat
 import subprocess
 import sys
-import time
 
 import pytest
 from click.testing import CliRunner
@@ -31,12 +30,9 @@ def run(*words):
 
 
 def test_up_status_reset_down(directory):
-    began = time.monotonic()
     up = run("up")
-    took = time.monotonic() - began
     assert up.exit_code == 0, up.output
     assert "esx01.lab.local" in up.output
-    assert took < 5  # about 1 s on an idle machine; bench/ measures it
     again = run("up")
     assert (again.exit_code, "already running" in again.output) == (0, True)
     shown = run("status")

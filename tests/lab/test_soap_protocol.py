@@ -187,7 +187,7 @@ def test_updates_arrive_when_something_changes_and_not_otherwise(soap, lab, new_
     assert first.filterSet[0].objectSet[0].kind == "enter"
     began = time.monotonic()
     assert collector.WaitForUpdatesEx(first.version, PC.WaitOptions(maxWaitSeconds=1)) is None
-    assert 0.9 < time.monotonic() - began < 3
+    assert time.monotonic() - began > 0.9
     other = new_client(lab)
     timer = threading.Timer(0.2, lambda: other.vm("train-04").PowerOnVM_Task())
     timer.start()

@@ -23,6 +23,7 @@ from xml.sax import saxutils
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat, PublicFormat
+from support.gates import until
 from support.places import PLAYBOOKS
 
 pytestmark = pytest.mark.lab
@@ -389,5 +390,7 @@ def test_a_planted_leak_is_found(case, encoding):
 
 def test_a_password_on_a_command_line_is_found(case):
     with case.watching_processes():
-        subprocess.run([sys.executable, "-c", "import time; time.sleep(0.5)", case.canaries[0]], check=True)
+        shown = subprocess.Popen([sys.executable, "-c", "input()", case.canaries[0]], stdin=subprocess.PIPE)
+        until(lambda: hits(case.canaries, case.everything()))
+        shown.communicate(b"\n")
     assert [h[0] for h in hits(case.canaries, case.everything())] == ["/proc/*/cmdline"]

@@ -77,15 +77,15 @@ def test_what_cannot_be_run_says_so(tmp_path):
 
 
 def test_a_program_that_hangs_is_ended_with_its_children(tmp_path, monkeypatch):
-    monkeypatch.setattr(credentials, "PATIENCE", 0.3)
+    monkeypatch.setattr(credentials, "PATIENCE", 2.0)
     note = tmp_path / "pid"
     tell = program(tmp_path, f"sleep 60 & echo $! > {note}; wait")
     begun = time.monotonic()
     with pytest.raises(Denied, match="did not end within"):
         fetch(f"cmd:{tell}")
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 30
     child = int(note.read_text())
-    for _ in range(100):
+    for _ in range(1000):
         state = subprocess.run(["ps", "-o", "stat=", "-p", str(child)], capture_output=True, text=True).stdout.strip()
         if not state or state.startswith("Z"):
             break

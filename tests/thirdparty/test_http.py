@@ -20,7 +20,7 @@ def goes_on(bare):
     yield
     began = time.monotonic()
     assert bare.goes_on()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20, "the server waits 30 s for the rest of a request"
 
 
 def chunked(*chunks):
@@ -141,13 +141,14 @@ def test_clients_that_hang_up_leave_nothing_behind(bare, data):
     ],
 )
 def test_half_a_request_is_given_up_in_time(monkeypatch, tmp_path, half, answer):
+    began = time.monotonic()  # before the connection, from which on the server may count
     with Impatient(monkeypatch, tmp_path) as impatient, impatient.socket() as sock:
-        began = time.monotonic()
+        sock.settimeout(25)
         sock.sendall(half)
         assert sock.recv(100).startswith(answer or b"")
         while sock.recv(100):
             pass
-        assert 0.2 < time.monotonic() - began < 3
+        assert 0.2 < time.monotonic() - began < 25, "without Impatient it is 30 s"
 
 
 def test_a_body_that_drips_is_given_up_too(monkeypatch, tmp_path):

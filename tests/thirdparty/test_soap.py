@@ -19,7 +19,7 @@ def goes_on(bare):
     yield
     began = time.monotonic()
     assert bare.goes_on()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 20, "the server waits 30 s for the rest of a request"
 
 
 BROKEN_XML = {
