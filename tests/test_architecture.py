@@ -20,7 +20,20 @@ PACKAGE = ROOT / "vsphere_ai"
 
 # a module may import modules of its own layer and of those before it; a name stands for itself and all below it
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("vsphere_ai", "agents", "duty", "errors", "state", "steps", "facts", "late", "malformed", "newer", "redact"),
+    (
+        "vsphere_ai",
+        "agents",
+        "duty",
+        "errors",
+        "state",
+        "steps",
+        "observed",
+        "facts",
+        "late",
+        "malformed",
+        "newer",
+        "redact",
+    ),
     ("gpu", "compat.releases", "fabric", "yaml12", "patterns", "secret", "places", "remedies", "report.values"),
     ("compat", "observing", "resources"),
     ("documents", "validation", "inventory", "plays", "playbook", "selection"),

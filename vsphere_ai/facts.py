@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from vsphere_ai.agents import agent_of, manager_of
+from vsphere_ai.observed import kinds_of, laid_over
 from vsphere_ai.state import State, Target, TargetKind
 
 UNTYPED = "the answer holds a value that cannot be typed"
@@ -235,7 +236,7 @@ class View:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Every kind there is a state of, by name."""
-        return tuple(sorted({kind for _, kind in self.states}))
+        return tuple(sorted(kinds_of(self.states)))
 
     def wanted(self, ref: str) -> Iterator[Any]:
         """Yield the states of an object as they will be: planned, else as the playbook states them, else observed.
@@ -260,7 +261,7 @@ class View:
     def with_planned(self, ref: str, state: State) -> View:
         """Return the view with one more planned state laid over it."""
         key = (ref, state.kind)
-        made = replace(self, states={**self.states, key: state}, planned=self.planned | {key})
+        made = replace(self, states=laid_over(self.states, {key: state}), planned=self.planned | {key})
         if state.kind in self.kinds:
             made.__dict__["kinds"] = self.kinds  # counting them again for every VM would take the longer, the more
         return made

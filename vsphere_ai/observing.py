@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from vsphere_ai.facts import Estate
 from vsphere_ai.malformed import ERRORS, evaluate
+from vsphere_ai.observed import Observed
 from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")
@@ -22,6 +23,14 @@ def observe_all(estate: Estate, kinds: Kinds) -> dict[tuple[str, str], Any]:
         for kind, cls in kinds.items()
         for target in estate.targets(cls.target)
     }
+
+
+def observe_when_asked(estate: Estate, kinds: Kinds) -> Observed:
+    """Return the same states, each observed when it is first asked for: for looking at one target."""
+    refs = {t: dict.fromkeys(each.ref for each in estate.targets(t)) for t in {c.target for c in kinds.values()}}
+    return Observed(
+        {kind: refs[cls.target] for kind, cls in kinds.items()}, lambda ref, kind: kinds[kind].observe_in(ref, estate)
+    )
 
 
 def evaluate_with(kinds: Kinds, estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:

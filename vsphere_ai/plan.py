@@ -17,7 +17,8 @@ from vsphere_ai.graph import Impact, PlannedStep, arrange
 from vsphere_ai.losses import kept_modes, loss_of
 from vsphere_ai.managed_vms import with_matched
 from vsphere_ai.needed_facts import missing_facts
-from vsphere_ai.observing import evaluate_with, observe_all, sort_kinds
+from vsphere_ai.observed import laid_over
+from vsphere_ai.observing import evaluate_with, observe_all, observe_when_asked, sort_kinds
 from vsphere_ai.playbook import TargetPlan
 from vsphere_ai.power_ons import power_ons
 from vsphere_ai.resources.base import Resource
@@ -269,7 +270,7 @@ def again(
 def _alone(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
 ) -> _Pass:
-    observed = observe_all(estate, kinds)
+    observed = observe_when_asked(estate, kinds)
     stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
     return _plan_once({target: desired[target]}, kinds, observed, View(estate, observed, stated=stated))
 
@@ -325,12 +326,10 @@ def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | 
 
 
 def _after_reboots(view: View, estate: Estate) -> View:
-    states = dict(view.states)
-    hosts = {h.ref: h for h in estate.hosts}
-    for (ref, kind), state in view.states.items():
-        if ref in view.rebooting and state is not None:
-            states[ref, kind] = state.after_reboot(hosts[ref], view)
-    return replace(view, states=states)
+    rebooting = (h for h in estate.hosts if h.ref in view.rebooting)
+    found = ((h, kind, view.state(h.ref, kind)) for h in rebooting for kind in view.kinds)
+    left = {(h.ref, kind): state.after_reboot(h, view) for h, kind, state in found if state is not None}
+    return replace(view, states=laid_over(view.states, left))
 
 
 def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
@@ -340,8 +339,9 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
         host = done.view.estate.host_of(vm.ref)
         if host is None or vm in refused:
             continue
-        for (ref, kind), state in sorted(done.view.states.items(), key=lambda item: item[0]):
-            if ref != vm.ref or state is None:
+        for kind in done.view.kinds:
+            state = done.view.state(vm.ref, kind)
+            if state is None:
                 continue
             if missing := state.no_power_on(vm, done.view):
                 yield Problem(vm, "power.stranded",
