@@ -11,8 +11,8 @@ import pytest
 from support.places import PLAYBOOKS
 
 NETWORK = ("pyVmomi", "paramiko", "cryptography")
-TERMINAL = ("rich", "jinja2")
-MODELS = ("pydantic", "yaml", "tenacity", "sqlite3")
+TERMINAL = ("rich",)
+MODELS = ("pydantic", "yaml", "sqlite3")
 FEW = (*NETWORK, *TERMINAL, *MODELS, "importlib.metadata", "concurrent.futures", "email", "http.client")
 CASES = [
     (["--version"], FEW),
