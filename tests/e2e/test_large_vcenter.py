@@ -21,8 +21,9 @@ FEW, MANY = by_level((200, 1000), (200, 1000), (1000, 10_000))
 PAGE = 500
 """Objects in one answer at most."""
 MEMORY_MIB = 200
-ROUNDS = 15
-"""How often in a row an answer may be waited for: 30 seconds with 2 seconds of latency."""
+ROUNDS, BUSY = 15, 8
+"""How often in a row an answer may be waited for: 30 seconds with 2 seconds of latency; more of them where requests
+that leave side by side are spread out by a busy machine."""
 LATENCY = 2.0 if FULL else 0.5
 """Seconds."""
 LIGHT = {"name", "parent", "parentVApp", "config.managedBy", "config.template", "runtime.connectionState",
@@ -117,8 +118,7 @@ def test_a_slow_line_is_waited_for_a_few_times_only(planned):
     """Two seconds of latency make half a minute, not two seconds for each of 138 requests."""
     asked, row = planned["waits"]
     print(f"{asked} requests, {row} waits in a row")
-    assert asked > ROUNDS * 2
-    assert row <= ROUNDS
+    assert row <= ROUNDS + BUSY < asked / 2
 
 
 def test_every_vm_of_the_playbook_is_planned(planned):
