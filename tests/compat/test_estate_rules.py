@@ -177,8 +177,8 @@ def test_releases_are_in_order():
     assert [r.version for r in listed] == sorted(r.version for r in listed)
     assert [r.hardware for r in listed] == sorted(r.hardware for r in listed)
     assert all(r.withdrawn <= set(r.builds) for r in listed)
-    assert releases.first_esxi_with(19) == "7.0.2"
-    assert releases.first_esxi_with(99) == "a later release"
+    assert releases.first_esxi_with(19) == "ESXi 7.0.2"
+    assert releases.first_esxi_with(99) == "a release after ESXi 9.0.1"
 
 
 @pytest.mark.parametrize(

@@ -326,8 +326,13 @@ def test_settings_that_contradict(stated, rule):
 
 
 def test_an_old_hardware_version():
-    problem = judge(want(PAIR), VM, around(having(config__version="vmx-19"))).problems["device_groups.hardware-version"]
-    assert "hardware: {version: 20}" in problem.help
+    rule, old = "device_groups.hardware-version", having(config__version="vmx-19")
+    newer = around(old, config__product={"version": "8.0.1", "build": "1"})
+    assert judge(want(PAIR), VM, newer).problems[rule].help == "add hardware: {version: 20} to the play"
+    assert judge(want(PAIR), VM, around(old)).problems[rule].help == (
+        "hardware version 20 needs ESXi 8.0.0 or later on every host of the VM: esx01 runs ESXi 7.0.2, "
+        "esx02 runs ESXi 7.0.2"
+    )
 
 
 def test_a_vm_without_a_host():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from vsphere_ai.facts import Facts, View
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import play_for, upgrade_for
 from vsphere_ai.state import Target
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
@@ -128,6 +128,10 @@ class Case:
     def play(self, setting: str) -> str:
         """Say how a playbook gives this host a setting, or why it cannot just now."""
         return play_for(self.target, self.view, setting) if self.target else ""
+
+    def upgrade(self, needed: int) -> str:
+        """Say how a playbook gives this VM at least a hardware version, or which hosts are too old for it."""
+        return upgrade_for(self.target, self.view, needed) if self.target else ""
 
     def passed(self, message: str, *evidence: Evidence) -> Finding:
         """Word a pass."""

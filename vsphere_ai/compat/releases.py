@@ -73,8 +73,9 @@ def hardware_limit(version: Version) -> int | None:
 
 
 def first_esxi_with(hardware: int) -> str:
-    """Return the first listed ESXi version that runs a hardware version; the newest listed one or later if none."""
-    return next((dotted(r.version) for r in releases() if r.hardware >= hardware), "a later release")
+    """Return the first listed release that runs a hardware version, as ``ESXi 8.0.2``."""
+    listed = next((r.version for r in releases() if r.hardware >= hardware), None)
+    return f"ESXi {dotted(listed)}" if listed else f"a release after ESXi {dotted(releases()[-1].version)}"
 
 
 def _exactly(version: Version) -> Release | None:

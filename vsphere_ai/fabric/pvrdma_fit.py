@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai import fabric
 from vsphere_ai.facts import Facts, View
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import play_for, upgrade_for
 from vsphere_ai.state import Problem, Target
 
 MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
@@ -24,7 +24,7 @@ def version_problems(target: Target, view: View, chosen: Collection[str]) -> Ite
             target,
             "pvrdma.hardware-version",
             f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
-            "add hardware: {version: 19} to the play",
+            upgrade_for(target, view, MINIMUM_VERSION),
         )
     if version is not None and chosen and version not in PROTOCOL_VERSIONS:
         yield Problem(

@@ -14,11 +14,11 @@ from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop, Mend, Verdict, why
 from vsphere_ai.fabric.host import host_hops, mtu_hop
 from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_hops
 from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.remedies import version_for
 from vsphere_ai.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
 MINIMUM_VERSION, NAMESPACES, ENDPOINTS = 13, 17, 18  # hardware versions
-SUGGESTED_VERSION = 19  # ESXi 7.0 U2
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequen
     group = estate.get(f"{fabric.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
     card = {"type": "pvrdma", "port_group": group.name} if group and single else None
-    hops = [_adapter(vm, facts, device, card), *_of_vm(vm, facts)]
+    hops = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
         hops.append(Hop("host", "unknown", "the VM has no host, or it may not be read", rule=PATH_RULE))
@@ -116,7 +116,7 @@ def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[t
         help = "no port group carries RDMA on its host; trace a VM that has an adapter"
         return (Hop(name, "broken", seen, VM_PART, PATH_RULE, help),), None
     # the adapter reserves the memory itself
-    own = [h for h in _of_vm(vm, estate[vm.ref]) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
+    own = [h for h in _of_vm(estate, vm, around) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
     here = _of_host(estate, host, group)
     elsewhere = _elsewhere(estate, vm, group, around)
     hopeless = [h for h in (*here, *elsewhere) if h.part == PATH_PART and h.verdict in ("broken", "unknown") and not
@@ -194,10 +194,11 @@ def _adapter(vm: Target, facts: Facts, device: Mapping[str, Any], card: Mapping[
     return Hop("VM adapter", "ok", seen, VM_PART)
 
 
-def _of_vm(vm: Target, facts: Facts) -> Iterator[Hop]:
+def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Hop]:
+    facts = estate[vm.ref]
     version = _number(facts.get("config.version"))
     name, rule = "virtual hardware", "vm.hardware-version"
-    mend = Mend(vm, "hardware", {"version": SUGGESTED_VERSION})
+    mend = Mend(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
     if version is None:
         yield Hop(name, "unknown", f"{facts.get('config.version') or why(facts, 'config.version')}", VM_PART, rule)
     elif version < MINIMUM_VERSION:

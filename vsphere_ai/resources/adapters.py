@@ -23,7 +23,7 @@ from vsphere_ai.fabric.adapter import (
     updated,
 )
 from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import leave_some_out, play_for, upgrade_for
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
@@ -168,7 +168,7 @@ class Adapters(Resource):
         rdma = max(len(self.adapters or ()) - len(others), len(planned))
         if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
             yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
-                          "leave some out; a later hardware version may take more")  # fmt: skip
+                          leave_some_out(target, view))  # fmt: skip
         if any(n.type in ethernet.COLD for n in fresh):
             yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")
 
@@ -300,7 +300,7 @@ def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[P
     if nic.type == "sriov" and version is not None and version < SRIOV_VERSION:
         yield Problem(target, "adapters.hardware-version",
                       f"hardware version {version}; SR-IOV needs at least {SRIOV_VERSION}",
-                      "add hardware: {version: 19} to the play")  # fmt: skip
+                      upgrade_for(target, view, SRIOV_VERSION))  # fmt: skip
 
 
 def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:

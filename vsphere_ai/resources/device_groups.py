@@ -16,7 +16,7 @@ from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
 from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import play_for, upgrade_for
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -195,7 +195,7 @@ class DeviceGroups(Resource):
         if version is not None and version < HARDWARE_VERSION:
             yield Problem(target, "device_groups.hardware-version",
                           f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
-                          f"add hardware: {{version: {HARDWARE_VERSION}}} to the play")  # fmt: skip
+                          upgrade_for(target, view, HARDWARE_VERSION))  # fmt: skip
         yield from memory_problems(target, view, "device_groups.memory", "a device group needs")
         if self.firmware == "efi":
             yield from firmware_problems(target, view, "device_groups.firmware", "the GPUs of a group need")

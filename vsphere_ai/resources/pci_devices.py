@@ -14,7 +14,7 @@ from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.late import Late, inside
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import play_for, upgrade_for
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -188,7 +188,7 @@ class PciDevices(Resource):
         if any(d.vendor for d in self.devices or ()) and version is not None and version < DYNAMIC_VERSION:
             yield Problem(target, "pci_devices.hardware-version",
                           f"hardware version {version}; a device by vendor and device id needs {DYNAMIC_VERSION}",
-                          "add hardware: {version: 19} to the play, or name a host_device")  # fmt: skip
+                          f"{upgrade_for(target, view, DYNAMIC_VERSION)}, or name a host_device")  # fmt: skip
         yield from memory_problems(target, view, "pci_devices.memory", "a passthrough device needs")
         if self.firmware == "efi":
             yield from firmware_problems(target, view, "pci_devices.firmware", "this GPU needs")

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from vsphere_ai import fabric
 from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.remedies import leave_some_out
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
 from vsphere_ai.state import Change, Problem, State, Target, observed
 from vsphere_ai.steps import Query, Reconfigure, Step
@@ -123,7 +124,7 @@ class Pvrdma(Resource):
         count, most = len(self.adapters or ()), adapter_limits.limits(target, view)
         if count > most.pvrdma:
             yield Problem(target, "pvrdma.count", f"{count} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
-                          "leave some out; a later hardware version may take more")  # fmt: skip
+                          leave_some_out(target, view))  # fmt: skip
             return
         if count <= there or (target.ref, "adapters") in view.stated:  # which counts all of them
             return

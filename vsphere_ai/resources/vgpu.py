@@ -16,7 +16,7 @@ from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable, why_unread
-from vsphere_ai.remedies import play_for
+from vsphere_ai.remedies import play_for, upgrade_for
 from vsphere_ai.resources.base import (
     Resource,
     advanced_settings,
@@ -145,7 +145,7 @@ class Vgpu(Resource):
                 target,
                 "vgpu.hardware-version",
                 f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
-                "add hardware: {version: 19} to the play",
+                upgrade_for(target, view, MULTI_VGPU_VERSION),
             )
         boards = {p.board for p in map(_parsed, wanted) if p}
         if len(boards) > 1:

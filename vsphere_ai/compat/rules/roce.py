@@ -220,8 +220,11 @@ class VmPvrdmaEndpoints(Rule):
                if stated and stated[0] < ENDPOINTS_ESXI]  # fmt: skip
         short = [f"hardware version {version} is below {ENDPOINTS_HARDWARE}"] if version < ENDPOINTS_HARDWARE else []
         if short or old:
+            help = (
+                case.upgrade(ENDPOINTS_HARDWARE) if short else f"they take ESXi {dotted(ENDPOINTS_ESXI)} on every host"
+            )
             yield case.warned(f"no native endpoints: {'; '.join((*short, *old))}; its peers have to be PVRDMA VMs on "
-                              "the same switch", seen, help="add hardware: {version: 19} to the play")  # fmt: skip
+                              "the same switch", seen, help=help)  # fmt: skip
         else:
             yield case.passed(f"hardware version {version}: native endpoints where the NIC has them", seen)
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule, Unreadable, why_absent
 from vsphere_ai.compat.devices import wanted_adapters, wanted_vgpus
-from vsphere_ai.compat.hosts import PRODUCT, host_version
-from vsphere_ai.compat.releases import first_esxi_with, hardware_limit
-from vsphere_ai.state import Target
+from vsphere_ai.compat.hosts import PRODUCT, Limit, hardware_limits
+from vsphere_ai.compat.releases import first_esxi_with
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
 VGPU, SEVERAL_VGPUS = 17, 15
-UPGRADE = "add hardware: {version: 19} to the play"
+Adapters = tuple[tuple[str, str | None], ...]
 
 
 class VmHardwareVersion(Rule):
@@ -45,12 +44,18 @@ class VmHardwareVersion(Rule):
             return
         vgpus, adapters = wanted_vgpus(case), wanted_adapters(case)
         after = f"after this plan: hardware version {version}" if seen[0].startswith("plan.") else f"vmx-{version}"
-        faults = list(_faults(case, version, vgpus, adapters))
-        advice = list(_advice(version, vgpus, adapters))
+        short = dict(_short(version, vgpus, adapters))
+        advice = dict(_advice(version, vgpus, adapters))
+        # what an existing adapter shows is the server's own choice; only a protocol this plan sends can be refused
+        chosen = any(protocol for _, protocol in adapters) and case.view.is_planned(case.ref, "pvrdma")
+        faults = list(short)
+        if chosen and version >= PVRDMA and version not in PROTOCOLS:
+            faults.append(f"the RoCE version can be chosen for {PROTOCOLS[0]} to {PROTOCOLS[-1]} only")
         if faults:
-            yield case.failed(f"{after}: {'; '.join(f[0] for f in faults)}", seen, help=faults[0][1])
+            help = case.upgrade(max(short.values())) if short else "leave protocol out"
+            yield case.failed(f"{after}: {'; '.join(faults)}", seen, help=help)
         elif advice:
-            yield case.warned(f"{after}: {'; '.join(advice)}", seen, help=UPGRADE)
+            yield case.warned(f"{after}: {'; '.join(advice)}", seen, help=case.upgrade(max(advice.values())))
         else:
             yield case.passed(f"{after}: carries all devices", seen)
 
@@ -78,23 +83,21 @@ class VmHardwareHosts(Rule):
         if case.view.estate.get(case.ref) is None:
             raise Unreadable("runtime.host", why_absent(None, "runtime.host"))
         hosts = case.view.candidates(case.ref) or case.view.estate.hosts_for(case.ref)
-        limits = {h.name: _limit(case, h) for h in hosts}
-        lowest = min((limit for limit in limits.values() if limit), default=None)
-        hidden = [name for name, limit in limits.items() if not limit]
-        if lowest is None:
+        known, hidden = hardware_limits(case.view.estate, hosts)
+        if not known:
             yield case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
             return
-        most, name, esxi = lowest
+        most, name, esxi = known[0]
         where = (f"{name}: config.product.version", esxi)
         if version > most:
             yield case.failed(
                 f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs", seen, where,
-                help=f"stay at {most} or lower, or upgrade the hosts to ESXi {first_esxi_with(version)}",
+                help=_newer_hosts(case, version, known),
             )  # fmt: skip
         elif hidden:
             yield case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
         else:
-            yield case.passed(f"hardware version {version} runs on all {len(limits)} hosts", seen, where)
+            yield case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
 
 
 def hardware_version(case: Case) -> tuple[int | None, Evidence]:
@@ -103,32 +106,34 @@ def hardware_version(case: Case) -> tuple[int | None, Evidence]:
     if planned is not None:
         return planned, ("plan.hardware.version", planned)
     text = str(case.need("config.version"))
-    digits = text.removeprefix("vmx-")
-    return (int(digits) if digits.isdigit() else None), ("config.version", text)
+    return number(text), ("config.version", text)
 
 
-def _faults(
-    case: Case, version: int, vgpus: int, adapters: tuple[tuple[str, str | None], ...]
-) -> Iterator[tuple[str, str]]:
+def number(version: object) -> int | None:
+    """Return the number of ``vmx-19``; None when it is not one."""
+    digits = str(version).removeprefix("vmx-")
+    return int(digits) if digits.isdigit() else None
+
+
+def _short(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str, int]]:
+    """Yield what the version is too low for, with the one that takes."""
     if adapters and version < PVRDMA:
-        yield f"PVRDMA needs {PVRDMA}", UPGRADE
+        yield f"PVRDMA needs {PVRDMA}", PVRDMA
     if vgpus > 1 and version < SEVERAL_VGPUS:
-        yield f"{vgpus} vGPUs need {SEVERAL_VGPUS}", UPGRADE
-    # what an existing adapter shows is the server's own choice; only a protocol this plan sends can be refused
-    chosen = any(protocol for _, protocol in adapters) and case.view.is_planned(case.ref, "pvrdma")
-    if chosen and version >= PVRDMA and version not in PROTOCOLS:
-        yield f"the RoCE version can be chosen for {PROTOCOLS[0]} to {PROTOCOLS[-1]} only", "leave protocol out"
+        yield f"{vgpus} vGPUs need {SEVERAL_VGPUS}", SEVERAL_VGPUS
 
 
-def _advice(version: int, vgpus: int, adapters: tuple[tuple[str, str | None], ...]) -> Iterator[str]:
+def _advice(version: int, vgpus: int, adapters: Adapters) -> Iterator[tuple[str, int]]:
     if adapters and version < NAMESPACES:
-        yield f"PVRDMA namespaces need {NAMESPACES}"
+        yield f"PVRDMA namespaces need {NAMESPACES}", NAMESPACES
     if vgpus and version < VGPU:
-        yield f"{VGPU} or later is advised for vGPUs"
+        yield f"{VGPU} or later is advised for vGPUs", VGPU
 
 
-def _limit(case: Case, host: Target) -> tuple[int, str, str] | None:
-    """Return a host's highest hardware version, its name and its ESXi version."""
-    stated = host_version(case.view, host.ref)
-    limit = hardware_limit(stated[0]) if stated else None
-    return (limit, host.name, stated[1]) if stated and limit else None
+def _newer_hosts(case: Case, version: int, known: Sequence[Limit]) -> str:
+    """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
+    old = ", ".join(limit.host for limit in known if limit.hardware < version)
+    hosts = f"upgrade {old} to {first_esxi_with(version)}"
+    present = number(case.view.facts(case.ref).get("config.version"))
+    most = known[0].hardware
+    return f"stay at {most} or lower, or {hosts}" if present is not None and present <= most else hosts
