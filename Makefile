@@ -98,7 +98,7 @@ test-reliability test-reliability-all: $(VENV)/.installed-test
 
 # the oldest pyVmomi that setup.cfg allows, in a folder of its own before that of the newest one
 PYVMOMI_8 := $(VENV)/pyvmomi-8
-PYVMOMI_8_TESTS := tests/recorded tests/connect/test_plain.py tests/core/test_newer.py \
+PYVMOMI_8_TESTS := tests/recorded tests/connect/test_plain.py tests/model/test_api_fields.py \
 	tests/lab/test_soap_recorded.py tests/lab/test_soap_devices.py tests/lab/test_soap_vms.py tests/lab/test_soap_hosts.py \
 	tests/thirdparty/test_faces.py tests/thirdparty/test_versions.py tests/thirdparty/test_pyvmomi.py \
 	$(foreach name,all_kinds main_job vgpu_mode,tests/e2e/test_$(name).py)
@@ -128,7 +128,7 @@ lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 	@$(BIN)/ruff format --check .
 
 types: $(VENV)/.installed-dev  ## mypy --strict
-	@$(BIN)/mypy -p vsphere_ai
+	@$(BIN)/mypy -p vsphere_ai -p tools
 
 architecture: $(VENV)/.installed-test  ## who may import whom, sizes, a test and a page for every kind
 	@$(BIN)/python -m pytest tests/test_architecture.py $(PYTEST_ARGS)
@@ -150,11 +150,12 @@ lab: $(VENV)/.installed  ## start the simulated farm and leave it running
 	@$(BIN)/vsphere-ai lab up
 
 docs: $(VENV)/.installed  ## write the generated pages: fields of the kinds, compatibility rules, GPU boards, the role
-	@$(BIN)/python -m vsphere_ai.report.kind_page docs/kinds docs/index.md
-	@$(BIN)/python -m vsphere_ai.compat.page > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
-	@$(BIN)/python -m vsphere_ai.gpu.page > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
-	@$(BIN)/python -m vsphere_ai.permissions docs/security.md
-	@$(BIN)/python -m vsphere_ai.report.run_schema > docs/schemas/run.schema.json
+	@$(BIN)/python -m tools.docgen.kinds docs/kinds docs/index.md
+	@$(BIN)/python -m tools.docgen.compatibility > docs/compatibility.md.new && mv docs/compatibility.md.new docs/compatibility.md
+	@$(BIN)/python -m tools.docgen.catalogue > docs/catalogue.md.new && mv docs/catalogue.md.new docs/catalogue.md
+	@$(BIN)/python -m tools.docgen.role docs/security.md
+	@$(BIN)/python -m tools.docgen.architecture docs/architecture.md docs/architecture.svg
+	@$(BIN)/python -m tools.docgen.run_schema > docs/schemas/run.schema.json
 
 clean:  ## remove what was built here, .venv too
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage coverage.xml

@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from vsphere_ai.facts import Estate
-from vsphere_ai.plan import make_plan, remaining
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.planning.planner import make_plan, remaining
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[1]

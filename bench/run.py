@@ -16,11 +16,11 @@ from pathlib import Path
 
 from pyVmomi.SoapAdapter import SoapStubAdapter
 
-from vsphere_ai.inventory import CONNECTION, load_inventory
+from vsphere_ai.app.session import Options, Workbench
 from vsphere_ai.lab import process
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.inventory import CONNECTION, load_inventory
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
-from vsphere_ai.workbench import Options, Workbench
 
 ROOT = Path(__file__).parents[1]
 PLAYBOOK = ROOT / "playbooks" / "ai-ready-cluster.yml"

@@ -219,7 +219,7 @@ def test_configurations_of_mig_parted_are_said_as_plays(parted):
 
 
 def test_what_mig_parted_means_is_a_play_that_loads(parted, tmp_path):
-    from vsphere_ai.playbook import load_playbook
+    from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
     for name in ("off", "empty", "balanced"):

@@ -13,11 +13,11 @@ from support.fabrics import DC
 
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
-from vsphere_ai.fabric.mending import mending
+from vsphere_ai.fabric.fixes import mending
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
-from vsphere_ai.facts import Facts
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.playbook import load_playbook
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
 

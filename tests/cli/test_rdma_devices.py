@@ -8,7 +8,7 @@ import pytest
 from support.estates import ESX1, ESX2, estate, host
 
 from vsphere_ai.fabric.devices import rdma_devices
-from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.report.devices_text import devices_document, devices_text
 
 PNIC, RDMA, PROXY = "config.network.pnic", "config.network.rdmaDevice", "config.network.proxySwitch"

@@ -24,14 +24,14 @@ from support.fabrics import (
     vmk,
 )  # fmt: skip
 
-from vsphere_ai.fabric.draft import Draft
-from vsphere_ai.fabric.hops import Hop, Mend
-from vsphere_ai.fabric.levelling import level
-from vsphere_ai.fabric.mending import mending
-from vsphere_ai.fabric.seating import seat
+from vsphere_ai.fabric.fix_plan import Draft
+from vsphere_ai.fabric.fixes import mending
+from vsphere_ai.fabric.links import Hop, Mend
+from vsphere_ai.fabric.mtu_alignment import level
 from vsphere_ai.fabric.trace import Trace
-from vsphere_ai.facts import Facts
-from vsphere_ai.state import Target
+from vsphere_ai.fabric.uplink_assignment import seat
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 
 ACTIVE = {"state": "active", "mtu": 4096}
 CAN = {"roceV1Capable": True, "roceV2Capable": True}

@@ -8,10 +8,10 @@ import pytest
 from support.estates import ESX1, ESX2, SWITCH, estate, guest, host, vm
 from support.fabrics import DC
 
-from vsphere_ai.fabric.mending import mending
+from vsphere_ai.fabric.fixes import mending
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.report.trace_text import mending_text
 
 ONE, TWO = vm(1), vm(2)

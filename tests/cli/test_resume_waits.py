@@ -10,13 +10,13 @@ import pytest
 from support.acting import Clock
 from support.journals import act, of_version
 
-from vsphere_ai import journal
 from vsphere_ai.cli import at_rest
-from vsphere_ai.debts import Debt
-from vsphere_ai.deeds import means
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
-from vsphere_ai.facts import Facts
-from vsphere_ai.state import Target
+from vsphere_ai.execution.actions import context
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.runs import journal
 
 HOST, OTHER = Target("host", "esx01", "HostSystem:host-1"), Target("host", "esx02", "HostSystem:host-2")
 BOOT = "2026-01-01T00:00:00+00:00"
@@ -232,7 +232,7 @@ def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
     ("sent_before", "timeout", "most"), [(None, 300, 0), (400, 300, 0), (0, 30, 21), (700, 900, 0)]
 )
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most, monkeypatch):
-    monkeypatch.setattr(means, "time", Clock())
+    monkeypatch.setattr(context, "time", Clock())
     guest = Guest(1000)
     at_rest._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
@@ -276,7 +276,7 @@ def task_event(operation, state):
 )
 def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(events, waits, monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(means, "time", clock)
+    monkeypatch.setattr(context, "time", clock)
     guest, began = Guest(1000), clock.now
     monkeypatch.setattr(at_rest, "_since", lambda sent: clock.now - began)
     guest.vcenter = History(events, ahead=3600)

@@ -10,11 +10,11 @@ from types import SimpleNamespace
 import pytest
 from support.journals import act, of_version, put
 
-from vsphere_ai import journal
 from vsphere_ai.cli.main import main
-from vsphere_ai.debts import Debt
 from vsphere_ai.errors import Conflict
-from vsphere_ai.state import Target
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.runs import journal
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
 ADAPTER = {"port_group": "dvpg-rdma", "protocol": "rocev2"}

@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from vsphere_ai import journal, locks, past
 from vsphere_ai.cli.main import main
-from vsphere_ai.debts import Debt
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Reconfigure, Wait
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Reconfigure, Wait
+from vsphere_ai.runs import history, journal, locks
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
 WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
@@ -46,9 +46,9 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert "train-01 was switched off by this run" in out
     assert "1 of its steps not done" in out
     assert f"vsphere-ai resume {book.id} --cleanup" in out
-    assert [*past.unfinished("vc")] == [book.id]
+    assert [*history.unfinished("vc")] == [book.id]
     assert command("runs", "close", book.id, "--yes")[0] == 0
-    assert past.unfinished("vc") == {}
+    assert history.unfinished("vc") == {}
     assert journal.open_run(book.id).debts() == ()
     assert f"{book.id}  closed" in command("runs")[1]
     shown = command("show", book.id)[1]
@@ -56,7 +56,7 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert "esx01 is in maintenance mode because of this run: left so" in shown
     assert "Finish it" not in shown
     assert command("resume")[0] == 64
-    assert any("was closed by" in line for line in past.doubts(journal.open_run(book.id)))
+    assert any("was closed by" in line for line in history.doubts(journal.open_run(book.id)))
 
 
 def test_a_run_that_is_over_or_under_way_is_not_closed(command):
@@ -81,8 +81,8 @@ def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
 def test_a_closed_run_that_goes_on_is_none(command):
     book = run(Debt("off", VM))
     command("runs", "close", book.id, "--yes")
-    past.take_up(again := journal.open_run(book.id))
-    assert past.see(again).state == "unfinished"
+    history.take_up(again := journal.open_run(book.id))
+    assert history.see(again).state == "unfinished"
 
 
 def names():
@@ -165,5 +165,5 @@ def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, late, 
 
     for each in (owes, passes) if late else (passes, owes):
         each()
-    past.look()
+    history.look()
     assert tuple(d.kind for d in journal.open_run(books[0].id).debts()) == left

@@ -260,10 +260,10 @@ def fast(monkeypatch):
     ids=lambda v: f"{v[0]}-{v[-1]}" if isinstance(v, list) else v["on"],
 )
 def test_no_command_is_silent_for_long(lab, monkeypatch, fast, rule, arguments):
-    from vsphere_ai import apply
     from vsphere_ai.cli.main import main
+    from vsphere_ai.execution import runner
 
-    monkeypatch.setattr(apply, "HEARTBEAT", apply.HEARTBEAT / SCALE)
+    monkeypatch.setattr(runner, "HEARTBEAT", runner.HEARTBEAT / SCALE)
     lab.set_faults([rule])
     codes, heard = [], []
 

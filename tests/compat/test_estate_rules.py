@@ -3,10 +3,11 @@
 import pytest
 from support import estates, machines
 
-from vsphere_ai.compat import gate, releases
+from vsphere_ai.compat import gate
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
+from vsphere_ai.model import versions
 from vsphere_ai.resources.vgpu import Vgpu
 
 RULES = {r.id: r for r in gate.rules()}
@@ -160,25 +161,25 @@ def test_no_verdict_but_unknown_goes_without_evidence(verdict):
      ((9, 1, 0), 22)],
 )  # fmt: skip
 def test_hardware_limits(version, hardware):
-    assert releases.hardware_limit(version) == hardware
+    assert versions.hardware_limit(version) == hardware
 
 
 def test_builds_do_not_decide_the_version():
-    assert releases.build_name((7, 0, 2), "19290878") == "7.0 U2e"
-    assert releases.build_name((7, 0, 3), "19290878") is None
-    assert releases.build_name((7, 0, 3), "18644231") == "7.0 U3"
-    builds = [b for r in releases.releases() for b in r.builds]
+    assert versions.build_name((7, 0, 2), "19290878") == "7.0 U2e"
+    assert versions.build_name((7, 0, 3), "19290878") is None
+    assert versions.build_name((7, 0, 3), "18644231") == "7.0 U3"
+    builds = [b for r in versions.releases() for b in r.builds]
     assert len(builds) == len(set(builds)) == 51
     assert builds != sorted(builds)
 
 
 def test_releases_are_in_order():
-    listed = releases.releases()
+    listed = versions.releases()
     assert [r.version for r in listed] == sorted(r.version for r in listed)
     assert [r.hardware for r in listed] == sorted(r.hardware for r in listed)
     assert all(r.withdrawn <= set(r.builds) for r in listed)
-    assert releases.first_esxi_with(19) == "ESXi 7.0.2"
-    assert releases.first_esxi_with(99) == "a release after ESXi 9.0.1"
+    assert versions.first_esxi_with(19) == "ESXi 7.0.2"
+    assert versions.first_esxi_with(99) == "a release after ESXi 9.0.1"
 
 
 @pytest.mark.parametrize(

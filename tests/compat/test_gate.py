@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 
 from vsphere_ai.compat import gate
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import Target
 
 ESX02 = Target("host", "esx02", "HostSystem:host-2")
 TWO_HOSTS = {"name": "esx02"}

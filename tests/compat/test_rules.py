@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import state_rules
 
 from vsphere_ai.compat import gate
-from vsphere_ai.late import Late
+from vsphere_ai.model.deferred import Late
 
 ABSENT = "<absent>"  # replaced by the builder's own marker
 GPU = "0000:3b:00.0"

@@ -4,7 +4,7 @@ import pytest
 
 from vsphere_ai.compat import gate
 from vsphere_ai.compat.vgpu_branches import branch_of, works_with
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 
 RULES = {r.id: r for r in gate.rules() if r.id in ("vgpu.licence", "vgpu.guest-driver")}
 

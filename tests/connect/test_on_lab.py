@@ -8,7 +8,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.esxi import Ssh, SshEndpoint
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.outage import Limits
@@ -16,8 +15,9 @@ from vsphere_ai.connect.probing import Shells
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, VimFault
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.steps import Probe
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.model.steps import Probe
+from vsphere_ai.reading.collector import Depth, Request, collect
 
 pytestmark = pytest.mark.lab
 

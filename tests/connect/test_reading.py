@@ -8,7 +8,7 @@ import pytest
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, Unreachable
-from vsphere_ai.facts import UNTYPED
+from vsphere_ai.model.facts import UNTYPED
 
 
 def value(name, text, kind="xsd:string"):

@@ -15,7 +15,7 @@ from vsphere_ai.connect.esxi import LARGEST_OUTPUT, WEAK, Ssh, SshEndpoint, SshL
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.connect.hostkeys import fingerprint
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
-from vsphere_ai.facts import Output
+from vsphere_ai.model.facts import Output
 
 
 def test_a_command_gives_status_and_both_streams(host, connect):

@@ -15,7 +15,7 @@ from support.ssh_host import KEY, PASSWORD, connect, host, line  # noqa: F401
 from vsphere_ai.connect.esxi import Broken, Ssh, SshEndpoint, SshLimits
 from vsphere_ai.connect.gate import LoginGate
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable
-from vsphere_ai.facts import Output
+from vsphere_ai.model.facts import Output
 
 
 class CutHost:

@@ -11,7 +11,7 @@ from support.seeds import cases, chance
 
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import OutcomeUnknown, VimFault
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 
 ROOT, SEARCH = "Folder:root", "SearchIndex:index"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.documents import Faults, load
-from vsphere_ai.inventory import load_inventory
 from vsphere_ai.lab import process, scenario_file
 from vsphere_ai.lab.faults import rule_file
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.document import Faults, load
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

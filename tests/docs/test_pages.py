@@ -11,10 +11,10 @@ from urllib.parse import unquote
 import click
 import pytest
 
+from tools.docgen import kinds as kind_page
 from vsphere_ai import errors
 from vsphere_ai.cli.main import COMMANDS, command
 from vsphere_ai.compat import gate
-from vsphere_ai.report import kind_page
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

@@ -8,8 +8,8 @@ import pytest
 from support.cut_off import DIES_BEFORE_ITS_REBOOT, ESX1, dies, killed_in_the_reboot, reboots
 from support.places import INVENTORY
 
-from vsphere_ai import journal
 from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 UPGRADE = "- vms: train-01\n  hardware: {version: 19}\n"
@@ -45,7 +45,7 @@ def test_a_guest_whose_shutdown_vcenter_refused_is_not_about_to_shut_down(lab, c
 DIES_BEFORE_THE_CALL = """
 import os
 from vsphere_ai.cli.main import run
-from vsphere_ai.journal import Journal
+from vsphere_ai.runs.journal import Journal
 sending = Journal.sending
 Journal.sending = lambda self, target: (sending(self, target), target.kind == "vm" and os._exit(9))
 run()
@@ -142,7 +142,7 @@ DIES_AFTER_A_DOUBLED_REQUEST = """
 import os
 from vsphere_ai.cli.main import run
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.deeds import lifecycle
+from vsphere_ai.execution.actions.executor import lifecycle
 call = VCenter.call
 def twice(self, ref, method, args=None):
     if method == "EnterMaintenanceMode_Task":

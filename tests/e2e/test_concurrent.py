@@ -9,8 +9,8 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import by_level
 
-from vsphere_ai.deeds.changes import Changes
-from vsphere_ai.deeds.means import Means
+from vsphere_ai.execution.actions.configure import Changes
+from vsphere_ai.execution.actions.context import Means
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
@@ -151,7 +151,7 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
             foreign.reconfigure(deviceChange=[spec])
 
     monkeypatch.setattr(Means, "task", then_undo)
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_VM", 1)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_VM", 1)
     assert cli("apply", PLAY, "--yes") == 1, cli.out + cli.err
     assert seen == [1]
     assert f"{VM} was changed, but reading back shows" in cli.out
@@ -159,7 +159,7 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
 
 
 def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, soap, monkeypatch):
-    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.execution.actions.executor import Deeds
 
     do = Deeds.do
 

@@ -13,7 +13,7 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.processes import Process
 
-from vsphere_ai.deeds.means import Means
+from vsphere_ai.execution.actions.context import Means
 
 pytestmark = pytest.mark.lab
 MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"
@@ -105,7 +105,7 @@ def invalid(cli, lab, folder):
 
 
 def bug(cli, lab, folder, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.journal.every", lambda: 1 / 0)
+    monkeypatch.setattr("vsphere_ai.runs.journal.every", lambda: 1 / 0)
     return cli("runs")
 
 

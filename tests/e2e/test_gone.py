@@ -75,7 +75,7 @@ def test_a_run_is_rolled_back_without_a_vm_that_was_removed_since(lab, cli, soap
 
 
 def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, soap, farm, monkeypatch):
-    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.execution.actions.executor import Deeds
 
     do = Deeds.do
 

@@ -69,7 +69,7 @@ def lab(ssh_lab, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.deeds.DOUBT", 1.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 1.0)
 
 
 @pytest.fixture
@@ -174,7 +174,7 @@ FROZEN = [
 @pytest.mark.parametrize(("name", "verb", "when"), FROZEN if FULL else FROZEN[::2])
 def test_a_host_that_freezes_during_a_change(lab, cli, ledger, work, monkeypatch, name, verb, when):
     limit = 2.0
-    monkeypatch.setattr("vsphere_ai.deeds.changes.COMMAND_TIMEOUT", limit)
+    monkeypatch.setattr("vsphere_ai.execution.actions.configure.COMMAND_TIMEOUT", limit)
     play = work(name)
     before = len(ledger())
     lab.set_faults(f"- {{on: 'ssh: nvidia-smi .*{verb}', nth: 1, when: {when}, do: hang}}\n")
@@ -334,7 +334,7 @@ LIES = [
     ],
 )
 def test_what_nvidia_smi_did_not_do_is_never_called_done(lab, cli, farm, ledger, work, monkeypatch, name, lie):
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 1)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_HOST", 1)
     play, verb = work(name), WORK[name][2]
     before = len(ledger())
     lab.set_faults(f"- {{on: 'ssh: nvidia-smi .*{verb}', nth: 1, {lie}}}\n")
@@ -374,7 +374,7 @@ def test_a_host_whose_nvidia_smi_cannot_be_read_is_no_host_as_wanted(lab, cli, l
 
 def test_an_instance_in_use_is_refused_by_its_name(lab, cli, work, monkeypatch):
     """Somebody else makes a compute instance after it was planned: `In use by another client`, and nothing is done."""
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 1)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_HOST", 1)
     play = work("destroy")
     lab.set_faults("- {on: 'ssh: nvidia-smi .*-dci', nth: 1, do: truncate}\n")  # says it did, and did not
     code = cli("apply", play, "--yes")

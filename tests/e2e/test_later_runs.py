@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.processes import killed_at
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 ESX1, ESX2 = "esx01.lab.local", "esx02.lab.local"

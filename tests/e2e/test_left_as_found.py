@@ -11,7 +11,7 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import killed_at
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"

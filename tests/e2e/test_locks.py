@@ -19,11 +19,11 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
 
-from vsphere_ai import journal, locks
+from vsphere_ai.app.session import Options, Workbench
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.workbench import Options, Workbench
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.runs import journal, locks
 
 pytestmark = pytest.mark.lab
 ROUNDS, MANY = (50 if FULL else 5), 8

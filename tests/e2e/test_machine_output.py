@@ -12,7 +12,7 @@ from support.gates import struck
 from support.places import PLAYBOOKS, ROOT
 from support.processes import apply
 
-from vsphere_ai.report.run_schema import run_schema
+from tools.docgen.run_schema import run_schema
 
 pytestmark = pytest.mark.lab
 PLAYBOOK = PLAYBOOKS / "pvrdma-only.yml"

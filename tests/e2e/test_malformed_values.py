@@ -8,8 +8,8 @@ import pytest
 from support.places import INVENTORY
 from support.rewriting import of_reference
 
-from vsphere_ai.malformed import MALFORMED
-from vsphere_ai.needed_facts import RULE
+from vsphere_ai.model.malformed import MALFORMED
+from vsphere_ai.planning.needed_facts import RULE
 
 pytestmark = pytest.mark.lab
 HOSTS = "- hosts: esx0[1:2].lab.local\n  rolling: {evacuate: power_off}\n  graphics: {default_type: shared_direct}\n"

@@ -10,9 +10,9 @@ import paramiko
 import pytest
 from support.places import INVENTORY
 
-from vsphere_ai import deeds
 from vsphere_ai.errors import NotVerified, StepFailed
-from vsphere_ai.steps import Shell, Wait
+from vsphere_ai.execution.actions import executor
+from vsphere_ai.model.steps import Shell, Wait
 
 pytestmark = pytest.mark.lab
 ESX, OLD = "esx01.lab.local", "esx02.lab.local"
@@ -93,10 +93,10 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
-    from vsphere_ai.found_inventory import find_inventory
-    from vsphere_ai.playbook import load_playbook
+    from vsphere_ai.app.session import Options, Workbench
+    from vsphere_ai.language.inventory_search import find_inventory
+    from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
-    from vsphere_ai.workbench import Options, Workbench
 
     benches = []
 
@@ -106,10 +106,10 @@ def workshop(lab, cli):
         benches.append(bench)
         plan, estate = bench.plan(loaded)
         assert plan.problems == ()
-        means = deeds.Means(
+        means = executor.Means(
             bench.vcenter, bench.shell, lambda target, _: bench.left(loaded, estate, target), gpus={}, hosts={}
         )
-        return [p.step for p in plan.steps], deeds.Deeds(means)
+        return [p.step for p in plan.steps], executor.Deeds(means)
 
     yield make
     for bench in benches:
@@ -154,7 +154,7 @@ def test_a_list_that_stops_half_way_is_told_and_the_next_plan_goes_on_from_there
 
 
 def test_an_exit_status_of_0_proves_nothing(shell, workshop, farm, monkeypatch):
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 1)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_HOST", 1)
     play = f"- hosts: {ESX}\n  mig: {{gpus: {{'{H100}': [3g.40gb]}}}}\n"
     steps, hands = workshop(play)
     assert shell("nvidia-smi -i 1 -mig 0")[0] == 0  # R550 then creates nothing and calls it a success

@@ -137,7 +137,7 @@ def test_without_ats_or_with_a_far_gpu_nothing_is_planned(cli, rdma):
 
 def test_an_advanced_setting_that_is_ignored_is_not_taken_for_done(cli, ledger, monkeypatch):
     """VCenter says that the reconfigure went well; reading back shows that the key is not there."""
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_VM", 1)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_VM", 1)
     playbook = cli.file('- vms: train-04\n  tuning: {extra_config: {uuid.bios: "x", sched.cpu.halt: "0"}}\n')
     assert cli("apply", playbook, "--yes") == 1, cli.out + cli.err
     assert "uuid.bios" in cli.out + cli.err

@@ -6,8 +6,8 @@ import pytest
 from support.places import INVENTORY
 
 from vsphere_ai.connect.esxi import Ssh, SshEndpoint
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.secret import resolve
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.security.secret_ref import resolve
 
 pytestmark = pytest.mark.lab
 ESX = "esx01.lab.local"

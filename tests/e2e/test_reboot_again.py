@@ -9,7 +9,7 @@ import pytest
 from support.cut_off import DIES_BEFORE_ITS_REBOOT, ESX1, dies, killed_in_the_reboot, rebooted, reboots
 from support.places import INVENTORY
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 ESX2 = "esx02.lab.local"
@@ -27,7 +27,7 @@ GRAPHICS = """
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.deeds.waits.READ_BACK_HOST", 2)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_HOST", 2)
 
 
 def owing(cli):
@@ -157,7 +157,7 @@ def test_a_reboot_soon_after_another_one_is_seen_by_its_boot_time(lab, cli, soap
 DIES_HANDING_OVER = """
 import os
 from vsphere_ai.cli.main import run
-from vsphere_ai.journal import Journal
+from vsphere_ai.runs.journal import Journal
 settle = Journal.settle
 Journal.settle = lambda self, *debts: os._exit(9) if len(debts) > 1 else settle(self, *debts)
 run()

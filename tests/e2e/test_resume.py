@@ -19,7 +19,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
 from support.seeds import few
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"

@@ -13,7 +13,7 @@ from itertools import pairwise
 import pytest
 from support.places import INVENTORY, PLAYBOOKS
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -257,7 +257,7 @@ def test_a_host_whose_boot_time_does_not_move_has_not_rebooted(lab, cli, two, le
 def test_an_order_to_reboot_that_got_lost_is_not_waited_for_as_long_as_a_boot(
     lab, cli, two, ledger, farm, monkeypatch, via
 ):
-    monkeypatch.setattr("vsphere_ai.deeds.waits.UNANSWERED", 2.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.waits.UNANSWERED", 2.0)
     on, do = (REBOOT, "drop") if via == "ssh" else ("RebootHost_Task", "reset")
     lab.set_faults(f"- {{on: '{on}', nth: 1, when: before, do: {do}}}\n")
     assert cli("apply", two(f"timeout: 30m, reboot: {via}"), "--yes") == 6, cli.out + cli.err

@@ -11,8 +11,8 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import chance
 
-from vsphere_ai import journal
-from vsphere_ai.report import plan_json
+from vsphere_ai.planning import document as plan_json
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
@@ -126,7 +126,7 @@ def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, why):
 
 def test_steps_taken_out_of_a_plan_file_run_nevertheless(cli, saved, ledger, farm):
     """Whoever can make a seal can make a plan; but what runs is planned anew from what is wanted, never the text."""
-    from vsphere_ai.report.plan_json import _sha256
+    from vsphere_ai.planning.document import _sha256
 
     document = json.loads(saved.read_text(encoding="utf-8"))
     document.pop("seal")

@@ -126,7 +126,7 @@ def failing(lab):
 
 
 def journals():
-    from vsphere_ai.places import state_dir
+    from vsphere_ai.security.state_dir import state_dir
 
     return sorted((state_dir() / "runs").glob("*.db"))
 

@@ -13,7 +13,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.seeds import FULL
 
 from vsphere_ai.connect import tasks, vcenter
-from vsphere_ai.deeds import Deeds
+from vsphere_ai.execution.actions.executor import Deeds
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
@@ -37,8 +37,8 @@ ENDS = {
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.deeds.DOUBT", 1.5)
-    monkeypatch.setattr("vsphere_ai.deeds.BUSY_PAUSE", 0.2)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 1.5)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.BUSY_PAUSE", 0.2)
 
 
 @pytest.mark.parametrize("fault", ENDS if FULL else list(ENDS)[::3])
@@ -66,8 +66,8 @@ def test_what_passes_is_tried_again(lab, cli, ledger, fault):
 def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(
     lab, cli, ledger, monkeypatch, where, says
 ):
-    monkeypatch.setattr("vsphere_ai.deeds.means.STALL", 0.8)
-    monkeypatch.setattr("vsphere_ai.deeds.means.TASK_TIMEOUT", 3)
+    monkeypatch.setattr("vsphere_ai.execution.actions.context.STALL", 0.8)
+    monkeypatch.setattr("vsphere_ai.execution.actions.context.TASK_TIMEOUT", 3)
     task = Deeds.__init__.__globals__["Means"].task
     monkeypatch.setattr(task, "__defaults__", (3,))
     monkeypatch.setattr(tasks, "_WAKE_S", 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 from support.cut_off import DIES_BEFORE_ITS_REBOOT, ESX1, dies, killed_in_the_reboot, reboots
 
-from vsphere_ai import journal
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 GRAPHICS = f"""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai import checks
+from vsphere_ai.execution import vcenter_checks
 
 pytestmark = pytest.mark.lab
 PLAY = "- vms: train-04\n  hardware: {memory_reservation: full}\n"
@@ -16,7 +16,7 @@ def refused(monkeypatch):
     """From now on vCenter's answers hold a refusal that nothing on the lab explains."""
 
     def begin():
-        ended = checks._ended
+        ended = vcenter_checks._ended
 
         def with_refusal(vcenter, tasks):
             found = ended(vcenter, tasks)
@@ -26,7 +26,7 @@ def refused(monkeypatch):
                 ref: type(facts)(ref, {**facts.properties, "info.result": (REFUSED,)}) for ref, facts in found.items()
             }
 
-        monkeypatch.setattr(checks, "_ended", with_refusal)
+        monkeypatch.setattr(vcenter_checks, "_ended", with_refusal)
 
     return begin
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from support.estates import A100, ESX1, OFF, ON, PCI, host, pci_device, smi
 
-from vsphere_ai.facts import Output, ProbeFailure
 from vsphere_ai.gpu import layout, vgpu
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
 from vsphere_ai.gpu.listed_board import ListedBoard, board_as_listed, boards_as_listed
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
 from vsphere_ai.gpu.placement import Instance, transition
+from vsphere_ai.model.facts import Output, ProbeFailure
 
 sys.path.insert(0, str(Path(__file__).parent))
 

@@ -6,7 +6,6 @@ import pytest
 from gpu_transcripts import FILES, calls
 from support.estates import ESX1, OFF, ON, PCI, host, smi
 
-from vsphere_ai.facts import Output
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.listing_checks import check
 from vsphere_ai.gpu.listings import (
@@ -16,6 +15,7 @@ from vsphere_ai.gpu.listings import (
     parse_instances,
     parse_profiles,
 )
+from vsphere_ai.model.facts import Output
 
 FIRST, SECOND = PCI
 CUT = [(0, "3g.20gb", 9, 2, "4:4"), (1, "1g.5gb", 19, 7, "0:1"), (0, "1g.5gb", 19, 8, "1:1")]

@@ -3,12 +3,12 @@
 import pytest
 from support.estates import A100, ESX1, ON, PCI, estate, gpu_info, guest, host, pci_device, smi, vm
 
-from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.inventory import boards_of, nvidia_gpus
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 
 FIRST, SECOND = PCI
 BOTH_ON = dict.fromkeys(PCI, ON)

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsphere_ai import documents
 from vsphere_ai.errors import InputError
 from vsphere_ai.gpu import parted
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.parted import Entry, entry_for, together, write
+from vsphere_ai.language import document as documents
 
 
 def read(text):

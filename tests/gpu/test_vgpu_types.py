@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vsphere_ai.capacity.combinations import combinations, full_combinations
+from vsphere_ai.capacity.gpu import GpuSlot, Running, most, plus, step
 from vsphere_ai.gpu import vgpu
-from vsphere_ai.gpu.capacity_combinations import combinations, full_combinations
-from vsphere_ai.gpu.capacity_gpu import GpuSlot, Running, most, plus, step
 from vsphere_ai.gpu.catalog import board_of_device, boards
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.lab.hardware import parts

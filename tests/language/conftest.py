@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.facts import About, Estate, Facts
+from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.state import observed
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import observed
 
 
 def _layout_word(text: str) -> str:

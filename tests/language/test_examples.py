@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.playbook import from_document, load_playbook, to_document
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.playbook import from_document, load_playbook, to_document
 from vsphere_ai.resources import kinds
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,10 @@ import pytest
 from support.fuzzing import SEED, made_up, one_by_one, originals, skeletons, spoilt
 from support.seeds import by_level
 
-from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.document import parse
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
 FILES, PARTS = by_level((20_000, 1), (50_000, 2), (500_000, 10))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from support.places import PLAYBOOKS
 
-from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.patterns import parse as parse_pattern
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.document import parse
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.patterns import parse as parse_pattern
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
 
 PLAYBOOK = """- name: hosts

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from vsphere_ai.errors import InputError, UsageError
-from vsphere_ai.inventory import HostGroup, SshSettings, VmGroup, load_inventory, split_peer
+from vsphere_ai.language.inventory import HostGroup, SshSettings, VmGroup, load_inventory, split_peer
 
 FULL = """\
 vcenters:

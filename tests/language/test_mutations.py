@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.patterns import PatternError
-from vsphere_ai.patterns import parse as parse_pattern
-from vsphere_ai.playbook import load_playbook
+from vsphere_ai.language.document import parse
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.language.patterns import PatternError
+from vsphere_ai.language.patterns import parse as parse_pattern
+from vsphere_ai.language.playbook import load_playbook
 
 ROOT = Path(__file__).parents[2]
 PLAYBOOKS = tuple(path.read_bytes() for path in sorted((ROOT / "playbooks").glob("*.yml")))

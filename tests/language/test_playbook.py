@@ -6,8 +6,16 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError
-from vsphere_ai.inventory import Group, HostGroup, Inventory, VCenterSettings
-from vsphere_ai.playbook import Power, Rolling, desired, from_document, load_playbook, to_document, vcenters
+from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VCenterSettings
+from vsphere_ai.language.playbook import (
+    Power,
+    Rolling,
+    desired,
+    from_document,
+    load_playbook,
+    to_document,
+    vcenters,
+)
 
 FULL = """\
 - name: GPU hosts

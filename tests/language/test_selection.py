@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from vsphere_ai.errors import InputError, Mark
-from vsphere_ai.facts import About, Estate, Facts
-from vsphere_ai.inventory import Group, HostGroup, Inventory, VmGroup
-from vsphere_ai.patterns import MAX_NAMES, PatternError, Term, expand, parse
-from vsphere_ai.selection import narrow, select
+from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VmGroup
+from vsphere_ai.language.patterns import MAX_NAMES, PatternError, Term, expand, parse
+from vsphere_ai.language.selection import narrow, select
+from vsphere_ai.model.facts import About, Estate, Facts
 
 HERE = Mark("play.yml", 3, 10)
 

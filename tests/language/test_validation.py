@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.documents import Faults, parse
-from vsphere_ai.state import observed
-from vsphere_ai.validation import Place, describe, settable, suggest, validate
+from vsphere_ai.language.document import Faults, parse
+from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
+from vsphere_ai.model.state import observed
 
 
 def _even(name):

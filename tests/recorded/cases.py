@@ -10,21 +10,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.asking import wanted_paths
-from vsphere_ai.collect import LIGHT, OPTION, SOFTWARE, Depth, Request, collect
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.deeds import Deeds
-from vsphere_ai.deeds.changes import config_spec
-from vsphere_ai.deeds.means import Means
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.facts import Estate
-from vsphere_ai.plan import Plan, make_plan, remaining
-from vsphere_ai.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.execution.actions.configure import config_spec
+from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Invoke, Reconfigure, Step
+from vsphere_ai.planning.planner import Plan, make_plan, remaining
+from vsphere_ai.reading.collector import LIGHT, OPTION, SOFTWARE, Depth, Request, collect
+from vsphere_ai.reading.requirements import wanted_paths
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Invoke, Reconfigure, Step
 
 LIMITS = Limits(patience=2.0, backoff=0.05)
 PROFILE = "grid_a100-3-20c"

@@ -57,7 +57,7 @@ def die():
 
 def fill_disk():
     """Let no file grow any more, as on a full disk; what is said goes to the terminal, which is not on it."""
-    from vsphere_ai.places import state_dir
+    from vsphere_ai.security.state_dir import state_dir
 
     with contextlib.suppress(AttributeError):
         sys.stdout.flush()
@@ -86,8 +86,8 @@ ACTS = {"die": die, "fill-disk": fill_disk}
 
 
 def watch_journal(points):
-    from vsphere_ai import journal
-    from vsphere_ai.journal import Journal
+    from vsphere_ai.runs import journal
+    from vsphere_ai.runs.journal import Journal
 
     begin, end = Journal.begin, Journal.end
 

@@ -96,7 +96,7 @@ def test_a_damaged_journal_is_refused_or_read_as_far_as_it_is_whole(mission, bro
 
 
 def journals_folder():
-    from vsphere_ai.journal import runs_dir
+    from vsphere_ai.runs.journal import runs_dir
 
     return runs_dir()
 

@@ -8,7 +8,7 @@ import pytest
 from reliability.harness import TUNE, Spec
 from support.seeds import cases, chance
 
-from vsphere_ai import permissions
+from vsphere_ai.planning import privileges
 
 pytestmark = pytest.mark.timeout(120)
 METHODS = ("ShutdownGuest", "EnterMaintenanceMode_Task", "UpdateGraphicsConfig", "UpdateOptions", "EnableRuleset",
@@ -84,7 +84,7 @@ def lose_one_of(mission, counts, number):
 
 
 def test_every_call_that_changes_something_loses_its_reply_by_name():
-    sent = {m for duty in permissions.ROLE for m in duty.methods}
+    sent = {m for duty in privileges.ROLE for m in duty.methods}
     reads = {m for m in sent if m.lower().startswith(("query", "fetch", "has", "current", "createcontainerview"))}
     assert sent - reads - LOCKS - MOVES <= {*METHODS, *NETWORK, *RARE}
 

@@ -11,16 +11,16 @@ import pytest
 from support.estates import ABOUT, ESX1, ESX2, ESX3, estate, guest, host, made, vgpu_device, vm, wants
 from support.missions import DESIRED, PROFILE, finished_farm, plain_farm
 
-from vsphere_ai.facts import Facts
-from vsphere_ai.plan import Answer
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import FieldChange, Target
+from vsphere_ai.model.text import escaped, safe, shown
+from vsphere_ai.planning.planner import Answer
 from vsphere_ai.report.plan_text import plan_text
-from vsphere_ai.report.values import escaped, safe, shown
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.state import FieldChange, Target
 
 GOLDEN = Path(__file__).parent / "golden"
 DIGEST = "0123456789abcdef"

@@ -8,11 +8,11 @@ import pytest
 from support.estates import ESX1, ESX2, OFF, ON, PCI, estate, guest, host, made, pvrdma_device, smi, view, vm
 from support.missions import finished_farm, plain_farm
 
-from vsphere_ai.inventory import Inventory, VCenterSettings
-from vsphere_ai.playbook import desired, load_playbook
+from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.playbook import desired, load_playbook
+from vsphere_ai.model.state import Target
 from vsphere_ai.report.playbook_text import playbook_text
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import Target
 
 VCENTER = VCenterSettings(name="prod", address="vc.example.com", username="u", password="env:P")
 INVENTORY = Inventory(Path("inventory.yml"), {"prod": VCENTER})

@@ -9,13 +9,13 @@ from support.estates import ESX1, estate, guest, host, made, vm, wants
 
 from vsphere_ai.compat.base import Finding
 from vsphere_ai.errors import Diagnostic, Mark, OutcomeUnknown, StepFailed
-from vsphere_ai.outcome import Event, Outcome, Run
+from vsphere_ai.execution.outcome import Event, Outcome, Run
+from vsphere_ai.model.state import Target
 from vsphere_ai.report.diagnostics import diagnostics_text
 from vsphere_ai.report.findings_text import findings_text
 from vsphere_ai.report.run_json import event_line, header_line, summary_line
 from vsphere_ai.report.run_text import duration, event_text, run_text
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.state import Target
 
 PLAN = made(estate(host(ESX1), guest(vm(1), ESX1)), {vm(1): wants(VmHardware(memory_reservation="full"))})
 OFF, CHANGE, READ, ON = PLAN.steps

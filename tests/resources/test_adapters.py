@@ -11,7 +11,7 @@ from support.ethernet import LAN_SWITCH, NIC4, NIC5, around, card, function, mac
 from support.judging import judge, plan_one, rules
 
 from vsphere_ai.fabric.adapter import NetworkAdapter
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.vm_hardware import VmHardware

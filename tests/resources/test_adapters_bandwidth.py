@@ -10,7 +10,7 @@ from support.judging import judge
 
 from vsphere_ai.fabric import nioc, pool_use
 from vsphere_ai.fabric.adapter import NetworkAdapter
-from vsphere_ai.facts import Estate
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.resources.adapters import Adapters
 
 VM, OTHER = vm(1), vm(2)

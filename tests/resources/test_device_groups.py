@@ -13,14 +13,14 @@ from support.estates import ABOUT, ESX1, ESX2, estate, host, view, vm
 from support.judging import judge, plan_one, rules
 from support.machines import keys, tuned
 
-from vsphere_ai.deeds import foreign
-from vsphere_ai.facts import Facts
+from vsphere_ai.execution.actions import conflicts
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Query
 from vsphere_ai.resources.device_groups import GROUP, OFFER, DeviceGroups, meaning
 from vsphere_ai.resources.gpudirect import GpuDirect
 from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.steps import Query
 
 ALONE = f'- vms: train-01\n  device_groups: ["{PAIR}"]\n'
 FARM = SCENARIO
@@ -203,8 +203,8 @@ def test_unified_memory_is_for_every_vgpu_those_of_groups_included():
 def test_a_member_is_not_the_vgpu_that_was_planned_to_go():
     of = around(having(devices=(vgpu(13500),)))
     step = judge(Vgpu(profiles=()), VM, of).step
-    assert foreign.differences(step, of[VM.ref], of[VM.ref]) == ()
-    assert foreign.differences(step, of[VM.ref], having(devices=(vgpu(13500, 1),)))
+    assert conflicts.differences(step, of[VM.ref], of[VM.ref]) == ()
+    assert conflicts.differences(step, of[VM.ref], having(devices=(vgpu(13500, 1),)))
 
 
 def test_what_is_marked_but_in_no_group_is_told_and_left():
@@ -233,8 +233,8 @@ def test_only_whole_groups_that_are_listed_come_and_go(data):
     names = st.sampled_from([PAIR, FOUR, "Acme:1@x"])
     there = data.draw(st.dictionaries(st.integers(0, 9), names, max_size=4), label="there")
     members = [vgpu(20000 + 100 * k + n, k, sequence=n) for k in there for n in range(data.draw(st.integers(1, 3)))]
-    foreign = [vgpu(30000 + n, g) for n, g in enumerate(data.draw(st.lists(st.sampled_from([None, 50, 51]))))]
-    devices = data.draw(st.permutations([*members, *foreign]), label="devices")
+    conflicts = [vgpu(30000 + n, g) for n, g in enumerate(data.draw(st.lists(st.sampled_from([None, 50, 51]))))]
+    devices = data.draw(st.permutations([*members, *conflicts]), label="devices")
     entries = data.draw(st.permutations(sorted(there.items())), label="entries")
     listing = tuple({"_typeName": GROUP, "groupInstanceKey": k, "deviceGroupName": n} for k, n in entries)
     facts = tuned(VM, ESX1, *devices, **{**READY, "config__deviceGroups": {"deviceGroup": listing}})

@@ -8,7 +8,7 @@ from support.judging import judge
 from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, dynamic, fixed, kernel_listing, keys, machine, tuned
 from support.plays import THROUGH
 
-from vsphere_ai.facts import ProbeFailure
+from vsphere_ai.model.facts import ProbeFailure
 from vsphere_ai.resources.gpudirect import GpuDirect
 
 ALONE = (

@@ -9,9 +9,9 @@ from support.estates import ABOUT, ESX1, PCI, estate, gpu_info, host, view
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import SHARED
 
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Invoke
 from vsphere_ai.resources.host_graphics import HostGraphics
-from vsphere_ai.steps import Invoke
 
 ALONE = SHARED
 

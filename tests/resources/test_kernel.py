@@ -8,9 +8,9 @@ from support.judging import judge, plan_one, words
 from support.machines import kernel_listing, machine
 from support.plays import ONE
 
-from vsphere_ai.facts import Output, ProbeFailure
+from vsphere_ai.model.facts import Output, ProbeFailure
+from vsphere_ai.model.steps import Shell
 from vsphere_ai.resources.kernel import Kernel
-from vsphere_ai.steps import Shell
 
 ALONE = f"{ONE}  kernel: {{ats_support: true}}\n"
 

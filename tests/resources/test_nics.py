@@ -9,7 +9,7 @@ from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
 from vsphere_ai.fabric.nic_settings import PAUSE, Pause, Rings, pauses_in
-from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.resources.nics import HostNics, Nic
 from vsphere_ai.resources.roce import Roce
 

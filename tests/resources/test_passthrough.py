@@ -9,8 +9,9 @@ from support.judging import judge, plan_one, rules
 from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, fixed, machine
 from support.plays import THROUGH
 
-from vsphere_ai.facts import View
-from vsphere_ai.observing import observe_all
+from vsphere_ai.model.facts import View
+from vsphere_ai.model.steps import Invoke
+from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -18,7 +19,6 @@ from vsphere_ai.resources.mig import GpuMig, Mig
 from vsphere_ai.resources.passthrough import HBAS, REBIND, Passthrough
 from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
-from vsphere_ai.steps import Invoke
 
 ALONE = THROUGH
 

@@ -9,14 +9,14 @@ from support.judging import judge, plan_one
 from support.machines import GPU_0, GPU_1, NIC_1, dynamic, fixed, keys, machine, tuned
 from support.plays import THROUGH
 
-from vsphere_ai.deeds import foreign
+from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.fabric.pci import Claim, has_room
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import read
+from vsphere_ai.model.deferred import read
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.steps import Reconfigure
 
 ALONE = f'{THROUGH}- vms: train-04\n  pci_devices: [{{host_device: "0000:86:00.0"}}]\n'
 
@@ -268,10 +268,10 @@ def test_dynamic_devices_need_hosts_with_enough_of_them():
 def test_another_device_in_its_place_is_a_change_of_somebody_else():
     device = {"_typeName": "VirtualPCIPassthrough"}
     step = Reconfigure(target=VM, summary="", device_changes=({"operation": "add", "device": device},))
-    before = Facts(VM.ref, {foreign.DEVICES: (fixed(13000, GPU_0),)})
-    now = Facts(VM.ref, {foreign.DEVICES: (fixed(13000, GPU_1),)})
-    assert foreign.differences(step, before, now)
-    assert not foreign.differences(step, before, before)
+    before = Facts(VM.ref, {conflicts.DEVICES: (fixed(13000, GPU_0),)})
+    now = Facts(VM.ref, {conflicts.DEVICES: (fixed(13000, GPU_1),)})
+    assert conflicts.differences(step, before, now)
+    assert not conflicts.differences(step, before, before)
 
 
 def test_back_into_a_playbook():

@@ -27,8 +27,8 @@ from support.fabrics import (
 from support.judging import judge, plan_one, words
 
 from vsphere_ai import fabric as chain
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import Late, read
+from vsphere_ai.model.deferred import Late, read
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost

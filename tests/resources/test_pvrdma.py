@@ -24,7 +24,7 @@ from support.estates import (
 from support.judging import judge, rules, steps_of, words
 from support.plays import READY
 
-from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.report.plan_text import plan_text
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost

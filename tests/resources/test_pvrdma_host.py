@@ -8,7 +8,7 @@ from support.estates import ESX1, estate, host, view
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import READY
 
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 
 ALONE = READY

@@ -9,7 +9,7 @@ from support.judging import judge, plan_one, rules, steps_of, words
 from support.plays import ONE
 
 from vsphere_ai.fabric.nic_settings import Pause
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.nics import HostNics, Nic
 from vsphere_ai.resources.roce import Roce
 
@@ -136,7 +136,7 @@ def test_notes(fields, said):
 def test_pfc_and_global_pause_exclude_each_other():
     on = HostNics(nics={"vmnic4": Nic(pause=Pause(rx=True, tx=True))})
     listing = "NIC  Pause Params Supported  Pause RX  Pause TX\n---  ---  ---  ---\nvmnic4  true  false  false\n"
-    from vsphere_ai.facts import Output
+    from vsphere_ai.model.facts import Output
 
     facts = esx()
     facts = Facts(facts.ref, facts.properties, {}, {**facts.probes, "pause-params": Output(0, listing)})

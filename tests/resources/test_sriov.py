@@ -9,9 +9,9 @@ from support.ethernet import NIC4, NIC5, card, function, machine
 from support.judging import actions, judge, plan_one, rules, words
 from support.plays import FUNCTIONS
 
+from vsphere_ai.model.steps import Invoke
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.sriov import Sriov
-from vsphere_ai.steps import Invoke
 
 ALONE = FUNCTIONS
 

@@ -10,8 +10,8 @@ from support.estates import ESX1, ESX2, host, view
 from support.fabrics import DC, LAN, RDMA, fabric, machine, member, order, port_group, proxy, switch, vmk
 from support.judging import judge, plan_one, words
 
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import read
+from vsphere_ai.model.deferred import read
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.vmkernel import VmkernelAdapters
 

@@ -8,7 +8,7 @@ from support.estates import ESX1, ESX2, estate, vgpu_device, view, vm
 from support.judging import judge, plan_one
 from support.machines import GPU_0, GPU_1, dynamic, fixed, keys, machine, tuned
 
-from vsphere_ai.deeds import foreign
+from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.resources.tuning import Tuning
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -79,7 +79,7 @@ def test_advanced_settings():
 
 def test_the_step_is_compared_with_what_was_planned():
     step = asked(latency_sensitivity="high", cpus=32, cores_per_socket=2).step
-    assert {"config.hardware.numCPU", "config.hardware.numCoresPerSocket"} <= set(foreign.paths(step))
+    assert {"config.hardware.numCPU", "config.hardware.numCoresPerSocket"} <= set(conflicts.paths(step))
 
 
 # -- NUMA

@@ -14,8 +14,8 @@ from support.judging import judge, plan_one, words
 from support.plays import ONE
 
 from vsphere_ai import fabric as chain
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import chosen, read
+from vsphere_ai.model.deferred import chosen, read
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.uplinks import Uplinks
 

@@ -31,14 +31,14 @@ from support.judging import judge, plan_one, rules, steps_of, words
 from support.machines import kernel_listing
 from support.plays import SHARED
 
-from vsphere_ai.facts import Facts, Output, ProbeFailure
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.kernel import ATS, Kernel
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.steps import Reconfigure
 
 ALONE = f"{SHARED}- vms: train-01\n  hardware: {{version: 19}}\n  vgpu: [grid_a100-10c]\n"
 

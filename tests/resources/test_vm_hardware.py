@@ -6,7 +6,7 @@ import pytest
 from support.estates import ESX1, estate, guest, host, view, vm
 from support.judging import judge, plan_one, steps_of, words
 
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.vm_hardware import VmHardware, number
 
 ALONE = "- vms: train-04\n  hardware: {version: 19, memory_reservation: full}\n"

@@ -8,8 +8,8 @@ from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, host, made, view,
 from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import Late, inside, is_late, read
+from vsphere_ai.model.deferred import Late, inside, is_late, read
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel import Adapter, VmkernelAdapters
 

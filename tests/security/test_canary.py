@@ -277,7 +277,7 @@ def test_runs_that_are_stopped_and_killed_leave_no_password_anywhere(case):
 
 
 ECHO = """
-from vsphere_ai.facts import Output
+from vsphere_ai.model.facts import Output
 from vsphere_ai.connect.esxi import Ssh
 real = Ssh.run
 def run(self, argv, deadline_s, *, changes=False):
@@ -301,8 +301,8 @@ def test_a_step_that_fails_with_the_password_in_its_answer_shows_none(case):
 
 
 UNMASKED = """
-from vsphere_ai import redact
-redact.clean = redact.foreign = str
+from vsphere_ai.security import redaction
+redaction.clean = redaction.foreign = str
 from vsphere_ai.cli.main import run
 run()
 """
@@ -374,7 +374,8 @@ def test_a_crash_with_the_password_in_its_traceback_shows_none(case):
 
 def test_without_the_redactor_that_crash_would_be_found(case):
     """The search finds what it looks for: the same run with the redactor taken out leaks in every encoding."""
-    case.run("crash", "show", code=CRASH.replace("{sabotage}", "from vsphere_ai import redact; redact.clean = str"))
+    sabotage = "from vsphere_ai.security import redaction; redaction.clean = str"
+    case.run("crash", "show", code=CRASH.replace("{sabotage}", sabotage))
     found = hits(case.canaries, case.everything())
     assert {encoding for _, encoding, number in found if number == 0} == set(ENCODERS)
 

@@ -11,9 +11,9 @@ import types
 
 import pytest
 
-from vsphere_ai import credentials
-from vsphere_ai.credentials import fetch
 from vsphere_ai.errors import Denied
+from vsphere_ai.security import credentials
+from vsphere_ai.security.credentials import fetch
 
 HERE = f"{sys.executable} -c "
 
@@ -141,7 +141,7 @@ def test_without_a_terminal_nobody_is_asked(monkeypatch):
 
 ASK = """
 import sys
-from vsphere_ai.credentials import fetch
+from vsphere_ai.security.credentials import fetch
 value = fetch("prompt:", purpose="password of root").reveal()
 sys.stdout.write(f"got {len(value)} {sum(map(ord, value))}\\n")
 """
@@ -165,7 +165,7 @@ def test_on_a_terminal_it_is_asked_without_an_echo():
 
 def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
     from vsphere_ai.errors import InputError
-    from vsphere_ai.inventory import load_inventory
+    from vsphere_ai.language.inventory import load_inventory
 
     path = tmp_path / "inventory.yml"
     head = 'vcenters: {p: {address: vc.example.com, username: u, password: "prompt:"}}\n'
@@ -187,9 +187,9 @@ def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
 
 def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
     """What the inventory says reaches the connection: nobody logs in here."""
-    from vsphere_ai.inventory import load_inventory
-    from vsphere_ai.state import Target
-    from vsphere_ai.workbench import Options, Workbench
+    from vsphere_ai.app.session import Options, Workbench
+    from vsphere_ai.language.inventory import load_inventory
+    from vsphere_ai.model.state import Target
 
     monkeypatch.setenv("PHRASE", "öffne dich")
     path = tmp_path / "inventory.yml"

@@ -9,8 +9,8 @@ from importlib import metadata, resources
 
 import pytest
 
-from vsphere_ai import doctor
-from vsphere_ai.facts import About, Estate, Facts
+from vsphere_ai.app import doctor
+from vsphere_ai.model.facts import About, Estate, Facts
 
 
 def by_verdict(checks):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from support.estates import ESX1, vm
-from vsphere_ai.deeds import Deeds, access
-from vsphere_ai.deeds.means import Means
-from vsphere_ai.facts import Facts
-from vsphere_ai.steps import Lifecycle
+from vsphere_ai.execution.actions import ssh_guard
+from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.steps import Lifecycle
 
 VM = vm(1)
 
@@ -36,7 +37,7 @@ class Server:
     def read_objects(self, refs, paths):
         (ref,) = refs
         assert list(paths) == [ref.partition(":")[0]]
-        if paths[ref.partition(":")[0]] == access.PATHS:  # the look before a command: nothing stands in its way
+        if paths[ref.partition(":")[0]] == ssh_guard.PATHS:  # the look before a command: nothing stands in its way
             return {ref: Facts(ref, {})}
         self.asked.append(paths[ref.partition(":")[0]])
         now = self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]

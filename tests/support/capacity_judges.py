@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from vsphere_ai.gpu.capacity import GpuHosts, VmDemand
-from vsphere_ai.gpu.capacity_gpu import GpuSlot
+from vsphere_ai.capacity.gpu import GpuSlot
+from vsphere_ai.capacity.solve import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.lab.hardware import parts, vgpu
 from vsphere_ai.lab.hardware.gpu import Gpu

@@ -14,11 +14,11 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from vsphere_ai import locks
+from vsphere_ai.app.session import Options, Workbench
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
-from vsphere_ai.inventory import load_inventory
-from vsphere_ai.workbench import Options, Workbench
+from vsphere_ai.language.inventory import load_inventory
+from vsphere_ai.runs import locks
 
 INVENTORY = Path(__file__).parents[2] / "inventories" / "lab.yml"
 

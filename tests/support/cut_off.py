@@ -16,7 +16,7 @@ REBOOTS = ("esxcli system shutdown reboot", "RebootHost_Task")
 DIES_BEFORE_ITS_REBOOT = """
 import os
 from vsphere_ai.cli.main import run
-from vsphere_ai.journal import Journal
+from vsphere_ai.runs.journal import Journal
 sending = Journal.sending
 Journal.sending = lambda self, target: (sending(self, target), target.kind == "host" and os._exit(9))
 run()

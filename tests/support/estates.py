@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.facts import About, Estate, Facts, Output, ProbeFailure, View
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
-from vsphere_ai.observing import observe_all
-from vsphere_ai.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure, View
+from vsphere_ai.model.state import Target
+from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import Target
 
 PCI = ("0000:3b:00.0", "0000:86:00.0")
 A100 = 0x20F1
@@ -202,6 +202,6 @@ def wants(*states: Any, rolling: Rolling | None = None, power: Power | None = No
 
 def made(of: Estate, desired: Mapping[Target, TargetPlan]) -> Any:
     """Return the plan."""
-    from vsphere_ai.plan import make_plan
+    from vsphere_ai.planning.planner import make_plan
 
     return make_plan(desired, of, kinds(), "test.yml")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from support.estates import ESX1, LAN, SWITCH, estate, guest, host
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
 
 NIC4, NIC5 = "0000:5e:00.0", "0000:5e:00.1"
 DVS = "VirtualEthernetCardDistributedVirtualPortBackingInfo"

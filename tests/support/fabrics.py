@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from support.estates import ESX1, ESX2, estate, host
-from vsphere_ai.facts import Facts
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 
 DC = Target("datacenter", "DC0", "Datacenter:dc-1")
 FOLDER = "Folder:group-n1"

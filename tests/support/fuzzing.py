@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from support.places import ROOT
 from support.seeds import FULL as FULL
 from support.seeds import SEED as SEED
-from vsphere_ai.documents import parse
 from vsphere_ai.errors import InputError
+from vsphere_ai.language.document import parse
 
 BROKEN = ROOT / "tests" / "language" / "broken"
 FAULTS = b"""- {on: ReconfigVM_Task, nth: 2, when: after, do: {restart: 2s, starting: 1s}}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from support.estates import CLUSTER, DRS, estate, guest, host, vm, wants
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.vm_hardware import VmHardware
-from vsphere_ai.state import Target
 
 PER_HOST = 20
 OTHERS = "ClusterComputeResource:domain-c2"

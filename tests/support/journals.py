@@ -6,10 +6,10 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from vsphere_ai import journal, seals
-from vsphere_ai.steps import Lifecycle
+from vsphere_ai.model.steps import Lifecycle
+from vsphere_ai.runs import checksums, journal
 
-WRITTEN = Path(__file__).parents[1] / "core" / "journals"
+WRITTEN = Path(__file__).parents[1] / "runs" / "journals"
 """What earlier versions have written, as SQL: ``format-2.sql``."""
 
 
@@ -29,7 +29,7 @@ def of_version(number, path):
         db.execute("alter table step drop column kinds")
         if number < 3:
             db.execute("alter table step drop column what")
-        seals.seal_all(db)
+        checksums.seal_all(db)
         if number == 1:
             db.execute("delete from run where key = 'vsphere_ai'")
             db.execute("alter table step drop column task")

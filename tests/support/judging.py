@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from support.estates import made, view, wants
-from vsphere_ai.facts import Estate
-from vsphere_ai.plan import Plan
-from vsphere_ai.state import Change, Target
-from vsphere_ai.steps import Lifecycle, Step
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Change, Target
+from vsphere_ai.model.steps import Lifecycle, Step
+from vsphere_ai.planning.planner import Plan
 
 
 @dataclass(frozen=True)

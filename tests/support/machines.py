@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from support.estates import A100, PCI, guest, host
-from vsphere_ai.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.state import Target
 from vsphere_ai.resources.kernel import ATS
-from vsphere_ai.state import Target
 
 GPU_0, GPU_1 = PCI
 NIC_0, NIC_1 = "0000:5e:00.0", "0000:af:00.0"

@@ -16,7 +16,7 @@ from support.estates import (
     vm,
     wants,
 )
-from vsphere_ai.facts import Estate
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma

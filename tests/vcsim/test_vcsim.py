@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Refused, VimFault
+from vsphere_ai.reading.collector import Depth, Request, collect
 
 pytestmark = pytest.mark.vcsim
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 import pytest
 from support.estates import wants
 
-from vsphere_ai.collect import Depth, Request, collect
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.deeds import Deeds
-from vsphere_ai.deeds.means import Means
 from vsphere_ai.errors import VimFault
-from vsphere_ai.plan import make_plan, observe_all
+from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.model.steps import Wait
+from vsphere_ai.planning.planner import make_plan, observe_all
+from vsphere_ai.reading.collector import Depth, Request, collect
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.uplinks import Uplinks
-from vsphere_ai.steps import Wait
 
 pytestmark = pytest.mark.vcsim
 TOO_OLD = {"vcenter.version", "esxi.version"}  # of the rules, not of the kinds: the simulator says it is a 6.5

@@ -22,11 +22,11 @@ from vsphere_ai.cli.options import (
 )
 from vsphere_ai.cli.running import Way, announce, carry_out
 from vsphere_ai.errors import Conflict
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.plan import Plan
-    from vsphere_ai.workbench import Workbench
+    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.planning.planner import Plan
 
 
 @click.command("apply")
@@ -44,11 +44,11 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
     called done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut
     off is brought to its end with `resume`; while one has left something to put back, this never exits 0.
     """
-    from vsphere_ai.checks import with_answers
     from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
     from vsphere_ai.cli.preflight import with_privileges
-    from vsphere_ai.past import look
-    from vsphere_ai.report import plan_json
+    from vsphere_ai.execution.vcenter_checks import with_answers
+    from vsphere_ai.planning import document
+    from vsphere_ai.runs.history import look
 
     json_stream.expect(form)
     saved = _saved(what)
@@ -68,7 +68,7 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
         announce(bench)
         plan, estate = bench.plan(loaded)
         hush()
-        digest = plan_json.digest(plan)
+        digest = document.digest(plan)
         if saved:
             _same(saved, plan, digest, what)
         plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
@@ -109,8 +109,8 @@ def _says_yes(run: str) -> bool:
 def _saved(what: Path) -> dict[str, Any] | None:
     if what.suffix != ".json":
         return None
-    from vsphere_ai.documents import require
-    from vsphere_ai.report.plan_json import open_saved
+    from vsphere_ai.language.document import require
+    from vsphere_ai.planning.document import open_saved
 
     require(what, "plan")
     # a damaged byte makes it another text, whose seal is broken
@@ -118,7 +118,7 @@ def _saved(what: Path) -> dict[str, Any] | None:
 
 
 def _embedded(saved: dict[str, Any]) -> Any:
-    from vsphere_ai.playbook import from_document
+    from vsphere_ai.language.playbook import from_document
     from vsphere_ai.resources import kinds
 
     return from_document(saved["desired"], kinds())
@@ -126,13 +126,13 @@ def _embedded(saved: dict[str, Any]) -> Any:
 
 def _same(saved: dict[str, Any], plan: Plan, digest: str, what: Path) -> None:
     """Refuse a plan that is not what would be planned now, and say what differs."""
-    from vsphere_ai.report import plan_json
+    from vsphere_ai.planning import document
+    from vsphere_ai.planning.ssh_needs import without_ssh_problems
     from vsphere_ai.report.stale import differences
-    from vsphere_ai.ssh_needs import without_ssh_problems
 
     again = "plan again, look at the difference, and apply the new plan"
     if saved["vcenter"]["instance"] != plan.about.instance:
         raise Conflict(f"{what} was made for another vCenter ({saved['vcenter']['name']})", again)
-    if saved["digest"] == digest or saved["digest"] == plan_json.digest(without_ssh_problems(plan)):
+    if saved["digest"] == digest or saved["digest"] == document.digest(without_ssh_problems(plan)):
         return  # a host that does not let us in now is a problem that is shown, not a difference
     raise Conflict(f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}", again)

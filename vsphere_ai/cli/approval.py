@@ -12,11 +12,11 @@ import click
 from vsphere_ai.cli import json_stream
 from vsphere_ai.cli.options import code_of, width
 from vsphere_ai.errors import Denied, Refused, Unreachable, UsageError
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.plan import Plan
-    from vsphere_ai.state import Target
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.planner import Plan
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, besides: Besides =
 def _nothing_done(plan: Plan, digest: str, form: str, code: int = 0, opened: Sequence[str] = ()) -> None:
     """End a JSON stream that has no events: of a plan that was refused, was empty, or was not wanted."""
     if form == "json":
-        from vsphere_ai.outcome import Run
+        from vsphere_ai.execution.outcome import Run
         from vsphere_ai.report.run_json import header_line, summary_line
 
         json_stream.write("header", header_line(digest, len(plan.steps)))

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.debts import Debt
-    from vsphere_ai.deeds import Deeds
-    from vsphere_ai.deeds.means import Means
-    from vsphere_ai.journal import Journal
-    from vsphere_ai.noted import Owed, Step
-    from vsphere_ai.state import Target
+    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.model.pending import Debt
+    from vsphere_ai.model.recorded_steps import Owed, Step
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.runs.journal import Journal
 
 HEARTBEAT = 8.0
 NEVER_DOWN = 120.0
@@ -52,7 +52,7 @@ def _stay_out(means: Means, book: Journal) -> None:
 
     Where our own order to enter it has failed, whatever else is on its way there is somebody else's, and not touched.
     """
-    from vsphere_ai.deeds.withdrawal import leave_alone
+    from vsphere_ai.execution.actions.cancel import leave_alone
 
     for debt in (d for d in book.debts() if d.kind == "maintenance"):
         if _has_failed(means, book, debt.target):
@@ -64,7 +64,7 @@ def _stay_out(means: Means, book: Journal) -> None:
 
 def _has_failed(means: Means, book: Journal, host: Target) -> bool:
     """Tell whether the last order of a run to enter maintenance mode became a task that has failed."""
-    from vsphere_ai.deeds.withdrawal import arrived_twice
+    from vsphere_ai.execution.actions.cancel import arrived_twice
 
     own = [s for s in book.steps() if s.is_on(host) and s.what == "enter-maintenance"]
     if not own or not own[-1].task or own[-1].state == "done":
@@ -79,7 +79,7 @@ def _await_tasks(means: Means, book: Journal) -> None:
 
     Of the steps that nobody saw end; a host's reboot is told by its boot time instead.
     """
-    from vsphere_ai.deeds.means import polling
+    from vsphere_ai.execution.actions.context import polling
 
     steps = [
         s for s in book.steps() if s.state in ("begun", "unknown") and s.what not in ("reboot", "enter-maintenance")
@@ -130,7 +130,7 @@ def _busy(means: Means, refs: list[str], noted: dict[str, str]) -> str:
 
 def _await_reboots(means: Means, deeds: Deeds, book: Journal) -> None:
     """A host that was told to reboot is waited for before anything is read of it."""
-    from vsphere_ai.steps import Wait
+    from vsphere_ai.model.steps import Wait
 
     for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
         debt = owed.debt
@@ -159,8 +159,8 @@ def _never_arrived(means: Means, book: Journal, owed: Owed) -> bool:
 
     The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
     """
-    from vsphere_ai.deeds.history import was_told_to_reboot
-    from vsphere_ai.deeds.means import polling
+    from vsphere_ai.execution.actions.context import polling
+    from vsphere_ai.execution.actions.events import was_told_to_reboot
 
     host = owed.debt.target
     own = [s for s in book.steps() if s.task and s.is_on(host) and s.began <= owed.sent]
@@ -191,8 +191,8 @@ def _since(moment: str) -> float:
 
 def _await_guests(means: Means, book: Journal) -> None:
     """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
-    from vsphere_ai.deeds.history import was_shut_down
-    from vsphere_ai.deeds.means import polling
+    from vsphere_ai.execution.actions.context import polling
+    from vsphere_ai.execution.actions.events import was_shut_down
 
     for owed in told_to_shut_down(book):
         vm = owed.debt.target

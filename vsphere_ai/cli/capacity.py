@@ -14,14 +14,14 @@ import click
 from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, say_left_out
 
 if TYPE_CHECKING:
-    from vsphere_ai.collect import Depth
-    from vsphere_ai.facts import Estate, View
-    from vsphere_ai.gpu.capacity_document import Verdict
-    from vsphere_ai.plan import Plan
-    from vsphere_ai.playbook import Playbook
-    from vsphere_ai.plays import TargetPlan
-    from vsphere_ai.state import Problem, Target
-    from vsphere_ai.workbench import Workbench
+    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.capacity.document import Verdict
+    from vsphere_ai.language.play import TargetPlan
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.model.facts import Estate, View
+    from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.reading.collector import Depth
 
 WIDTH = 80
 ROOM = ("capacity.", "vgpu.")
@@ -40,7 +40,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     With PLAYBOOK, tell whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
     Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
-    from vsphere_ai.malformed import evaluate
+    from vsphere_ai.model.malformed import evaluate
 
     loaded = read_playbook(playbook) if playbook else None
     with open_bench(shared, loaded) as bench:
@@ -54,12 +54,12 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     hush()
     say_left_out(estate)
     if form == "json":
-        from vsphere_ai.report.plan_json import dumps, plain
+        from vsphere_ai.planning.document import dumps, plain
 
         document = {"schema_version": 1, "vcenter": plain(about), "hosts": hosts}
         click.echo(dumps({**document, "verdict": verdict.document()} if verdict else document))
     else:
-        from vsphere_ai.report.values import safe
+        from vsphere_ai.model.text import safe
 
         click.echo("\n".join(safe(line) for line in _text(hosts, verdict)))
     return 1 if verdict is not None and verdict.refused else 0
@@ -70,7 +70,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
 
 def _read(bench: Workbench) -> Estate:
     """Read the hosts that `--limit` names, or all."""
-    from vsphere_ai.observing import readable
+    from vsphere_ai.planning.observing import readable
     from vsphere_ai.resources import kinds
 
     chosen_of = partial(_limited, bench)
@@ -93,7 +93,7 @@ def _planned(bench: Workbench, loaded: Playbook) -> tuple[Plan, Estate]:
 
 def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
     """Ask for hosts with every VM on them: what is not in the playbook takes room as well."""
-    from vsphere_ai.collect import Depth
+    from vsphere_ai.reading.collector import Depth
 
     refs = frozenset(h.ref for h in hosts)
     vms = frozenset(v.ref for ref in refs for v in estate.vms_on(ref))
@@ -108,8 +108,8 @@ def _answer(
     bench: Workbench, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
 ) -> tuple[list[dict[str, Any]], Verdict | None]:
     """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
-    from vsphere_ai.gpu.capacity_view import NO_SPARE
-    from vsphere_ai.plan import view_as_planned, will_run
+    from vsphere_ai.planning.capacity import NO_SPARE
+    from vsphere_ai.planning.planner import view_as_planned, will_run
     from vsphere_ai.resources import kinds
 
     problems: tuple[Problem, ...] = ()
@@ -128,8 +128,8 @@ def _answer(
 
 
 def _as_it_is(estate: Estate) -> View:
-    from vsphere_ai.facts import View
-    from vsphere_ai.observing import observe_all
+    from vsphere_ai.model.facts import View
+    from vsphere_ai.planning.observing import observe_all
     from vsphere_ai.resources import kinds
 
     return View(estate, observe_all(estate, kinds()))
@@ -148,8 +148,8 @@ def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Ta
 
 
 def _host_documents(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> list[dict[str, Any]]:
-    from vsphere_ai.gpu.capacity_document import gpu_document
-    from vsphere_ai.gpu.capacity_view import question_of
+    from vsphere_ai.capacity.document import gpu_document
+    from vsphere_ai.planning.capacity import question_of
 
     chosen = tuple(hosts)
     slots = question_of(view, wanted, chosen).farm.hosts
@@ -182,9 +182,9 @@ def _add_guests(gpus: Iterable[dict[str, Any]], view: View, host: Target) -> Non
 
 def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
     """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
-    from vsphere_ai.gpu.capacity import Fit, solve
-    from vsphere_ai.gpu.capacity_document import Verdict
-    from vsphere_ai.gpu.capacity_view import question_of
+    from vsphere_ai.capacity.document import Verdict
+    from vsphere_ai.capacity.solve import Fit, solve
+    from vsphere_ai.planning.capacity import question_of
 
     question = question_of(view, wanted, hosts)
     own = {d.name: view.estate.host_of(d.name) for d in question.demands}

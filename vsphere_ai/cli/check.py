@@ -20,8 +20,8 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
 
     A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.
     """
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, finding_document, plain
     from vsphere_ai.report.findings_text import findings_text
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, finding_document, plain
 
     loaded = read_playbook(playbook) if playbook else None
     with open_bench(shared, loaded) as bench:

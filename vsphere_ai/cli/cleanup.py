@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
-    from vsphere_ai.facts import Facts
-    from vsphere_ai.noted import Owed
-    from vsphere_ai.past import Seen
+    from vsphere_ai.model.facts import Facts
+    from vsphere_ai.model.recorded_steps import Owed
+    from vsphere_ai.runs.history import Seen
 
 LEFT_OPEN = 1
 """Exit code when all of a run went well, but an earlier one has left something to put back."""
@@ -34,7 +34,7 @@ def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
 
     From the journals of this machine only: nothing is asked of vCenter.
     """
-    from vsphere_ai.past import heir, look, way_on
+    from vsphere_ai.runs.history import heir, look, way_on
 
     among = look()
     found = (s for s in among if s.owes and not s.alive and s.instance == instance and heir(s.run, among) is None)
@@ -46,7 +46,7 @@ def left_open(vcenter: VCenter) -> tuple[str, ...]:
 
     Where vCenter does not tell, it counts as left.
     """
-    from vsphere_ai import journal
+    from vsphere_ai.runs import journal
 
     found = []
     for seen, way in pending(vcenter.about.instance):
@@ -72,7 +72,7 @@ def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
 
 
 def _true(owed: list[Owed], facts: dict[str, Facts] | None) -> Iterator[tuple[Owed, str]]:
-    from vsphere_ai.resume import still_so
+    from vsphere_ai.planning.resume import still_so
 
     for each in owed:
         debt = each.debt

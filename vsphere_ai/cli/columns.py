@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows as aligned columns under their heads."""
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     lines = [tuple(safe(str(cell)) for cell in row) for row in rows]
     widths = [max(len(line[i]) for line in [tuple(heads), *lines]) for i in range(len(heads))]

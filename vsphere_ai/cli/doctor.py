@@ -12,8 +12,8 @@ import click
 from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
 
 if TYPE_CHECKING:
-    from vsphere_ai.doctor import Check
-    from vsphere_ai.permissions import Need
+    from vsphere_ai.app.doctor import Check
+    from vsphere_ai.planning.privileges import Need
 
 
 @click.command("doctor")
@@ -34,8 +34,8 @@ def command(form: str, playbook: Path | None, **shared: Any) -> int:
     """
     if playbook is not None:
         return _permissions(playbook, form, shared)
-    from vsphere_ai.doctor import examine
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.app.doctor import examine
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
 
     with open_bench(shared) as bench:
         checks = list(examine(bench))
@@ -48,7 +48,7 @@ def command(form: str, playbook: Path | None, **shared: Any) -> int:
 
 
 def _text(checks: Iterable[Check]) -> str:
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     lines: list[str] = []
     seen = list(checks)
@@ -65,8 +65,8 @@ def _text(checks: Iterable[Check]) -> str:
 def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
     from vsphere_ai.connect.privileges import privilege_of
     from vsphere_ai.connect.vcenter_lock import place
-    from vsphere_ai.permissions import for_lock, lacking, needed, unplanned
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.planning.privileges import for_lock, lacking, needed, unplanned
 
     loaded = read_playbook(path)
     with open_bench(shared, loaded) as bench:
@@ -90,7 +90,7 @@ def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
 
 
 def _needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str, *, complete: bool) -> str:
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     lines: list[str] = []
     for (name, _), own in groupby(needs, key=lambda n: (n.name, n.ref)):

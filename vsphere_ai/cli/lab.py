@@ -11,7 +11,7 @@ import click
 from vsphere_ai.cli import lab_faults
 from vsphere_ai.cli.columns import table
 from vsphere_ai.errors import UsageError
-from vsphere_ai.places import lab_dir, own_state_dir, state_dir
+from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
 
 @click.group("lab")

@@ -12,9 +12,10 @@ from importlib import import_module
 
 import click
 
-from vsphere_ai import __version__, redact
+from vsphere_ai import __version__
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.errors import InputError, VsphereAiError
+from vsphere_ai.security import redaction
 
 TRACEBACK = "VSPHERE_AI_TRACEBACK"
 """An environment variable: where it is set, exceptions are shown with the place they arose at."""
@@ -90,7 +91,7 @@ def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     with _guarded(), _traced():
         code = _main(arguments)
-        for note in redact.notes():
+        for note in redaction.notes():
             streams.say(f"note: {note}")
         json_stream.close(code)
         return streams.flushed(code)
@@ -118,9 +119,9 @@ def _traced() -> Iterator[None]:
 
     class Shown(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            click.echo(redact.foreign(logging.Formatter().format(record)), err=True)
+            click.echo(redaction.foreign(logging.Formatter().format(record)), err=True)
 
-    log, handler = logging.getLogger("vsphere_ai.malformed"), Shown()
+    log, handler = logging.getLogger("vsphere_ai.model.malformed"), Shown()
     log.setLevel(logging.DEBUG)
     log.addHandler(handler)
     try:
@@ -159,7 +160,7 @@ def _main(arguments: list[str]) -> int:
 
 def _tell(error: VsphereAiError) -> None:
     from vsphere_ai.cli.options import hush
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     hush()
     json_stream.fail(error.message)
@@ -176,11 +177,11 @@ def _tell(error: VsphereAiError) -> None:
 
 def _bug(error: Exception) -> int:
     json_stream.fail(f"internal error: {type(error).__name__}")
-    streams.say(f"internal error: {type(error).__name__}: {redact.foreign(str(error))}")
+    streams.say(f"internal error: {type(error).__name__}: {redaction.foreign(str(error))}")
     streams.say(f"  This is a bug in vsphere-ai. Set {TRACEBACK}=1 to see where, and report it.")
     if os.environ.get(TRACEBACK):
         import traceback
 
         for line in traceback.format_exception(error):
-            click.echo(redact.foreign(line), err=True, nl=False)
+            click.echo(redaction.foreign(line), err=True, nl=False)
     return 70

@@ -9,7 +9,6 @@ from typing import Any
 from vsphere_ai.cli.mig_text import Case
 from vsphere_ai.cli.options import hush, open_bench
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
-from vsphere_ai.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.commands import normal_pci, pci_hint
@@ -17,6 +16,7 @@ from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted_choice import subsystem_of
 from vsphere_ai.gpu.placement import Impossible, Instance, transition
+from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 
 
 @dataclass(frozen=True)

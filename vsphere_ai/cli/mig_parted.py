@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai.cli.mig_live import Gpu, read_host
-from vsphere_ai.documents import Faults, load
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog, parted
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.parted import Configs, Entry
 from vsphere_ai.gpu.placement import Impossible, transition
+from vsphere_ai.language.document import Faults, load
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from vsphere_ai.documents import require
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.smi_xml import MAX_BYTES, GpuInXml, Xml, parse_xml
-from vsphere_ai.report.values import safe
+from vsphere_ai.language.document import require
+from vsphere_ai.model.text import safe
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import click
 from vsphere_ai.cli import signals, streams
 
 if TYPE_CHECKING:
-    from vsphere_ai.facts import Estate
-    from vsphere_ai.state import Problem
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.state import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,7 +54,7 @@ def lock_option(function: F) -> F:
 @contextmanager
 def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
     """Hold the locks of the bench's vCenter for a run (a journal, or what a new one is about)."""
-    from vsphere_ai.locks import Hold, hold
+    from vsphere_ai.runs.locks import Hold, hold
 
     locks: Hold | None = None
 
@@ -67,7 +67,7 @@ def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
             yield locks
     finally:
         if locks is not None and locks.left:
-            from vsphere_ai.report.values import safe
+            from vsphere_ai.model.text import safe
 
             click.echo(f"The lock in vCenter could not be removed: {safe(locks.left)}", err=True)
             click.echo("  It lapses by itself. Look at it, or remove it, with: vsphere-ai unlock", err=True)
@@ -75,7 +75,7 @@ def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
 
 def _lost(why: str) -> None:
     """The lock in vCenter is somebody else's now: stop as an operator would."""
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     click.echo(f"The lock in vCenter is lost, so this run stops: {safe(why)}", err=True)
     signals.stop()
@@ -83,8 +83,8 @@ def _lost(why: str) -> None:
 
 def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
     """Return the workbench for the shared options."""
-    from vsphere_ai.found_inventory import find_inventory
-    from vsphere_ai.workbench import Options, Workbench
+    from vsphere_ai.app.session import Options, Workbench
+    from vsphere_ai.language.inventory_search import find_inventory
 
     logs_in = not shared.get("no_ssh_login")
     options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk, logs_in)
@@ -106,8 +106,8 @@ def code_of(problems: Iterable[Problem]) -> int:
 
 def read_playbook(path: Path) -> Any:
     """Load a playbook with every kind there is; `UsageError` when there is no such file."""
-    from vsphere_ai.documents import require
-    from vsphere_ai.playbook import load_playbook
+    from vsphere_ai.language.document import require
+    from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
 
     require(path, "playbook")
@@ -116,8 +116,8 @@ def read_playbook(path: Path) -> Any:
 
 def say_left_out(estate: Estate) -> None:
     """Say which values are not as vSphere defines them, and were left out of what a command tells."""
-    from vsphere_ai.needed_facts import left_out
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
+    from vsphere_ai.planning.needed_facts import left_out
 
     for line in left_out(estate):
         click.echo(f"note: {safe(line)}", err=True)

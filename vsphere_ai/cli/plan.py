@@ -33,7 +33,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
 
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
     """
-    from vsphere_ai.report import plan_json
+    from vsphere_ai.planning import document
     from vsphere_ai.report.plan_text import plan_text
 
     loaded = read_playbook(playbook)
@@ -42,8 +42,8 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     with open_bench(shared, loaded) as bench:
         announce(bench)
         plan, estate = bench.plan(loaded)
-        from vsphere_ai.checks import with_answers  # what a wrong playbook does without
         from vsphere_ai.cli.preflight import with_privileges
+        from vsphere_ai.execution.vcenter_checks import with_answers  # what a wrong playbook does without
 
         plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
         plan = with_privileges(bench, plan, estate)
@@ -51,15 +51,15 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
     hush()
     if form == "json":
-        click.echo(plan_json.dumps({**plan_json.plan_document(plan), "digest": plan_json.digest(plan)}))
+        click.echo(document.dumps({**document.plan_document(plan), "digest": document.digest(plan)}))
     else:
-        click.echo(colour(plan_text(plan, plan_json.digest(plan), width(), left_out=left_out)))
+        click.echo(colour(plan_text(plan, document.digest(plan), width(), left_out=left_out)))
     if plan.problems:
         if output:
             click.echo(f"{output} was not written: a refused plan cannot be applied", err=True)
         return code_of(plan.problems)
     if output:
-        _save(output, plan_json.dumps(plan_json.saved_plan(plan, loaded, scope)))
+        _save(output, document.dumps(document.saved_plan(plan, loaded, scope)))
         click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
     elif plan.steps and form == "text":
         click.echo(f"Apply it with: vsphere-ai apply {as_given(shared)}{playbook}", err=True)
@@ -79,7 +79,7 @@ def require_replaceable(path: Path) -> None:
     import stat
 
     from vsphere_ai.errors import UsageError
-    from vsphere_ai.report.plan_json import is_saved
+    from vsphere_ai.planning.document import is_saved
 
     try:
         mode = path.lstat().st_mode

@@ -13,8 +13,8 @@ import click
 from vsphere_ai.cli import json_stream, streams
 
 if TYPE_CHECKING:
-    from vsphere_ai.outcome import Event
-    from vsphere_ai.plan import Plan
+    from vsphere_ai.execution.outcome import Event
+    from vsphere_ai.planning.planner import Plan
 
 Emit = Callable[["Event"], None]
 
@@ -23,7 +23,7 @@ Emit = Callable[["Event"], None]
 def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
     """Yield a function that shows the events of a run, one at a time, in the way this output wants them."""
     if form == "json":
-        from vsphere_ai.report.plan_json import digest
+        from vsphere_ai.planning.document import digest
         from vsphere_ai.report.run_json import event_line, header_line
 
         json_stream.write("header", header_line(digest(plan), len(plan.steps), run))
@@ -58,8 +58,8 @@ def _live(plan: Plan) -> Iterator[Emit]:
     from rich.live import Live
     from rich.text import Text
 
+    from vsphere_ai.model.text import duration, safe
     from vsphere_ai.report.run_text import event_text
-    from vsphere_ai.report.values import duration, safe
 
     flying: dict[str, tuple[Any, float, str]] = {}
     done = 0

@@ -26,9 +26,9 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
     and firmware versions: they are read over SSH where that runs, or may be started. Changes nothing.
     """
     from vsphere_ai.fabric.devices import rdma_devices
-    from vsphere_ai.malformed import evaluate
+    from vsphere_ai.model.malformed import evaluate
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.report.devices_text import devices_document, devices_text
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
 
     with open_bench(shared) as bench:
         estate, chosen = bench.read_hosts(hosts)
@@ -55,9 +55,9 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     """
     from vsphere_ai.fabric.pairs import pairs
     from vsphere_ai.fabric.trace import Trace, trace
-    from vsphere_ai.facts import Estate, View
-    from vsphere_ai.observing import evaluate_with, observe_all
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.model.facts import Estate, View
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai.planning.observing import evaluate_with, observe_all
     from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
     from vsphere_ai.resources import kinds
 

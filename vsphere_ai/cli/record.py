@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from vsphere_ai.past import OVER, look, see, state_of, way_on
-from vsphere_ai.report.plan_json import SCHEMA_VERSION, STAYS
-from vsphere_ai.report.values import duration, safe, shown
+from vsphere_ai.model.text import duration, safe, shown
+from vsphere_ai.planning.document import SCHEMA_VERSION, STAYS
+from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
-    from vsphere_ai.journal import Journal
-    from vsphere_ai.noted import Owed, Step
-    from vsphere_ai.past import Seen
+    from vsphere_ai.model.recorded_steps import Owed, Step
+    from vsphere_ai.runs.history import Seen
+    from vsphere_ai.runs.journal import Journal
 
 OWES = {
     "maintenance": "is in maintenance mode because of this run",

@@ -16,19 +16,19 @@ from vsphere_ai.cli.approval import approve
 from vsphere_ai.cli.options import code_of, format_option, held, hush, lock_option, open_bench
 from vsphere_ai.cli.running import LEFT_OUT, Way, announce_ssh, carry_out
 from vsphere_ai.errors import Conflict, Locked
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.changed import Changes
-    from vsphere_ai.debts import Debt
-    from vsphere_ai.deeds.means import Means
-    from vsphere_ai.facts import Estate
-    from vsphere_ai.journal import Journal
-    from vsphere_ai.locks import Hold
-    from vsphere_ai.plan import Plan
-    from vsphere_ai.playbook import Playbook
-    from vsphere_ai.state import Target
-    from vsphere_ai.workbench import Workbench
+    from vsphere_ai.app.run_changes import Changes
+    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.pending import Debt
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.locks import Hold
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -63,16 +63,17 @@ def command(run: str, inventory: Path | None, form: str, yes: bool, **more: Any)
 
 def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **more: Any) -> int:
     """Carry out `resume` (see there) and return its exit code. `more` are its options `lock`, `twice` and `cleanup`."""
-    from vsphere_ai import changed, journal, past
-    from vsphere_ai.report import plan_json
+    from vsphere_ai.app import run_changes
+    from vsphere_ai.planning import document
+    from vsphere_ai.runs import history, journal
 
     json_stream.expect(form)
-    book = journal.open_run(run) if run else past.latest()
+    book = journal.open_run(run) if run else history.latest()
     loaded = _playbook(book, "desired")
     shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, book, more["lock"]) as locks:
-        among = past.look()
-        loaded, left = changed.to_finish(loaded, changed.own(book, among), changed.after(book, among))
+        among = history.look()
+        loaded, left = run_changes.to_finish(loaded, run_changes.own(book, among), run_changes.after(book, among))
         plan, estate, missing = _plan_on(bench, book, loaded)
         hush()
         for line in left:
@@ -81,14 +82,14 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
         less = _cleanup_of(bench, book, loaded, plan) if more.get("cleanup") or plan.problems else None
         if less is not None:
             # what is left of a run that a later one has outdone is nobody's wish any more
-            outdone = past.is_outdone(next(s for s in among if s.run == book.id), among)
+            outdone = history.is_outdone(next(s for s in among if s.run == book.id), among)
             refused = bool(plan.problems and plan.changed()) and not outdone
             partly = code_of(plan.problems) if refused else 0
             way = replace(way, partly=partly, rest=0 if outdone else _rest(plan, less[1], refused=refused))
             loaded, plan, estate = less
         anew = _reboots_again(plan, book, allowed=bool(more.get("twice")))
         asked = _more(plan, book) or anew
-        if not approve(plan, plan_json.digest(plan), form, yes=yes or not asked):
+        if not approve(plan, document.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
                 book.set(ended=True, exit_code=way.partly, signal=0, skipped=way.rest, open=[])
             return way.partly or _code_of(missing)
@@ -102,7 +103,7 @@ def _cleanup_of(bench: Workbench, book: Journal, loaded: Playbook, whole: Plan) 
 
     Problems of what changes nothing refuse nothing. What counts only after a restart of its host stays owed.
     """
-    from vsphere_ai.changed import narrowed
+    from vsphere_ai.app.run_changes import narrowed
 
     debts = [d for d in book.debts() if d.kind not in ("lock", "restart")]
     refused = whole.problems if whole.changed() else ()
@@ -134,20 +135,21 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) stay. The plan
     names all that stays.
     """
-    from vsphere_ai import changed, journal, past
-    from vsphere_ai.going_back import with_stays
-    from vsphere_ai.report import plan_json
+    from vsphere_ai.app import run_changes
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning import document
+    from vsphere_ai.planning.rollback import with_stays
     from vsphere_ai.resources import kinds
-    from vsphere_ai.state import Target
+    from vsphere_ai.runs import history, journal
 
     json_stream.expect(form)
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book, loaded, inventory)
     with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
-        among = past.look()
-        mine, others = changed.own(book, among), changed.after(book, among)
-        loaded = changed.to_put_back(loaded, mine, others)
+        among = history.look()
+        mine, others = run_changes.own(book, among), run_changes.after(book, among)
+        loaded = run_changes.to_put_back(loaded, mine, others)
         plan, estate, missing = _plan_on(bench, book, loaded)
         approved = book.get("approved", {}).get("items", ())
         plan = with_stays(plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds())
@@ -156,7 +158,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
             for text in item.stays:
                 click.echo(safe(f"{item.target.name}: {item.kind} stays: {text}"), err=True)
         hush()
-        if not approve(plan, plan_json.digest(plan), form, yes=yes):
+        if not approve(plan, document.digest(plan), form, yes=yes):
             if not plan.steps:
                 book.set(rolled_back="")  # everything is as it was before the run
             return _code_of(missing)
@@ -167,7 +169,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
 
 def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
     """Name what a rollback puts back though a later run has changed it, too."""
-    from vsphere_ai.changed import touched
+    from vsphere_ai.app.run_changes import touched
 
     for item in plan.changed():
         last = touched(item.target, item.kind, mine.at(item.target, item.kind), others)
@@ -177,7 +179,7 @@ def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
 
 
 def _playbook(book: Journal, key: str) -> Playbook:
-    from vsphere_ai.playbook import from_document
+    from vsphere_ai.language.playbook import from_document
     from vsphere_ai.resources import kinds
 
     return from_document(book.get(key), kinds())
@@ -193,7 +195,7 @@ def _shared(book: Journal, loaded: Playbook, inventory: Path | None) -> dict[str
 @contextmanager
 def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
     """Hold the locks of the vCenter, and the run itself: `--lock none` is no leave to go on with one run twice."""
-    from vsphere_ai.locks import hold_run
+    from vsphere_ai.runs.locks import hold_run
 
     if bench.vcenter.about.instance != book.get("instance"):
         raise Conflict(f"run {book.id} was on another vCenter than this inventory leads to now", "check the inventory")
@@ -206,9 +208,9 @@ def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, E
 
     What is gone from the inventory is left out, and returned.
     """
-    from vsphere_ai.deeds import Deeds
-    from vsphere_ai.deeds.means import Means
-    from vsphere_ai.resume import gone
+    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.planning.resume import gone
 
     _is_free(book)
     # from here on vCenter is waited for as in the run itself
@@ -236,8 +238,8 @@ def _is_free(book: Journal) -> None:
     `Locked` when the run is under way: it may go without a lock. Called under the lock, so that nobody takes anything
     over meanwhile.
     """
-    from vsphere_ai.journal import is_alive
-    from vsphere_ai.past import heir, look
+    from vsphere_ai.runs.history import heir, look
+    from vsphere_ai.runs.journal import is_alive
 
     if is_alive(book) and book.get("pid") != os.getpid():
         raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
@@ -268,7 +270,7 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
 
     Whenever such a guest goes off from now on, even before it is told again, that is not somebody else's doing.
     """
-    from vsphere_ai.steps import Lifecycle
+    from vsphere_ai.model.steps import Lifecycle
 
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, Lifecycle) and s.action == "power-off"}
@@ -278,8 +280,8 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
 
 
 def _more(plan: Plan, book: Journal) -> bool:
-    from vsphere_ai.past import doubts
-    from vsphere_ai.resume import beyond, done_again
+    from vsphere_ai.planning.resume import beyond, done_again
+    from vsphere_ai.runs.history import doubts
 
     found = beyond(plan, book.get("approved"))
     for line in found:
@@ -295,7 +297,7 @@ def _more(plan: Plan, book: Journal) -> bool:
 
 def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
     """Tell whether the plan reboots hosts that the run has rebooted already; `Conflict` when that is not allowed."""
-    from vsphere_ai.resume import rebooted_twice
+    from vsphere_ai.planning.resume import rebooted_twice
 
     names = ", ".join(map(safe, rebooted_twice(plan, book.done())))
     if names and not allowed:

@@ -14,16 +14,16 @@ import click
 from vsphere_ai.cli import json_stream, signals
 
 if TYPE_CHECKING:
-    from vsphere_ai.apply import Runner
-    from vsphere_ai.deeds.means import Means
-    from vsphere_ai.facts import Estate
-    from vsphere_ai.journal import Journal
-    from vsphere_ai.locks import Hold
-    from vsphere_ai.outcome import Event, Run
-    from vsphere_ai.plan import Plan
-    from vsphere_ai.playbook import Playbook
-    from vsphere_ai.state import Target
-    from vsphere_ai.workbench import Workbench
+    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.execution.outcome import Event, Run
+    from vsphere_ai.execution.runner import Runner
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.locks import Hold
 
 LEFT_OUT = 1
 """Exit code when all went well, but something of what was approved is gone."""
@@ -56,9 +56,9 @@ class Way:
 
 def announce(bench: Workbench) -> None:
     """Say on standard error that earlier runs on this vCenter were not finished, and what commands left behind."""
-    from vsphere_ai import journal, past
+    from vsphere_ai.runs import history, journal
 
-    for run, way in past.unfinished(bench.vcenter.about.instance).items():
+    for run, way in history.unfinished(bench.vcenter.about.instance).items():
         click.echo(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {way}", err=True)
     troubles = journal.unreadable()
     for trouble in troubles[:1]:
@@ -70,8 +70,8 @@ def announce(bench: Workbench) -> None:
 
 def announce_ssh(bench: Workbench) -> None:
     """Say on standard error where SSH runs since a command was killed, and who stops it."""
-    from vsphere_ai.collect import left_running
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
+    from vsphere_ai.reading.collector import left_running
 
     for host in left_running(bench.vcenter):
         way = "This command stops it" if bench.may_start_ssh else f"Stop it: {bench.stopping_ssh(host.name)}"
@@ -81,17 +81,17 @@ def announce_ssh(bench: Workbench) -> None:
 
 def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> int:
     """Run an approved plan to its end, write its journal, and return the exit code."""
-    from vsphere_ai import past
-    from vsphere_ai.apply import Runner
     from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
     from vsphere_ai.cli.preflight import require_privileges
     from vsphere_ai.cli.progress import make_progress
-    from vsphere_ai.deeds import Deeds
+    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.execution.runner import Runner
+    from vsphere_ai.runs import history
 
     require_privileges(bench, plan, estate)
     book = way.journal or _new_journal(bench, loaded, plan, estate, way)
     if way.journal is not None:
-        past.take_up(book)
+        history.take_up(book)
     if way.locks is not None:
         way.locks.serve(book)
     if way.form == "text":
@@ -111,15 +111,15 @@ def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, wa
                 signals.stay()
     skipped, own_code = run.unstarted + way.rest, run.exit_code or way.partly
     book.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
-    past.rolled_back(book)
+    history.rolled_back(book)
     return _finish(run, code, way, book, elsewhere)
 
 
 def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Means:
-    from vsphere_ai import started_ssh
-    from vsphere_ai.deeds.means import Means
+    from vsphere_ai.execution.actions.context import Means
     from vsphere_ai.gpu.inventory import nvidia_gpus
-    from vsphere_ai.health import from_document
+    from vsphere_ai.planning.health import from_document
+    from vsphere_ai.runs import ssh_markers
 
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
     approved = book.get("approved", {}).get("impact", {}).get("found", ())
@@ -141,7 +141,7 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
         notice=watch.tell,
         start_ssh=bench.inventory.start_ssh,
         ssh_user=bench.inventory.ssh.username if bench.inventory.ssh else "",
-        is_being_read=lambda host: started_ssh.is_held(instance, host.ref),
+        is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
         within=bench.vcenter.doing,
     )
 
@@ -185,7 +185,7 @@ class _Watch:
 
     def tell(self, line: str) -> None:
         """Show a line about the connection."""
-        from vsphere_ai.outcome import Event
+        from vsphere_ai.execution.outcome import Event
 
         self.emit(Event("waiting", text=line))
 
@@ -208,7 +208,7 @@ class _Watch:
 
     def last_words(self) -> None:
         """End a JSON stream as it has to end, though this process leaves before its steps have ended."""
-        from vsphere_ai.outcome import Outcome, Run, State
+        from vsphere_ai.execution.outcome import Outcome, Run, State
         from vsphere_ai.report.run_json import summary_line
 
         code = signals.leaving()
@@ -223,9 +223,9 @@ class _Watch:
 
 
 def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> Journal:
-    from vsphere_ai import journal
-    from vsphere_ai.playbook import to_document
-    from vsphere_ai.report.plan_json import plan_document
+    from vsphere_ai.language.playbook import to_document
+    from vsphere_ai.planning.document import plan_document
+    from vsphere_ai.runs import journal
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
@@ -262,9 +262,9 @@ def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, An
 
 
 def _finish(run: Run, code: int, way: Way, book: Journal, elsewhere: tuple[str, ...]) -> int:
+    from vsphere_ai.model.text import safe
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
-    from vsphere_ai.report.values import safe
 
     if way.form == "json":
         json_stream.write("summary", summary_line(replace(run, open=(*run.open, *elsewhere)), code))

@@ -20,12 +20,12 @@ def command(context: click.Context, form: str) -> int:
 
 
 def _list(form: str) -> int:
-    from vsphere_ai import journal, past
     from vsphere_ai.cli.record import summary
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps
+    from vsphere_ai.runs import history, journal
 
-    among = past.look()
+    among = history.look()
     documents = [summary(each, among) for each in journal.every()]
     troubles = journal.unreadable()
     if form == "json":

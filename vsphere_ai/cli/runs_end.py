@@ -12,7 +12,7 @@ import click
 from vsphere_ai.errors import Locked, UsageError
 
 if TYPE_CHECKING:
-    from vsphere_ai.journal import Journal
+    from vsphere_ai.runs.journal import Journal
 
 UNITS = {"d": "days", "h": "hours"}
 
@@ -25,31 +25,31 @@ def close(run: str, *, yes: bool) -> int:
 
     Shows what is left open first. `resume RUN --cleanup` puts that back instead.
     """
-    from vsphere_ai import journal, past
-    from vsphere_ai.locks import hold_run
+    from vsphere_ai.runs import history, journal
+    from vsphere_ai.runs.locks import hold_run
 
     book = journal.open_run(run)
     if journal.is_alive(book):
         raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
     with hold_run(book.id):
-        among = past.look()
+        among = history.look()
         seen = next(s for s in among if s.run == book.id)
-        if past.state_of(seen, among) in past.OVER and not seen.owes:
-            click.echo(f"Run {book.id} is over: {past.state_of(seen, among)}.")
+        if history.state_of(seen, among) in history.OVER and not seen.owes:
+            click.echo(f"Run {book.id} is over: {history.state_of(seen, among)}.")
             return 0
         for line in _left(book):
             click.echo(line)
         if not _agreed("Close it and leave that as it is? Only 'yes' is accepted", yes=yes):
             click.echo("The run stays as it is.", err=True)
             return 0
-        past.close(book)
+        history.close(book)
     click.echo(f"Run {book.id} is closed.")
     return 0
 
 
 def _left(book: Journal) -> list[str]:
     from vsphere_ai.cli.record import OWES
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     begun = {s.id for s in book.steps() if s.state == "done"}
     undone = sum(s["id"] not in begun for s in (book.get("approved") or {}).get("steps", ()))
@@ -69,11 +69,11 @@ def prune(age: str, *, yes: bool) -> int:
 
     A run that owes something stays, and so do the later ones on its vCenter: resuming it has to know what they changed.
     """
-    from vsphere_ai import journal, past
-    from vsphere_ai.locks import forget_run, hold_run
+    from vsphere_ai.runs import history, journal
+    from vsphere_ai.runs.locks import forget_run, hold_run
 
     before = (datetime.now(UTC) - _age(age)).isoformat(timespec="milliseconds")
-    found = [s.run for s in past.prunable(past.look(), before)]
+    found = [s.run for s in history.prunable(history.look(), before)]
     if not found:
         click.echo(f"no journal of a run that is over is older than {age}")
         return 0
@@ -84,7 +84,8 @@ def prune(age: str, *, yes: bool) -> int:
         return 0
     for run in found:
         with hold_run(run):
-            if any(s.run == run for s in past.prunable(past.look(), before)):  # nobody has gone on with it meanwhile
+            # another command may have continued it since
+            if any(s.run == run for s in history.prunable(history.look(), before)):
                 journal.remove(run)
                 forget_run(run)
     return 0

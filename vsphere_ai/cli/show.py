@@ -22,7 +22,7 @@ def command(what: str, form: str, **shared: Any) -> int:
     With the name of a RUN, or its beginning: who ran what and when, what was approved, how each step ended, and what
     is still owed. No vCenter is asked for that.
     """
-    from vsphere_ai import journal
+    from vsphere_ai.runs import journal
 
     if what and journal.is_named(what):
         return _show_run(what, form)
@@ -39,9 +39,9 @@ def command(what: str, form: str, **shared: Any) -> int:
 
 
 def _show_run(name: str, form: str) -> int:
-    from vsphere_ai import journal
     from vsphere_ai.cli.record import record, record_text
-    from vsphere_ai.report.plan_json import dumps
+    from vsphere_ai.planning.document import dumps
+    from vsphere_ai.runs import journal
 
     document = record(journal.open_run(name))
     click.echo(dumps(document) if form == "json" else record_text(document))

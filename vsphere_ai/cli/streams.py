@@ -13,8 +13,8 @@ from typing import Any, TextIO, cast
 
 import click
 
-from vsphere_ai import redact
-from vsphere_ai.report.values import safe, tame
+from vsphere_ai.model.text import safe, tame
+from vsphere_ai.security import redaction
 
 SILENCE = 8.0
 """Seconds without a word after which a sign of life is given: an operator never waits longer than 10 s for one."""
@@ -71,8 +71,8 @@ def guarded() -> Iterator[None]:
     out, err = sys.stdout, sys.stderr
     written = (_Stream(out or _nothing()), _Talk(err or _nothing()))
     doing("")
-    with redact.fresh():
-        sys.stdout, sys.stderr = (redact.masked(cast(TextIO, stream), tame) for stream in written)
+    with redaction.fresh():
+        sys.stdout, sys.stderr = (redaction.masked(cast(TextIO, stream), tame) for stream in written)
         over = threading.Event()
         pulse = threading.Thread(target=_pulse, args=(written, over), name="pulse", daemon=True)
         pulse.start()

@@ -16,8 +16,8 @@ from vsphere_ai.errors import Denied, UsageError, VsphereAiError, most_serious
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.tls import Endpoint
-    from vsphere_ai.inventory import Inventory, VCenterSettings
-    from vsphere_ai.patterns import Term
+    from vsphere_ai.language.inventory import Inventory, VCenterSettings
+    from vsphere_ai.language.patterns import Term
 
 TIMEOUT = 10.0
 AT_ONCE = 8
@@ -45,9 +45,9 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     Compare the fingerprint with what the appliance's console shows. A fingerprint that is not the one of
     --fingerprint exits 4.
     """
+    from vsphere_ai.app.session import Options, Workbench, endpoint_of
     from vsphere_ai.connect import tls
-    from vsphere_ai.found_inventory import find_inventory
-    from vsphere_ai.workbench import Options, Workbench, endpoint_of
+    from vsphere_ai.language.inventory_search import find_inventory
 
     _only_with(yes, fingerprint)
     loaded = find_inventory(inventory)
@@ -73,7 +73,7 @@ def _certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) 
     from cryptography import x509
 
     from vsphere_ai.connect.tls import colons, digest
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     yield f"vCenter {chosen.name} at {endpoint}"
     yield f"  SHA-256      {colons(digest(der))}"
@@ -107,7 +107,7 @@ def _compare(endpoint: Endpoint, seen: str, wanted: str) -> None:
 
 def _so_far(chosen: VCenterSettings, doubt: Denied | None, seen: str) -> str:
     from vsphere_ai.connect.tls import colons
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     pin = chosen.tls.fingerprint
     if pin and pin != seen:
@@ -162,7 +162,7 @@ def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[
     """
     from vsphere_ai.connect.hostkeys import HostKeys
     from vsphere_ai.connect.trusted import keep_host_key
-    from vsphere_ai.found_inventory import find_inventory
+    from vsphere_ai.language.inventory_search import find_inventory
 
     _only_with(yes, fingerprint)
     loaded = find_inventory(inventory)
@@ -188,7 +188,7 @@ def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[
 
 def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
     """Return the hosts a pattern names outright, without a look into vCenter; none when it needs one."""
-    from vsphere_ai.patterns import GLOB, REF, PatternError, expand, parse
+    from vsphere_ai.language.patterns import GLOB, REF, PatternError, expand, parse
 
     found: dict[str, None] = {}
     try:
@@ -204,7 +204,7 @@ def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
 
 def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
     """Yield the parts of a group of names; a group with other conditions stands for all hosts vCenter may know."""
-    from vsphere_ai.patterns import Term, split
+    from vsphere_ai.language.patterns import Term, split
 
     group = loaded.hosts.get(term.name)
     if group is None or term.sign:
@@ -218,11 +218,11 @@ def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
 
 
 def _looked_up(loaded: Inventory, pattern: str, name: str) -> tuple[str, ...]:
-    from vsphere_ai.collect import LIGHT
+    from vsphere_ai.app.session import Options, Workbench
     from vsphere_ai.errors import Mark
-    from vsphere_ai.facts import Estate
-    from vsphere_ai.selection import select
-    from vsphere_ai.workbench import Options, Workbench
+    from vsphere_ai.language.selection import select
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.reading.collector import LIGHT
 
     with Workbench(loaded, None, Options(name)) as bench:
         estate = Estate(bench.vcenter.about, bench.vcenter.read(LIGHT))
@@ -254,7 +254,7 @@ def _shown(loaded: Inventory, known: Any, name: str) -> Shown:
 
 def _line(shown: Shown) -> str:
     from vsphere_ai.connect.hostkeys import fingerprint
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
 
     if shown.error is not None:
         return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"

@@ -13,7 +13,7 @@ from vsphere_ai.errors import Locked, UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter_lock import Found
-    from vsphere_ai.locks import Note
+    from vsphere_ai.runs.locks import Note
 
 
 @click.command("unlock")
@@ -27,9 +27,9 @@ def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
     The lock on this machine ends with its process, so there is nothing to remove. A lock in vCenter whose holder runs
     on this machine is not removed.
     """
-    from vsphere_ai import locks
     from vsphere_ai.connect import vcenter_lock
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps
+    from vsphere_ai.runs import locks
 
     shared = {"inventory": inventory, "vcenter": vcenter, "limit": "", "start_ssh": False, "parallel": 1}
     with open_bench(shared) as bench:
@@ -51,7 +51,7 @@ def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
 
 def _agreed(note: Note | None, found: Found, *, yes: bool) -> bool:
     """Tell whether the lock in vCenter is to go; `Locked` while its holder is known to run."""
-    from vsphere_ai.locks import is_ours, words
+    from vsphere_ai.runs.locks import is_ours, words
 
     if (note is not None and found.ref in note.advisory) or is_ours(found):
         raise Locked(f"the holder still runs on this machine: {words(found.holder)}", "stop it with Ctrl-C, or wait")
@@ -68,7 +68,7 @@ def _agreed(note: Note | None, found: Found, *, yes: bool) -> bool:
 
 def _remove(vcenter: Any, found: Found) -> bool:
     from vsphere_ai.connect.vcenter_lock import remove
-    from vsphere_ai.locks import settle
+    from vsphere_ai.runs.locks import settle
 
     removed = remove(vcenter, found.ref)
     settle({found.ref})
@@ -76,8 +76,8 @@ def _remove(vcenter: Any, found: Found) -> bool:
 
 
 def _text(note: Note | None, found: Found | None, lapsed: bool) -> str:
-    from vsphere_ai.locks import words
-    from vsphere_ai.report.values import safe
+    from vsphere_ai.model.text import safe
+    from vsphere_ai.runs.locks import words
 
     here = f"held by {note}" if note else "free"
     there = "free"

@@ -19,8 +19,8 @@ def command(playbook: Path, form: str, **shared: Any) -> int:
 
     Changes nothing.
     """
-    from vsphere_ai.report.plan_json import SCHEMA_VERSION, dumps, plan_document
-    from vsphere_ai.report.values import safe, shown
+    from vsphere_ai.model.text import safe, shown
+    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plan_document
 
     loaded = read_playbook(playbook)
     with open_bench(shared, loaded) as bench:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from vsphere_ai.facts import Facts, View
-from vsphere_ai.remedies import play_for, upgrade_for
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.state import Target
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Use = Literal["", "power", "move"]

@@ -1,1 +1,1 @@
-"""Thin adapters to vCenter (SOAP) and ESXi (SSH); they know no kind."""
+"""Adapters to vCenter (SOAP) and to ESXi (SSH): sessions, TLS, bulk reads, tasks, outages; they know no kind."""

@@ -20,8 +20,8 @@ import paramiko
 from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VsphereAiError
-from vsphere_ai.facts import Output
-from vsphere_ai.redact import foreign
+from vsphere_ai.model.facts import Output
+from vsphere_ai.security.redaction import foreign
 
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.connect.plain import to_plain
 from vsphere_ai.errors import ChangedMeanwhile, Denied, VimFault, VsphereAiError
-from vsphere_ai.redact import foreign
+from vsphere_ai.security.redaction import foreign
 
 _REMEDIES = {
     "TaskInProgress": "Wait until the other task has ended, then run again.",

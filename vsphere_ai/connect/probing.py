@@ -12,9 +12,9 @@ from vsphere_ai.connect import service
 from vsphere_ai.connect.esxi import Broken, Ssh, SshRefused
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable
-from vsphere_ai.facts import Facts, Output, ProbeFailure
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Probe
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Probe
 
 Shells = Callable[[Target], Ssh]
 """Makes the (still closed) connection to a host's shell."""

@@ -26,7 +26,7 @@ from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.tls import describe
 from vsphere_ai.connect.untypable import ERRORS
 from vsphere_ai.connect.vmomi import Collector, VmomiSupport, vim, vmodl
-from vsphere_ai.facts import UNTYPED, Facts
+from vsphere_ai.model.facts import UNTYPED, Facts
 
 PAGE = 500
 Paths = Mapping[str, Sequence[str]]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable, VimFault, VsphereAiError
-from vsphere_ai.facts import Facts, ProbeFailure
+from vsphere_ai.model.facts import Facts, ProbeFailure
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.errors import Denied, Unreachable
-from vsphere_ai.redact import foreign
+from vsphere_ai.security.redaction import foreign
 
 # in OpenSSL's reasons (https://docs.openssl.org/master/man3/ERR_reason_error_string/)
 _DISAGREEMENTS = (

@@ -13,7 +13,7 @@ from xml.parsers import expat
 
 from vsphere_ai.connect.page_text import Span, objects_of, without
 from vsphere_ai.connect.vmomi import Collector, SoapAdapter, vmodl
-from vsphere_ai.facts import UNTYPED
+from vsphere_ai.model.facts import UNTYPED
 
 ERRORS = (KeyError, AttributeError, TypeError, ValueError, IndexError, OverflowError)
 """What pyVmomi's parser raises where a value does not fit its types."""

@@ -15,7 +15,7 @@ from vsphere_ai.connect.tasks import Progress, TaskWatch
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import VmomiSupport
 from vsphere_ai.errors import StepFailed
-from vsphere_ai.facts import About, Facts
+from vsphere_ai.model.facts import About, Facts
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""

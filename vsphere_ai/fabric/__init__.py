@@ -1,4 +1,4 @@
-"""Proves, link by link, that a distributed port group carries RDMA on a host.
+"""Network facts: switches, port groups, adapters, PCI trees, and the links that RDMA traffic takes. Pure.
 
 The links are keys, not device names: rdmaDevice.backing.pairedUplink -> pnic.key -> proxySwitch.pnic, and the port
 group's active uplink name -> proxySwitch.uplinkPort -> pnicSpec.uplinkPortKey -> pnic.
@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from vsphere_ai.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
 PORT_GROUP_PATHS = ("key", "config.uplink", "config.distributedVirtualSwitch", "config.defaultPortConfig")

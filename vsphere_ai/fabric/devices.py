@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, nic_settings, protocols
-from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
-from vsphere_ai.redact import foreign
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Probe
+from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Probe
+from vsphere_ai.security.redaction import foreign
 
 NIC_INFO = Probe("nic-info", (*nic_settings.NIC, "get", "-n"), each_rdma_nic=True)
 FIRST_TELLING = 8

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.late import Late
+from vsphere_ai.model.deferred import Late
+from vsphere_ai.model.facts import Estate, Facts
 
 SWITCH = "DistributedVirtualSwitch"
 """The type every distributed switch is of; VMware's own is derived from it."""

@@ -10,10 +10,10 @@ from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs, vmk
-from vsphere_ai.fabric.hops import HOST_PART, Hop, Mend, why
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.late import is_late
-from vsphere_ai.state import Target
+from vsphere_ai.fabric.links import HOST_PART, Hop, Mend, why
+from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
 
 RULESET = "pvrdma"
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.facts import Facts, Output
-from vsphere_ai.steps import Probe
+from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.steps import Probe
 
 NIC = ("esxcli", "network", "nic")
 PAUSE = Probe("pause-params", (*NIC, "pauseParams", "list"))

@@ -12,10 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric import dvs
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.late import Late, inside
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Invoke
+from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Invoke
 
 ENABLED, VERSION = "config.networkResourceManagementEnabled", "config.networkResourceControlVersion"
 TRAFFIC, POOLS = "config.infrastructureTrafficResourceConfig", "config.vmVnicNetworkResourcePool"

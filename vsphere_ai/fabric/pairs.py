@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop
 from vsphere_ai.fabric.host import MTU_HOP
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Hop
 from vsphere_ai.fabric.trace import ENDPOINTS, Trace
-from vsphere_ai.state import Target
+from vsphere_ai.model.state import Target
 
 Use = Literal["roce", "memory-copy", "tcp", "none", "unknown"]
 BEST: tuple[Use, ...] = ("roce", "memory-copy", "tcp", "unknown", "none")

@@ -6,9 +6,9 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 from __future__ import annotations
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric.hops import PATH_PART, Hop, Mend
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.state import Target
+from vsphere_ai.fabric.links import PATH_PART, Hop, Mend
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
 
 NETWORK = ("config.network.proxySwitch", "config.network.pnic", "config.network.rdmaDevice")
 # the links of a port group on a host, and the rule that `check` reports each under

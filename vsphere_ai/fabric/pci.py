@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
 PATHS = (DEVICES, NUMA, PASSTHRU)

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES, dvs, nioc, switch_of
-from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.state import Target
 
 KIND = "adapters"
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric.hops import PATH_PART, VM_PART, Hop, Mend, Verdict, why
 from vsphere_ai.fabric.host import host_hops, mtu_hop
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Hop, Mend, Verdict, why
 from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_hops
-from vsphere_ai.facts import Estate, Facts
-from vsphere_ai.remedies import version_for
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.remedies import version_for
+from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
 MINIMUM_VERSION, NAMESPACES, ENDPOINTS = 13, 17, 18  # hardware versions

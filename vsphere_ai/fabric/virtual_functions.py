@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, switch_of
 from vsphere_ai.fabric.ethernet import assigned
-from vsphere_ai.facts import Facts, View
-from vsphere_ai.state import Target
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Target
 
 DEVICES = "config.pciPassthruInfo"
 PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")

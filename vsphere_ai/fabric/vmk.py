@@ -9,9 +9,9 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.late import Late, inside
-from vsphere_ai.state import Target
+from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.state import Target
 
 VNICS, CARRIED, PROXIES = "config.network.vnic", "config.virtualNicManagerInfo.netConfig", "config.network.proxySwitch"
 OPTION = "Net.PVRDMAVmknic"

@@ -1,1 +1,1 @@
-"""GPU knowledge: boards, MIG placement arithmetic, vGPU names, nvidia-smi text. Pure."""
+"""GPU facts: boards, MIG placement arithmetic, vGPU types, nvidia-smi command lines and parsers. Pure."""

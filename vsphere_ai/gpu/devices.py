@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.catalog import Board, board_of_device
+from vsphere_ai.model.facts import Facts
 
 NVIDIA = 0x10DE
 DISPLAY_CLASS = 0x0300  # PCI base class 3: 0x0300 VGA, 0x0302 3D controller (A100 and later)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.catalog import Board, board_of_device
+from vsphere_ai.model.facts import Facts
 
 NVIDIA = 0x10DE
 DISPLAY = 0x0300  # class 0x0300 VGA controller, 0x0302 3D controller (A100, H100)

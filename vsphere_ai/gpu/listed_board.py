@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from vsphere_ai.facts import Facts, Output
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import Board, Engines, Profile, boards
 from vsphere_ai.gpu.inventory import boards_of
@@ -23,6 +22,7 @@ from vsphere_ai.gpu.listings import (
     parse_profiles,
 )
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
+from vsphere_ai.model.facts import Facts, Output
 
 _SLICES = re.compile(r"(\d+)g\.")
 _NO_ENGINES = Engines(0, 0, 0, 0, 0, 0)

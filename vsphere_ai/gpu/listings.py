@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vsphere_ai.errors import HostUnhealthy
 from vsphere_ai.gpu.catalog import Engines
 from vsphere_ai.gpu.commands import FIELDS, normal_pci
-from vsphere_ai.redact import foreign
+from vsphere_ai.security.redaction import foreign
 
 # nvidia-smi ends with the NVML return code; 23 is missing in its manual page.
 NVML_CODES = {

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.listing_checks import check
 from vsphere_ai.gpu.listings import (
@@ -22,7 +21,8 @@ from vsphere_ai.gpu.listings import (
 )
 from vsphere_ai.gpu.placement import Instance
 from vsphere_ai.gpu.running import RunningVgpu, parse_running
-from vsphere_ai.steps import Probe
+from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
+from vsphere_ai.model.steps import Probe
 
 GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
 INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)

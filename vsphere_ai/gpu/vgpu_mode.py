@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.inventory import boards_of, nvidia_gpus
+from vsphere_ai.model.facts import Facts
 
 FIRST_API = (8, 0, 3, 0)
 FIRST_ESXI = (8, 0, 3)

@@ -5,10 +5,10 @@ Source: VMware "How to enable large-BAR GPUs"; a vGPU shows the large BAR of its
 
 from __future__ import annotations
 
-from vsphere_ai.facts import Facts
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.vgpu import VgpuNameError, board_of, parse
+from vsphere_ai.model.facts import Facts
 
 # keys of a VM, counted at its next power-on only
 MMIO_KEY, MMIO_SIZE_KEY = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"

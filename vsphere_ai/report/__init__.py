@@ -1,1 +1,1 @@
-"""Plan and Run as text and JSON. Pure."""
+"""Plans, runs, findings and traces as text and JSON. Pure."""

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import Any
 
 from vsphere_ai.fabric.devices import RdmaDevice
-from vsphere_ai.report.values import safe
-from vsphere_ai.state import Target
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.text import safe
 
 Found = Sequence[tuple[Target, tuple[RdmaDevice, ...] | None]]
 _INDENT = " " * 11

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vsphere_ai.errors import Diagnostic
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 
 def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from vsphere_ai.compat.base import Finding
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
 
 VERDICTS = ("fail", "unknown", "warn", "pass")
 

@@ -7,11 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from textwrap import wrap
 
-from vsphere_ai.graph import Impact, waves
-from vsphere_ai.plan import Item, Plan
-from vsphere_ai.report.values import safe, shown
-from vsphere_ai.state import Target
-from vsphere_ai.steps import Reconfigure
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Reconfigure
+from vsphere_ai.model.text import safe, shown
+from vsphere_ai.planning.planner import Item, Plan
+from vsphere_ai.planning.schedule import Impact, waves
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9

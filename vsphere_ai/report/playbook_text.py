@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from vsphere_ai.facts import Estate
-from vsphere_ai.report.values import escaped, safe
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target, is_observed
+from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Target, is_observed
 
 PLAIN = re.compile(r"[a-z][a-z0-9_-]*")
 PATTERN_SIGNS = frozenset(",:;[]!&*? ")

@@ -7,9 +7,9 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
-from vsphere_ai.outcome import Event, Run
-from vsphere_ai.report.plan_json import SCHEMA_VERSION
-from vsphere_ai.report.values import escaped
+from vsphere_ai.execution.outcome import Event, Run
+from vsphere_ai.model.text import escaped
+from vsphere_ai.planning.document import SCHEMA_VERSION
 
 
 class TargetLine(TypedDict):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vsphere_ai.outcome import Event, Run, failures
-from vsphere_ai.report.values import duration, safe
+from vsphere_ai.execution.outcome import Event, Run, failures
+from vsphere_ai.model.text import duration, safe
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 

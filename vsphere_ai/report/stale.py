@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from vsphere_ai.plan import Plan
-from vsphere_ai.report.plan_json import plan_document
-from vsphere_ai.report.values import safe
+from vsphere_ai.model.text import safe
+from vsphere_ai.planning.document import plan_document
+from vsphere_ai.planning.planner import Plan
 
 MOST = 12
 

@@ -7,13 +7,13 @@ from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
-from vsphere_ai.fabric.hops import Hop, Mend
-from vsphere_ai.fabric.mending import Mending, has_placeholder, mending
+from vsphere_ai.fabric.fixes import Mending, has_placeholder, mending
+from vsphere_ai.fabric.links import Hop, Mend
 from vsphere_ai.fabric.pairs import Pair
 from vsphere_ai.fabric.trace import Trace
-from vsphere_ai.facts import Estate
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.text import safe
 from vsphere_ai.report.playbook_text import flow, play_heads
-from vsphere_ai.report.values import safe
 
 MOST_PAIRS = 100
 SIGNS = {"ok": "ok", "note": "note", "broken": "BROKEN", "unknown": "?"}

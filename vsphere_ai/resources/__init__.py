@@ -1,4 +1,4 @@
-"""The kinds: a module in this folder with a `Resource` in it is a kind; nothing else has to be edited."""
+"""The kinds: one module (or folder) per kind of the playbook; nothing else names a kind. Pure."""
 
 from __future__ import annotations
 

@@ -11,12 +11,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 from pydantic import Field
 
-from vsphere_ai import newer
-from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
-from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
-from vsphere_ai.remedies import play_for, upgrade_for
+from vsphere_ai.model import api_fields
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -28,8 +30,6 @@ from vsphere_ai.resources.base import (
     large_bar_settings,
     memory_problems,
 )
-from vsphere_ai.state import Change, Problem, State, Target, observed
-from vsphere_ai.steps import Query, Step
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
 MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
@@ -168,7 +168,7 @@ class DeviceGroups(Resource):
             yield Problem(target, "device_groups.host-unknown", "the host of this VM cannot be read")
             return
         if view.estate.about.api_numbers < FIRST_API:
-            found, help_ = newer.why_missing(view.estate.about, FIRST_API)
+            found, help_ = api_fields.why_missing(view.estate.about, FIRST_API)
             yield Problem(target, "device_groups.vsphere", f"{found}; device groups came with vSphere 8.0",
                           help_ or "list single devices with vgpu: or pci_devices:")  # fmt: skip
             return

@@ -8,14 +8,14 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from vsphere_ai import newer
-from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.model import api_fields
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Invoke, Step
 
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
@@ -133,7 +133,7 @@ class HostGraphics(Resource):
             return
         server, esxi = view.estate.about.api_numbers, vgpu_mode.release(facts)
         if server < vgpu_mode.FIRST_API or esxi < vgpu_mode.FIRST_ESXI:
-            found, help_ = newer.why_missing(view.estate.about, vgpu_mode.FIRST_API)
+            found, help_ = api_fields.why_missing(view.estate.about, vgpu_mode.FIRST_API)
             yield Problem(
                 target,
                 "graphics.vgpu-mode-version",

@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.facts import Facts, Output, ProbeFailure, View
-from vsphere_ai.redact import foreign
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Probe, Shell, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Probe, Shell, Step
+from vsphere_ai.security.redaction import foreign
 
 # NVIDIA AI Enterprise 5.0, "VMware vSphere Deployment Guide", GPUDirect RDMA: "Enable ATS"
 SETTING = "atsSupport"

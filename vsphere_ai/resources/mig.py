@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
 
-from vsphere_ai.facts import Facts, ProbeFailure, View
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu import nvidia_smi as smi
@@ -20,9 +19,10 @@ from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted import Entry
 from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.gpu.placement import Impossible, Transition, transition
+from vsphere_ai.model.facts import Facts, ProbeFailure, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Probe, Shell, Step
 from vsphere_ai.resources.base import Files, Resource
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Probe, Shell, Step
 
 
 def _readable(value: Any) -> Any:

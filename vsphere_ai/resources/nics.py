@@ -21,11 +21,11 @@ from vsphere_ai.fabric.nic_settings import (
     Rings,
     coalescing_in,
 )
-from vsphere_ai.facts import Facts, ProbeFailure, View
-from vsphere_ai.redact import foreign
+from vsphere_ai.model.facts import Facts, ProbeFailure, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
 from vsphere_ai.resources.base import Resource, settled_each
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Probe, Shell, Step
+from vsphere_ai.security.redaction import foreign
 
 NICS = "config.network.pnic"
 VMNIC = r"vmnic[0-9]{1,4}"

@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
-from vsphere_ai.facts import Facts, View
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource, vgpus_of
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Step
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"

@@ -8,13 +8,15 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
-from vsphere_ai.facts import Estate, Facts, View
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
-from vsphere_ai.late import Late, inside
-from vsphere_ai.remedies import play_for, upgrade_for
+from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.steps import Step
 from vsphere_ai.resources.base import (
     Resource,
     device_change,
@@ -26,8 +28,6 @@ from vsphere_ai.resources.base import (
     large_bar_settings,
     memory_problems,
 )
-from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Step
 
 DEVICE = "VirtualPCIPassthrough"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17

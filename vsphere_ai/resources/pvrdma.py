@@ -10,11 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
-from vsphere_ai.facts import Estate, Facts, View
-from vsphere_ai.remedies import leave_some_out
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.remedies import leave_some_out
+from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
-from vsphere_ai.state import Change, Problem, State, Target, observed
-from vsphere_ai.steps import Query, Reconfigure, Step
 
 DEVICE = "VirtualVmxnet3Vrdma"
 

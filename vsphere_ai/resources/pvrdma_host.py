@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.facts import Facts, View
-from vsphere_ai.late import is_late
+from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Step
 
 OPTION = "Net.PVRDMAVmknic"
 RULESET = "pvrdma"

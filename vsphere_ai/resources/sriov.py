@@ -17,10 +17,10 @@ from vsphere_ai.fabric.virtual_functions import (
     running,
     without,
 )
-from vsphere_ai.facts import Facts, View
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Step
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 Count = Annotated[int, Field(ge=0, le=1024)]

@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit
 from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
-from vsphere_ai.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource, settled_each
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Step
 
 DEFAULT_MTU = 1500
 DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch

@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from vsphere_ai.duty import Duty
 from vsphere_ai.fabric import pci
-from vsphere_ai.facts import Estate, View
+from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.steps import Reconfigure, Step
 from vsphere_ai.resources.base import Resource, advanced_settings, memory_problems, vgpus_of
-from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Reconfigure, Step
 
 AFFINITY = "numa.nodeAffinity"
 MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"

@@ -10,11 +10,11 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
-from vsphere_ai.facts import Facts, View
-from vsphere_ai.late import Late, inside
+from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.state import Change, Problem, Target
-from vsphere_ai.steps import Invoke, Step
 
 NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
 SWITCH_PATHS = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host",

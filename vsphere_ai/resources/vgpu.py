@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.facts import Facts, View
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.catalog import Board
@@ -16,7 +15,10 @@ from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable, why_unread
-from vsphere_ai.remedies import play_for, upgrade_for
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.steps import Step
 from vsphere_ai.resources.base import (
     Resource,
     advanced_settings,
@@ -28,8 +30,6 @@ from vsphere_ai.resources.base import (
     memory_problems,
     vgpus_of,
 )
-from vsphere_ai.state import Change, Problem, Target, observed
-from vsphere_ai.steps import Step
 
 BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile

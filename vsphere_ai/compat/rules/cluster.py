@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
-from vsphere_ai.facts import Facts
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources import kinds
 
 PROFILE, IMAGE = "configManagerEnabled", "lifecycleManaged"

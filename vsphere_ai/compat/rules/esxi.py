@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
-from vsphere_ai.compat.hosts import PRODUCT
-from vsphere_ai.compat.releases import MINIMUM, build_name, dotted, is_withdrawn, numbers
+from vsphere_ai.model.host_version import PRODUCT
+from vsphere_ai.model.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
 
 SSH = "TSM-SSH"
 

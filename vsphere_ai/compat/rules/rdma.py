@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 from vsphere_ai import fabric
 from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
-from vsphere_ai.compat.releases import dotted, numbers
 from vsphere_ai.fabric import dvs, vmk
-from vsphere_ai.fabric.hops import Hop
 from vsphere_ai.fabric.host import RULESET
+from vsphere_ai.fabric.links import Hop
 from vsphere_ai.fabric.path import path_hops
-from vsphere_ai.facts import Facts
-from vsphere_ai.late import is_late
+from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.versions import dotted, numbers
 
 MINIMUM_SWITCH = (6, 5, 0)
 OPTION = vmk.OPTION_FACT

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
-from vsphere_ai.compat.hosts import PRODUCT, host_version
-from vsphere_ai.compat.releases import MINIMUM, dotted, numbers
+from vsphere_ai.model.host_version import PRODUCT, host_version
+from vsphere_ai.model.versions import MINIMUM, dotted, numbers
 
 MINIMUM_API = (7, 0, 2, 0)
 UPDATE = "update vCenter Server; it is updated before its hosts"

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule, Unreadable, why_absent
 from vsphere_ai.compat.devices import wanted_adapters, wanted_vgpus
-from vsphere_ai.compat.hosts import PRODUCT, Limit, hardware_limits
-from vsphere_ai.compat.releases import first_esxi_with
+from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
+from vsphere_ai.model.versions import first_esxi_with
 
 PVRDMA, NAMESPACES, PROTOCOLS = 13, 17, range(14, 20)
 VGPU, SEVERAL_VGPUS = 17, 15

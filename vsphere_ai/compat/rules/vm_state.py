@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.model.state import State, differences
 from vsphere_ai.resources import kinds
-from vsphere_ai.state import State, differences
 
 API = "vSphere Web Services API reference"
 CONNECTION, POWER, SNAPSHOT = "runtime.connectionState", "runtime.powerState", "snapshot"

@@ -1,0 +1,67 @@
+"""VMs with several vGPUs, whose host decides whether all of them have room."""
+
+from __future__ import annotations
+
+from support.capacity_judges import pci
+
+from vsphere_ai.capacity import assign, milp
+from vsphere_ai.capacity.gpu import GpuSlot
+from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, VmDemand, solve
+from vsphere_ai.gpu.catalog import board
+
+TWO = frozenset({"esx1", "esx2"})
+
+
+def gpu(host, number=0):
+    return GpuSlot(host, pci(number), board("a100-40gb"), "mig")
+
+
+def vms(*profiles):
+    return [VmDemand(f"vm{n}", (p,) if isinstance(p, str) else p, TWO) for n, p in enumerate(profiles)]
+
+
+def test_a_large_estate_says_when_it_only_guesses(monkeypatch):
+    monkeypatch.setattr(assign, "EXACT_GPUS", 1)
+    slots = tuple(gpu(h, n) for h in ("esx1", "esx2") for n in range(2))
+    pair = ("grid_a100-7-40c",) * 2
+    assert isinstance(solve(GpuHosts(slots), vms(pair, pair)), Fit)
+    mixed = [
+        *vms(("grid_a100-3-20c",) * 2),
+        *[VmDemand(f"s{n}", ("grid_a100-7-40c",), TWO) for n in range(3)],
+    ]
+    assert isinstance(solve(GpuHosts(slots), mixed), Fit)
+    answer = solve(GpuHosts((slots[0], slots[2])), vms(pair))
+    assert isinstance(answer, NoFit)
+    assert not answer.exact
+    assert answer.explanation.endswith("there may be one")
+    blocked = [*vms(pair), VmDemand("l", ("grid_a100-4-20c",), frozenset({"esx1"})),
+               VmDemand("r", ("grid_a100-4-20c",), frozenset({"esx2"}))]  # fmt: skip
+    answer = solve(GpuHosts(slots), blocked)
+    assert isinstance(answer, NoFit)
+    assert not answer.exact
+    # what a count proves is certain at any size
+    assert solve(GpuHosts(slots), vms(*["grid_a100-4-20c"] * 5)).exact
+
+
+PAIR = ("grid_a100-7-40c",) * 2
+# every host has room for the pair, but then not for the VM that may run there only
+BLOCKED = [
+    *vms(PAIR),
+    VmDemand("l", ("grid_a100-4-20c",), frozenset({"esx1"})),
+    VmDemand("r", ("grid_a100-4-20c",), frozenset({"esx2"})),
+]
+FOUR = GpuHosts(tuple(gpu(h, n) for h in ("esx1", "esx2") for n in range(2)))
+
+
+def test_the_programme_says_how_many_have_room():
+    answer = solve(FOUR, BLOCKED)
+    assert isinstance(answer, NoFit)
+    assert (answer.exact, len(answer.vms)) == (True, 1)
+    assert "do not fit together on the 4 GPUs of esx1, esx2, however they are divided" in answer.explanation
+
+
+def test_without_time_to_count_them_all_are_left_over(monkeypatch):
+    monkeypatch.setattr(milp, "MAX_SECONDS", 0.0)
+    answer = solve(FOUR, BLOCKED)
+    assert isinstance(answer, NoFit)
+    assert sorted(answer.vms) == ["l", "r", "vm0"]

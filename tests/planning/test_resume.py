@@ -1,0 +1,87 @@
+"""What an unfinished run owes, laid over a world that has changed since: VMs that are off, renamed, or gone."""
+
+from __future__ import annotations
+
+import pytest
+from support.estates import ESX1, vm
+
+from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.planning.resume import gone, lay_over
+
+VM, DEVICES = vm(1), "config.hardware.device"
+PLUG = {"startConnected": True, "connected": False}
+
+
+def estate(**names):
+    facts = {VM.ref: Facts(VM.ref, {"name": names.get("vm", VM.name), "runtime.powerState": "poweredOff",
+                                    DEVICES: ({"key": 4000, "connectable": PLUG}, {"key": 100})})}  # fmt: skip
+    return Estate(About("", "", "", "", ""), facts)
+
+
+def test_the_adapters_of_a_vm_that_was_switched_off_are_as_when_it_ran():
+    laid = lay_over(estate(), [Debt("off", VM)]).estate[VM.ref]
+    assert laid.get("runtime.powerState") == "poweredOn"
+    assert laid.get(DEVICES) == (
+        {"key": 4000, "connectable": {"startConnected": True, "connected": True}},
+        {"key": 100},
+    )
+    untouched = lay_over(estate(), []).estate[VM.ref]
+    assert untouched.get(DEVICES)[0]["connectable"] == PLUG
+
+
+def test_what_is_owed_to_a_vm_is_planned_for_it_under_its_new_name():
+    owed = lay_over(estate(vm="renamed"), [Debt("off", VM)])
+    assert [(t.name, t.ref) for t in owed.extra] == [("renamed", VM.ref)]
+    assert {s.target.name for steps in owed.extra.values() for s in steps} == {"renamed"}
+    assert owed.true == (Debt("off", VM),), "as it is written down"
+
+
+def test_what_was_approved_or_is_owed_and_is_not_there_is_gone():
+    lost = Target("vm", "train-09", "VirtualMachine:vm-9")
+    plays = (Play("", "vm", "all", (), targets=(VM, lost)), Play("", "vm", "all", ()))
+    owing = [Debt("off", VM), Debt("maintenance", ESX1), Debt("lock", Target("datacenter", "vc", "x"))]
+    assert gone(Playbook("", "", plays), owing, estate(vm="renamed")) == (ESX1, lost)
+
+
+BOOTED = "2026-05-01T10:00:00+00:00"
+
+
+def host(**properties):
+    return Estate(About("", "", "", "", ""), {ESX1.ref: Facts(ESX1.ref, {"name": ESX1.name, **properties})})
+
+
+@pytest.mark.parametrize(
+    ("boot", "owes"),
+    [
+        (BOOTED, True),
+        ("2026-05-01T10:00:03.400000+00:00", True),  # computed from the uptime, it moves by seconds
+        ("2026-05-01T09:59:58+00:00", True),
+        ("2026-05-01T10:04:00+00:00", False),
+    ],
+)
+def test_a_restart_is_owed_until_the_host_has_booted(boot, owes):
+    debt = Debt("restart", ESX1, BOOTED)
+    owed = lay_over(host(**{"runtime.bootTime": boot}), [debt])
+    assert (owed.true, owed.unclear) == ((debt,) if owes else (), ())
+    assert any(s.needs_reboot for steps in owed.extra.values() for s in steps) is owes
+
+
+@pytest.mark.parametrize("debt", [Debt("restart", ESX1, BOOTED), Debt("ssh", ESX1)], ids=lambda d: d.kind)
+def test_a_debt_of_a_host_that_cannot_be_read_is_kept(debt):
+    owed = lay_over(host(), [debt])
+    assert (owed.true, owed.unclear, owed.extra) == ((), (debt,), {})
+
+
+def test_ssh_that_was_stopped_since_is_owed_no_more():
+    stopped = ({"key": "TSM-SSH", "running": False},)
+    owed = lay_over(host(**{"config.service.service": stopped}), [Debt("ssh", ESX1)])
+    assert (owed.true, owed.unclear) == ((), ())
+
+
+def test_a_boot_time_that_was_never_known_settles_nothing():
+    """So were restarts noted once: the text of a value that vCenter did not show."""
+    debt = Debt("restart", ESX1, "None")
+    assert lay_over(host(**{"runtime.bootTime": BOOTED}), [debt]).unclear == (debt,)

@@ -1,0 +1,258 @@
+"""Which earlier runs somebody is asked to finish: one answer for `plan`, `runs` and `resume`."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from datetime import UTC, datetime, timedelta
+from itertools import count
+
+import pytest
+
+from vsphere_ai.cli.main import main
+from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Reconfigure
+from vsphere_ai.runs import history, journal
+
+HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
+GONE = {"pid": 0}
+WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
+SECONDS = count()
+
+
+def run(*debts, instance="vc", step=True, **values):
+    """A run that began a second after the one before it; cut off unless `values` say how it ended."""
+    book = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
+    if step:
+        book.begin("s1", Reconfigure(target=VM, summary="reconfigure"), debts)
+        book.end("s1", "done")
+    began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
+    book.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
+    return book
+
+
+def states():
+    among = history.look()
+    return [history.state_of(s, among) for s in among]
+
+
+def state(book):
+    among = history.look()
+    return history.state_of(next(s for s in among if s.run == book.id), among)
+
+
+@pytest.fixture(autouse=True)
+def _names_in_order(monkeypatch):
+    """Two runs of one second have names in no order."""
+    numbers = count()
+    monkeypatch.setattr(journal.secrets, "token_hex", lambda _: f"{next(numbers):04x}")
+
+
+CUT_OFF = {
+    "unfinished": {},
+    "stopped": {**WELL, "signal": 2, "skipped": 3},
+    "failed": {**WELL, "exit_code": 1},
+}
+
+
+@pytest.mark.parametrize("how", CUT_OFF)
+def test_what_runs_calls_not_finished_is_announced_and_taken(how, capsys):
+    book = run(**CUT_OFF[how])
+    assert state(book) == how
+    assert [*history.unfinished("vc")] == [book.id]
+    assert history.unfinished("other") == {}
+    assert history.latest().id == book.id
+    assert main(["runs"]) == 0
+    assert f"{book.id}  {how}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("how", CUT_OFF)
+def test_a_later_run_that_ended_well_supersedes_it(how, capsys):
+    book = run(**CUT_OFF[how])
+    run(**WELL)
+    assert state(book) == "superseded"
+    assert history.unfinished("vc") == {}
+    with pytest.raises(UsageError, match="no run is unfinished"):
+        history.latest()
+    assert main(["show", book.id]) == 0
+    out = capsys.readouterr().out
+    assert f"Run {book.id}: superseded" in out
+    assert "resume" not in out
+    assert "rollback" in out
+
+
+NOT_SUPERSEDING = {
+    "on another vCenter": {"instance": "other", **WELL},
+    "cut off itself": {},
+    "which changed nothing": {"step": False, **WELL},
+    "a rollback": {"rolls_back": "another", **WELL},
+    "rolled back since": {"rolled_back": "another", **WELL},
+}
+
+
+@pytest.mark.parametrize("what", NOT_SUPERSEDING)
+def test_other_later_runs_do_not(what):
+    book = run()
+    run(**NOT_SUPERSEDING[what])
+    assert state(book) == "unfinished"
+    assert book.id in history.unfinished("vc")
+
+
+def test_an_earlier_run_does_not():
+    run(**WELL)
+    book = run()
+    assert history.latest().id == book.id
+    assert history.doubts(book) == ()
+
+
+def test_a_run_that_owes_stays_announced_but_asks():
+    book = run(Debt("maintenance", HOST))
+    assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id}"}
+    after = run(**WELL)
+    assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id} --cleanup"}, "the rest is outdone"
+    assert history.latest().id == book.id
+    assert history.doubts(book) == (f"run {after.id} came after run {book.id}, and ended well; what it changed stays",)
+    book.settle(Debt("maintenance", HOST))
+    assert state(book) == "superseded"
+
+
+def test_a_run_that_goes_on_is_the_later_one():
+    book = run()
+    run(**WELL)
+    history.take_up(book)
+    book.set(**GONE)  # and is killed again
+    assert [*history.unfinished("vc")] == [book.id]
+    assert history.doubts(book) == ()
+
+
+def test_a_run_that_was_rolled_back_is_not_offered_again():
+    book = run()
+    back = run(rolls_back=book.id)
+    history.rolled_back(back)
+    assert state(book) == "unfinished", "the rollback has not come to its end"
+    assert history.latest().id == back.id
+    back.set(**WELL)
+    history.rolled_back(back)
+    assert states() == ["rolled back", "finished"]
+    assert history.unfinished("vc") == {}
+    assert f"run {book.id} was rolled back by run {back.id}" in history.doubts(book)
+    history.take_up(book)
+    assert state(book) == "unfinished"
+
+
+def test_a_rollback_of_a_run_whose_journal_was_removed():
+    back = run(rolls_back="20260101-000000-dead", **WELL)
+    history.rolled_back(back)
+    assert states() == ["finished"]
+
+
+def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
+    book = run()
+    history.take_up(book)
+    assert journal.is_alive(book)
+    assert history.unfinished("vc") == {}
+    assert history.latest().id == book.id, "the lock says who works"
+    other = run()
+    assert history.latest().id == other.id
+    book.set(resumed="2026-01-01T00:00:00.000+00:00")
+    run(**WELL)
+    assert state(book) == "unfinished"
+
+
+def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
+    book = run(Debt("maintenance", HOST))
+    history.take_up(book)
+    assert history.unfinished("vc") == {}
+    boot, _, ticks = book.get("born").partition("/")
+    for other in (f"{boot}/{int(ticks) - 1}", f"another-boot/{ticks}"):
+        book.set(pid=os.getpid(), born=other)
+        assert [*history.unfinished("vc")] == [book.id]
+
+
+def test_a_journal_from_before_beginnings_were_noted():
+    book = run(Debt("maintenance", HOST))
+    with sqlite3.connect(book.path) as db:
+        db.execute("delete from run where key = 'born'")
+        db.execute("delete from seal where what = 'run/born'")
+    book.set(pid=os.getpid())
+    assert history.unfinished("vc") == {}
+    book.set(pid=2**22 + 1)
+    assert [*history.unfinished("vc")] == [book.id]
+
+
+def taking_over(book, **values):
+    """A run that began with what another owes, whose process died before it was settled there."""
+    owed = [o for o in book.owed() if not o.settled]
+    about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": book.id, **values}
+    newer = journal.create(about, owed)
+    began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
+    newer.set(started=began.isoformat(timespec="milliseconds"), **GONE)
+    return newer
+
+
+def owing():
+    found = {}
+    for book in journal.every():
+        found[book.id] = {d.kind for d in book.debts()}
+        book.close()
+    return found
+
+
+def test_a_debt_that_stands_in_two_journals_is_the_newer_runs():
+    book = run(Debt("maintenance", HOST), Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"))
+    book.sending(HOST)
+    before = book.owed()
+    newer = taking_over(book, rolls_back=book.id)
+    assert newer.owed() == before, "opened and sent when they were"
+    assert owing() == {book.id: {"maintenance", "reboot"}, newer.id: {"maintenance", "reboot"}}
+    among = history.look()
+    assert owing() == {book.id: set(), newer.id: {"maintenance", "reboot"}}
+    assert history.heir(book.id, among).run == newer.id
+    assert [*history.unfinished("vc")] == [newer.id], "the earlier one waits for it"
+    assert history.latest().id == newer.id
+    assert journal.open_run(newer.id).owed() == before, "and it is sealed"
+    newer.settle(*newer.debts())
+    assert history.heir(book.id, history.look()) is None
+    assert set(history.unfinished("vc")) == {book.id, newer.id}
+
+
+def test_the_heir_of_an_heir_is_found():
+    book = run(Debt("maintenance", HOST))
+    second = taking_over(book)
+    third = taking_over(second)
+    for _ in range(2):
+        assert history.heir(book.id, history.look()).run == third.id
+    assert [*history.unfinished("vc")] == [third.id]
+
+
+def test_what_a_run_owes_since_is_its_own():
+    book = run(Debt("maintenance", HOST))
+    newer = taking_over(book)
+    newer.settle(Debt("maintenance", HOST))
+    history.look()
+    assert owing()[book.id] == set()
+    history.take_up(book)
+    book.set(**GONE)
+    book.owe(Debt("maintenance", HOST))  # and dies once more
+    history.look()
+    assert owing()[book.id] == {"maintenance"}
+
+
+def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
+    book = run()
+    back = run(rolls_back=book.id, **WELL)
+    assert states() == ["rolled back", "finished"]
+    assert book.get("rolled_back") == back.id
+    history.take_up(book)  # somebody goes forward again
+    book.set(**GONE)
+    assert state(book) == "unfinished"
+
+
+def test_a_journal_that_is_not_written_leaves_no_debt_behind(monkeypatch):
+    book = run(Debt("maintenance", HOST))
+    monkeypatch.setattr(journal.Journal, "_owe", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
+    with pytest.raises(Storage, match="full"):
+        taking_over(book)
+    assert owing() == {book.id: {"maintenance"}}

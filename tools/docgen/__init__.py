@@ -1,0 +1,1 @@
+"""Generators of documentation pages; not part of the installed package."""

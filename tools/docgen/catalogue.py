@@ -1,0 +1,133 @@
+"""Writes the documentation page of the GPU boards: ``python -m tools.docgen.catalogue > docs/catalogue.md``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from vsphere_ai.gpu import search
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile, TimeSliced, boards
+
+HEAD = """\
+# GPU boards
+
+What the tool knows of GPU boards: their MIG profiles, where an instance of each may start, and the vGPU types vSphere
+offers. `vsphere-ai mig layouts BOARD` prints the same with every layout that fills the board.
+
+- **id** is what `nvidia-smi mig -cgi` takes. It means something only together with the board: 14 is 2g on an A100 and
+  1g on an A30.
+- **slices** are compute slices and memory slices; two instances never share a memory slice.
+- **starts** are the memory slices an instance may begin at; **most** is how many of it a GPU holds.
+- **engines** are SM, decoder, JPEG and OFA as `nvidia-smi mig -lgip` counts them. A profile with `+me` takes the media
+  engines that are there once per GPU: at most one `+me` instance fits. `+me.all` takes all of them: beside it only
+  `-me` profiles stand.
+- **vGPU type** is the MIG-backed C-series type, to be read behind a name such as `grid_a100-`, which tells the product.
+  `vsphere-ai vgpu list BOARD` shows every type by product; vSphere's own list of a host is what counts.
+- Time-sliced types are given with their maximum per GPU: all of one size / mixed sizes (vSphere 8.0 U3 and later).
+
+What a host lists itself (`nvidia-smi mig -lgip`, `-lgipp`) wins over this page; a plan says where they differ.
+
+Sources: NVIDIA Multi-Instance GPU User Guide; NVIDIA AI Enterprise User Guide, appendix "Virtual GPU Types"; the device
+lists of github.com/NVIDIA/mig-parted; github.com/NVIDIA/gpu-operator, commit a22dbf671 (vGPU types and their counts,
+read 2026-11-23); the PCI ID repository; published listings of real GPUs. Boards marked *by
+analogy* have ids or starts of their closest relative, because NVIDIA publishes none.
+
+This page is generated from the data: `python -m tools.docgen.catalogue > docs/catalogue.md`.
+"""
+
+
+def page() -> str:
+    """Return the page in Markdown."""
+    with_mig = [b for b in boards() if b.mig_capable]
+    without = [b for b in boards() if not b.mig_capable]
+    parts = [HEAD, *_index(with_mig), ""]
+    parts += ["\n".join(_section(board)) for board in with_mig]
+    parts += ["## Boards without MIG\n", *_without_mig(without)]
+    return "\n".join(parts).rstrip() + "\n"
+
+
+def _index(with_mig: list[Board]) -> Iterator[str]:
+    yield "| board | GPUs | PCI device ids | driver from | layouts that fill it |"
+    yield "|---|---|---|---|---|"
+    for board in with_mig:
+        full = "not published" if board.named_profiles else _full(board)
+        trust = "" if board.verified else " (by analogy)"
+        driver = f"R{board.min_driver}" if board.min_driver else "not published"
+        yield f"| [`{board.key}`](#{board.key}) | {board.title}{trust} | {_ids(board)} | {driver} | {full} |"
+
+
+def _full(board: Board) -> str:
+    return str(len(search.full_layouts(board, search.plain_profiles(board))))
+
+
+def _section(board: Board) -> Iterator[str]:
+    yield f"## {board.key}\n"
+    if board.named_profiles:
+        names = ", ".join(f"`{name}`" for name in board.named_profiles)
+        yield f"{board.title}. {board.compute_slices} compute slices. NVIDIA publishes the names of its profiles only:"
+        yield f"{names};\n{NO_PLACEMENTS}.\n"
+        yield f"{_mode(board)}\n"
+        return
+    trust = "" if board.verified else " Ids or starts by analogy: check `nvidia-smi mig -lgip` on the host."
+    yield f"{board.title}. {board.compute_slices} compute slices, {board.memory_slices} memory slices.{trust}\n"
+    yield f"{_mode(board)}\n"
+    yield "| profile | id | slices | starts | most | SM, DEC, JPEG, OFA | vGPU type | driver from |"
+    yield "|---|---|---|---|---|---|---|---|"
+    for profile in board.profiles:
+        yield _row(profile)
+    sizes = ", ".join(_time_sliced(t) for t in board.time_sliced)
+    yield f"\nvGPU names: {_names(board)}. Time-sliced: {sizes or 'not published'}.\n"
+
+
+def _mode(board: Board) -> str:
+    reboot = "needs a reboot of the ESXi host" if board.mig_needs_reboot_on_esxi else "needs no reboot"
+    kept = "survives later reboots" if board.mig_mode_persists else "is lost when the driver is unloaded"
+    return f"Switching MIG mode {reboot}; the mode {kept}."
+
+
+def _row(p: Profile) -> str:
+    names = " or ".join(f"`{n}`" for n in (p.name, *p.aliases))
+    starts = ", ".join(str(s) for s in p.starts)
+    engines = ", ".join(
+        "?" if e is None else str(e) for e in (p.engines.sm, p.engines.dec, p.engines.jpeg, p.engines.ofa)
+    )
+    driver = f"R{p.min_driver}" if p.min_driver else ""
+    cells = (names, p.id, f"{p.compute_slices}, {p.memory_slices}", starts, p.max_instances, engines,
+             p.vgpu_suffix or "", driver)  # fmt: skip
+    return "| " + " | ".join(str(c) for c in cells) + " |"
+
+
+def _without_mig(without: list[Board]) -> Iterator[str]:
+    yield "| board | GPUs | PCI device ids | vGPU names | time-sliced C-series |"
+    yield "|---|---|---|---|---|"
+    for board in without:
+        sizes = ", ".join(_time_sliced(t) for t in board.time_sliced)
+        yield f"| `{board.key}` | {board.title} | {_ids(board)} | {_names(board)} | {sizes} |"
+
+
+def _ids(board: Board) -> str:
+    return ", ".join(f"{number:04x}" for number in board.device_ids)
+
+
+def _names(board: Board) -> str:
+    """Return how names begin, by product: vSphere names types by the device, not by the family."""
+    found = []
+    for product in board.products:
+        names = " or ".join(f"`{name}-`" for name in product.vgpu_names) or "not published"
+        ids = ", ".join(f"{number:04x}" for number in product.device_ids)
+        found.append(f"{names} ({product.name}{': ' if ids else ''}{ids})")
+    return ", ".join(found)
+
+
+def _time_sliced(size: TimeSliced) -> str:
+    equal, mixed = ("?" if n is None else str(n) for n in (size.max_equal, size.max_mixed))
+    return f"{size.fb_gb}C {equal}/{mixed}"
+
+
+def main() -> None:
+    """Write the page to standard output."""
+    sys.stdout.write(page())
+
+
+if __name__ == "__main__":
+    main()

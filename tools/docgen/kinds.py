@@ -1,0 +1,146 @@
+"""Writes the field tables of the kinds' pages, and the list of the kinds: ``python -m tools.docgen.kinds``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.model.state import is_observed
+from vsphere_ai.planning.observing import sort_kinds
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.base import Resource
+
+BEGIN, END = "<!-- fields: written by `make docs` -->", "<!-- end of fields -->"
+_BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+LIST_BEGIN, LIST_END = "<!-- kinds: written by `make docs` -->", "<!-- end of kinds -->"
+_LIST = re.compile(rf"{re.escape(LIST_BEGIN)}.*?{re.escape(LIST_END)}", re.DOTALL)
+WIDTH = 120
+SCALARS = {"string": "text", "integer": "whole number", "boolean": "`true` or `false`", "number": "number"}
+
+
+def with_fields(page: str, kind: type[Resource]) -> str:
+    """Return a page with its block of fields as the model has them; ValueError when it has no such block."""
+    block = f"{BEGIN}\n{fields(kind)}\n{END}"
+    changed, count = _BLOCK.subn(lambda _: block, page)
+    if count != 1:
+        raise ValueError(f"the page of {kind.kind} has {count} blocks that begin with {BEGIN}")
+    return changed
+
+
+def with_list(page: str) -> str:
+    """Return a page with its list of all kinds in the order of planning; ValueError when it has no such list."""
+    order, wrap = sort_kinds(kinds()), textwrap.TextWrapper(WIDTH, "  - ", "    ")
+    wrap.break_long_words = wrap.break_on_hyphens = False
+    lines = []
+    for target, name in (("datacenter", "datacenters"), ("host", "hosts"), ("vm", "VMs")):
+        links = ", ".join(f"[{k}](kinds/{k}.md)" for k in order if kinds()[k].target == target)
+        lines += wrap.wrap(f"{name}: {links}")
+    changed, count = _LIST.subn("\n".join((LIST_BEGIN, *lines, LIST_END)), page)
+    if count != 1:
+        raise ValueError(f"the page has {count} lists that begin with {LIST_BEGIN}")
+    return changed
+
+
+def fields(kind: type[Resource]) -> str:
+    """Return the tables of what can be set and of what is only shown, and what the kind reads, in Markdown."""
+    schema = kind.model_json_schema()
+    rows = list(_rows(schema, schema.get("$defs", {})))
+    lines = ["| field | value | meaning |", "|---|---|---|"]
+    lines += [_row(*row) for row in rows if not _is_read(kind, row[0])]
+    shown = [row for row in rows if _is_read(kind, row[0])]
+    if shown:
+        lines += ["", "Shown in plans, but not set in a playbook:", "", "| field | value | meaning |", "|---|---|---|"]
+        lines += [_row(*row) for row in shown]
+    if kind.keyed:
+        lines += ["", f"Written as `{kind.kind}: {{NAME: ...}}`."]
+    elif kind.shorthand:
+        lines += ["", f"`{kind.kind}: [...]` is short for `{kind.kind}: {{{kind.shorthand}: [...]}}`."]
+    if kind.after:
+        lines += ["", f"Planned after {', '.join(f'[`{k}`]({k}.md)' for k in sorted(kind.after))}."]
+    lines += ["", *_reads(kind)]
+    return "\n".join(lines)
+
+
+def _rows(schema: Mapping[str, Any], models: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and meaning of every described field, those of nested models below their parent."""
+    for name, given in schema["properties"].items():
+        if given.get("description"):
+            yield f"{prefix}{name}", _value(given, models), given["description"]
+        for nested, step in _nested(given, models):
+            yield from _rows(nested, models, f"{prefix}{name}{step}.")
+
+
+def _nested(given: Mapping[str, Any], models: Mapping[str, Any]) -> Iterator[tuple[Mapping[str, Any], str]]:
+    for each in given.get("anyOf", (given,)):
+        for key, step in (("items", "[]"), ("additionalProperties", ".*")):
+            inside = each.get(key)
+            if isinstance(inside, dict) and "$ref" in inside:
+                yield _model(inside, models), step
+
+
+def _model(given: Mapping[str, Any], models: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = models[given["$ref"].rpartition("/")[2]]
+    return found
+
+
+def _value(given: Mapping[str, Any], models: Mapping[str, Any]) -> str:
+    if "anyOf" in given:
+        return " or ".join(_value(each, models) for each in given["anyOf"] if each.get("type") != "null")
+    if "$ref" in given:
+        fields = _model(given, models)["properties"].items()
+        return "mapping with " + ", ".join(f"`{name}`" for name, field in fields if not field.get("observed"))
+    if "enum" in given or "const" in given:
+        return " or ".join(f"`{choice}`" for choice in given.get("enum", (given.get("const"),)))
+    if given["type"] == "array":
+        return f"list of {_value(given['items'], models)}"
+    if given["type"] == "object":
+        # keys with a pattern of their own: PCI addresses
+        inside = given.get("additionalProperties") or next(iter(given["patternProperties"].values()))
+        return f"mapping to {_value(inside, models)}"
+    return SCALARS[given["type"]] + _limits(given)
+
+
+def _limits(given: Mapping[str, Any]) -> str:
+    low, high = given.get("minimum"), given.get("maximum")
+    if low is not None and high is not None:
+        return f", {low} to {high}"
+    if low is not None:
+        return f", at least {low}"
+    return f" like `{given['pattern'].strip('^$')}`" if "pattern" in given else ""
+
+
+def _row(name: str, value: str, meaning: str) -> str:
+    cells = (f"`{name}`", value, meaning)
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _is_read(kind: type[Resource], name: str) -> bool:
+    return name in kind.model_fields and is_observed(kind, name)
+
+
+def _reads(kind: type[Resource]) -> Iterator[str]:
+    yield "What is read:"
+    yield ""
+    for managed, paths in sorted(kind.properties.items()):
+        yield f"- {managed}: {', '.join(f'`{path}`' for path in paths)}"
+    for probe in kind.probes:
+        yield f"- over SSH: `{' '.join(probe.argv)}`" + (" each NIC with an RDMA device" * probe.each_rdma_nic)
+
+
+def main(arguments: list[str]) -> int:
+    """Write the block of every page in the given folder anew, and the list of kinds in the page named after it."""
+    folder = Path(arguments[0] if arguments else "docs/kinds")
+    for listing in map(Path, arguments[1:]):
+        listing.write_text(with_list(listing.read_text(encoding="utf-8")), encoding="utf-8")
+    for name, kind in kinds().items():
+        page = folder / f"{name}.md"
+        page.write_text(with_fields(page.read_text(encoding="utf-8"), kind), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

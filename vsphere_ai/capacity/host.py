@@ -1,0 +1,100 @@
+"""How a host places the vGPUs of VMs that power on one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from vsphere_ai.capacity.gpu import GpuSlot, State, TimeSlicedState, step
+from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.vgpu import Share
+
+Policy = Literal["performance", "consolidation"]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A vGPU of a VM and where it gets it: the GPU and, under MIG, the memory slice its instance begins at."""
+
+    gpu: str
+    profile: str
+    start: int | None = None
+
+
+Spread = Mapping[str, tuple[Given, ...]]
+"""VM -> its vGPUs, in the order in which the VMs power on."""
+
+
+Places = tuple[Given, ...]
+Vms = Mapping[str, tuple[str, ...]]
+"""VM -> its vGPU profiles."""
+
+
+class Host:
+    """The GPUs of one host while VMs power on; `policy` is its assignment policy.
+
+    vSphere honours the policy for time-sliced vGPUs of equal size only. Which GPU it takes otherwise is not
+    documented; the first with room, by PCI address, is assumed. So is that the vGPUs of a VM come one after another,
+    in the order of its devices.
+    """
+
+    def __init__(self, slots: Iterable[GpuSlot], policy: Policy, *, mixed: bool | None = None) -> None:
+        self.slots = tuple(sorted(slots, key=lambda s: s.pci))
+        self.policy = policy
+        self.mixed = any(s.kind.mixed for s in self.slots) if mixed is None else mixed
+        self.states: tuple[State, ...] = tuple(s.state for s in self.slots)
+
+    def power_on(self, profiles: Sequence[str], states: tuple[State, ...]) -> tuple[tuple[State, ...], Places] | None:
+        """Return the states after a VM with these vGPUs has powered on, and its places; None when it is refused."""
+        if not profiles:
+            return states, ()
+        refused = set()  # GPUs that are alike would have to refuse as well
+        for at in self._in_order(profiles[0], states):
+            alike = self.slots[at].kind, states[at]
+            got = None if alike in refused else step(*alike, profiles[0])
+            refused.add(alike)
+            if got is not None:
+                rest = self.power_on(profiles[1:], (*states[:at], got[0], *states[at + 1 :]))
+                if rest is not None:
+                    return rest[0], (Given(self.slots[at].pci, profiles[0], got[1]), *rest[1])
+        return None
+
+    def _in_order(self, profile: str, states: tuple[State, ...]) -> Sequence[int]:
+        every = range(len(self.slots))
+        if self.mixed or any(isinstance(s.kind.takes(profile), Profile | Share) for s in self.slots):
+            return every
+        sign = 1 if self.policy == "performance" else -1
+        return sorted(every, key=lambda at: (sign * _vgpus(states[at]), at))
+
+    def run(self, order: Iterable[str], vms: Vms) -> Spread | None:
+        """Power VMs on in an order; None when one of them is refused."""
+        states, spread = self.states, {}
+        for vm in order:
+            got = self.power_on(vms[vm], states)
+            if got is None:
+                return None
+            states, spread[vm] = got
+        return spread
+
+    def parts(self, vms: Vms) -> Iterator[tuple[Host, Vms]]:
+        """Yield GPUs and VMs that have to do with each other: boards and modes that share no VM go their own ways."""
+        groups: list[tuple[set[int], list[str]]] = []
+        for vm, profiles in vms.items():
+            able = {at for at, s in enumerate(self.slots) if any(s.kind.takes(p) for p in profiles)}
+            together = [g for g in groups if g[0] & able]
+            groups = [g for g in groups if not g[0] & able]
+            groups.append((able.union(*(g[0] for g in together)), [v for g in together for v in g[1]] + [vm]))
+        for able, names in groups:
+            host = Host((self.slots[at] for at in able), self.policy, mixed=self.mixed)
+            yield host, {vm: vms[vm] for vm in vms if vm in set(names)}
+
+
+def _vgpus(state: State) -> int:
+    """Return how many vGPUs share a time-sliced GPU; one in MIG mode takes no time-sliced vGPU anyway."""
+    return state.total if isinstance(state, TimeSlicedState) else 0
+
+
+def likeness(slots: Iterable[GpuSlot]) -> Hashable:
+    """Return what decides which VMs power on on a host: its GPUs as they are, in their order."""
+    return tuple((s.kind, s.state) for s in sorted(slots, key=lambda s: s.pci))

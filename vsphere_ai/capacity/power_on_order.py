@@ -1,0 +1,336 @@
+"""An order in which all VMs of a host power on: promising ones first, then all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
+from itertools import permutations
+
+from vsphere_ai.capacity.combinations import full_combinations
+from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector, step
+from vsphere_ai.capacity.groups import Budget, Group, Packed, Unpacked
+from vsphere_ai.capacity.host import Host, Places, Spread, Vms, likeness
+from vsphere_ai.capacity.pack import pack
+
+ROOM_STEPS = 2_000
+"""Steps of a search for an order that one look at the room for the rest may take."""
+
+ORDER_STEPS = 2_000
+"""Steps per host in search of a power-on order when the promising ones fail; one takes about a millisecond."""
+ALL_STEPS = 6_000
+"""Steps that all hosts of one question take together: when they are spent, what is left is not found out."""
+STEP_SEARCH, STEP_WORK = 40, 20_000
+"""Steps, and products of weights, in a look at the room for the rest that take as long as a step of the order."""
+
+Division = Mapping[str, Sequence[str]]
+"""GPU -> the VMs a packing gave it, one entry per vGPU."""
+_Order = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
+"""VMs in the order in which they power on: their vGPUs by name, and in the order in which they get them."""
+Ways = Callable[[tuple[str, ...]], Iterable[tuple[str, ...]]]
+"""In which orders the vGPUs of a VM may come."""
+
+
+def find_order(host: Host, vms: Vms, division: Division, budget: Budget) -> Spread | None:
+    """Return how all VMs power on in some order; None when none was found.
+
+    Promising orders come first, then all of them while the budget lasts: `budget.steps` below zero afterwards means
+    that orders are left. A VM's vGPUs come in the order given unless only another order works.
+    """
+    spread: dict[str, Places] = {}
+    for part, own in host.parts(vms):
+        found = _find_part(part, own, division, budget)
+        if found is None:
+            return None
+        spread.update(found)
+    return spread
+
+
+def _find_part(host: Host, vms: Vms, division: Division, budget: Budget) -> Spread | None:
+    own = [[vm for vm in division.get(s.pci, ()) if vm in vms] for s in host.slots]
+    for order in _promising(host, vms, own):
+        spread = host.run(order, vms)
+        if spread is not None:
+            return spread
+    several = any(len(set(p)) > 1 for p in vms.values())
+    if several:
+        found = _EveryOrder(host, vms, Budget(budget.steps // 2), _as_given).search()
+        if found is not None:
+            return found
+    return _EveryOrder(host, vms, budget, _every_way).search()
+
+
+def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Iterator[list[str]]:
+    several = [v for v in vms if len(vms[v]) > 1]
+    # an empty time-sliced GPU belongs to the size that comes first: one VM for each of them, then all others
+    empty = [gpu[0] for gpu, s in zip(division, host.states, strict=True) if gpu and s == TimeSlicedState()]
+    yield list(dict.fromkeys([*empty, *several, *(v for gpu in division for v in gpu), *vms]))
+    yield list(dict.fromkeys([*several, *(v for gpu in division for v in gpu), *vms]))
+    longest = max(map(len, division), default=0)
+    turns = [gpu[n] for n in range(longest) for gpu in division if n < len(gpu)]
+    yield list(dict.fromkeys([*several, *turns, *vms]))
+    yield sorted(vms, key=lambda v: (-len(vms[v]), vms[v]))
+    yield sorted(vms, key=lambda v: (len(vms[v]), vms[v]))
+
+
+def _fill(host: Host, states: Sequence[State], gpus: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the profiles of VMs with one vGPU in an order in which they reach the GPUs a packing gave them.
+
+    Each GPU gets its part, in an order it takes it in, and whatever else it takes, so that no later VM gets there:
+    vSphere takes the first GPU with room.
+    """
+    waiting = sum((Counter(g) for g in gpus), Counter[str]())
+    names = tuple(sorted(waiting))
+    order: list[str] = []
+    for slot, now, wanted in zip(host.slots, states, gpus, strict=True):
+        state = now
+        for name in _order_on(slot, state, names, tuple(min(wanted.get(n, 0), waiting[n]) for n in names)) or ():
+            order.append(name)
+            waiting[name] -= 1
+            state = _after(slot, state, name) or state
+        for name in names:
+            while waiting[name] and (after := _after(slot, state, name)) is not None:
+                order.append(name)
+                waiting[name] -= 1
+                state = after
+    return [*order, *waiting.elements()]
+
+
+def _after(slot: GpuSlot, state: State, name: str) -> State | None:
+    got = step(slot.kind, state, name)
+    return None if got is None else got[0]
+
+
+def _order_on(slot: GpuSlot, state: State, names: tuple[str, ...], counts: Vector) -> tuple[str, ...] | None:
+    """Return an order in which one GPU takes so many vGPUs of each profile."""
+
+    @cache
+    def search(now: State, left: Vector) -> tuple[str, ...] | None:
+        if not any(left):
+            return ()
+        for at, name in enumerate(names):
+            after = _after(slot, now, name) if left[at] else None
+            if after is not None:
+                rest = search(after, (*left[:at], left[at] - 1, *left[at + 1 :]))
+                if rest is not None:
+                    return (name, *rest)
+        return None
+
+    return search(state, counts)
+
+
+def _as_given(profiles: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+    return (profiles,)
+
+
+@lru_cache(maxsize=1024)
+def _every_way(profiles: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the different orders of a VM's vGPUs, the given one first."""
+    return tuple(dict.fromkeys(permutations(profiles)))
+
+
+def every_end(host: Host, vms: Vms, budget: Budget) -> Iterator[Spread]:
+    """Yield how all VMs power on, once for each way the GPUs can end up; incomplete once the budget is spent."""
+    seen: set[tuple[tuple[State, ...], frozenset[str]]] = set()
+    todo: list[tuple[tuple[State, ...], dict[str, Places]]] = [(host.states, {})]
+    while todo and budget.spend():
+        states, done = todo.pop()
+        left = [vm for vm in vms if vm not in done]
+        if not left:
+            yield done
+            continue
+        for vm in {vms[v]: v for v in left}.values():
+            for way in _every_way(vms[vm]):
+                got = host.power_on(way, states)
+                if got is not None:
+                    key = (got[0], frozenset((*done, vm)))
+                    if key not in seen:
+                        seen.add(key)
+                        todo.append((got[0], {**done, vm: got[1]}))
+
+
+def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
+    """Tell whether there is an order in which not all VMs power on; only what the budget finds is known."""
+    counts = Counter(vms.values())
+    kinds = sorted(counts)
+    first = (host.states, tuple(counts[k] for k in kinds))
+    seen, todo = {first}, [first]
+    while todo and budget.spend():
+        states, left = todo.pop()
+        for at, profiles in enumerate(kinds):
+            if left[at]:
+                got = host.power_on(profiles, states)
+                if got is None:
+                    return True
+                more = (got[0], (*left[:at], left[at] - 1, *left[at + 1 :]))
+                if more not in seen:
+                    seen.add(more)
+                    todo.append(more)
+    return False
+
+
+class Orders:
+    """Tells whether VMs power on on a host in some order; hosts that are alike are asked once."""
+
+    def __init__(self, hosts: Mapping[str, Host]) -> None:
+        self.hosts, self.left = hosts, ALL_STEPS
+        self.like = {name: (likeness(host.slots), host.policy) for name, host in hosts.items()}
+        self.known: dict[Hashable, _Order | None] = {}
+
+    def alike(self, host: str) -> list[str]:
+        """Return the hosts on which the same VMs power on, itself included."""
+        return [name for name, like in self.like.items() if like == self.like[host]]
+
+    def __call__(self, host: str, vms: Sequence[tuple[str, ...]], steps: int = ORDER_STEPS) -> bool | None:
+        """Tell it for VMs with these vGPUs; None when it was not found out."""
+        found = self._found(host, vms, steps)
+        return found if found is None else bool(found)
+
+    def spread(self, host: str, vms: Vms) -> Spread | None:
+        """Return how VMs power on on a host of which that is known; None where they do not."""
+        found = self._found(host, list(vms.values()), ORDER_STEPS)
+        waiting = {profiles: iter([vm for vm in vms if vms[vm] == profiles]) for profiles in vms.values()}
+        order = {next(waiting[profiles]): way for profiles, way in found or ()}
+        return self.hosts[host].run(order, order) if order else None
+
+    def _found(self, host: str, vms: Sequence[tuple[str, ...]], steps: int) -> _Order | None:
+        """Return an order; an empty one when there is none."""
+        ordered = tuple(sorted(vms))
+        key = (self.like[host], ordered, steps)
+        if key not in self.known:
+            budget = Budget(min(steps, self.left))
+            named = {str(number): profiles for number, profiles in enumerate(ordered)}
+            spread = find_order(self.hosts[host], named, {}, budget)
+            self.left -= min(steps, self.left) - max(budget.steps, 0)
+            order = [(named[vm], tuple(g.profile for g in places)) for vm, places in (spread or {}).items()]
+            self.known[key] = None if spread is None and budget.steps < 0 else order
+        return self.known[key]
+
+
+class _EveryOrder:
+    """Tries every order in which VMs can power on; those with the same profiles are interchangeable.
+
+    A situation met before is not tried again, nor one in which the vGPUs that are left have no room, order aside.
+    """
+
+    def __init__(self, host: Host, vms: Vms, budget: Budget, ways: Ways) -> None:
+        self.host, self.budget, self.ways, self.sight = host, budget, ways, _Sight(host, vms)
+        self.queue: dict[tuple[str, ...], list[str]] = {}
+        for vm, profiles in vms.items():
+            self.queue.setdefault(profiles, []).append(vm)
+        self.kinds = sorted(self.queue, key=lambda k: -len(k))  # those that are hardest to place come first
+        self.names = tuple(sorted({name for kind in self.kinds for name in kind}))
+        self.dead: set[tuple[Hashable, Vector]] = set()
+
+    def search(self) -> Spread | None:
+        """Return where each VM gets its vGPUs, in the order found."""
+        found = self._from(self.host.states, tuple(len(self.queue[k]) for k in self.kinds))
+        if found is None:
+            return None
+        waiting = {kind: iter(vms) for kind, vms in self.queue.items()}
+        return {next(waiting[kind]): places for kind, places in found}
+
+    def _from(self, states: tuple[State, ...], left: Vector) -> list[tuple[tuple[str, ...], Places]] | None:
+        if not any(left):
+            return []
+        seen = self.sight(states), left
+        if seen in self.dead or not self.budget.spend():
+            return None
+        room, steps = self._room(states, left)
+        if not self.budget.spend(steps):
+            return None
+        if isinstance(room, Packed):
+            straight = self._straight(states, left, room)
+            if straight is not None:
+                return straight
+        if not (isinstance(room, Unpacked) and room.exact):
+            for at, profiles in enumerate(self.kinds):
+                for way in self.ways(profiles) if left[at] else ():
+                    got = self.host.power_on(way, states)
+                    rest = self._from(got[0], (*left[:at], left[at] - 1, *left[at + 1 :])) if got else None
+                    if got is not None and rest is not None:
+                        return [(profiles, got[1]), *rest]
+        self.dead.add(seen)
+        return None
+
+    def _room(self, states: Sequence[State], left: Vector) -> tuple[Packed | Unpacked, int]:
+        wanted = Counter[str]()
+        for kind, count in zip(self.kinds, left, strict=True):
+            for name in kind:
+                wanted[name] += count
+        gpus = Counter((s.kind, state) for s, state in zip(self.host.slots, states, strict=True))
+        return _packed(tuple(gpus.items()), self.names, tuple(wanted[n] for n in self.names))
+
+    def _straight(
+        self, states: tuple[State, ...], left: Vector, room: Packed
+    ) -> list[tuple[tuple[str, ...], Places]] | None:
+        """Try one order: VMs with several vGPUs first, or filling GPU after GPU once only those with one are left."""
+        waiting = list(zip(self.kinds, left, strict=True))
+        order = [kind for kind, n in waiting if len(kind) > 1 for _ in range(n)]
+        if order:
+            order += [kind for kind, n in waiting if len(kind) == 1 for _ in range(n)]
+        else:
+            every = list(zip((s.kind for s in self.host.slots), states, strict=True))
+            given = zip(dict.fromkeys(every), room.given, strict=True)  # GPUs that are alike were packed together
+            parts = {gpu: iter([p for p, times in own for _ in range(times)]) for gpu, own in given}
+            gpus = [{self.names[i]: n for i, n in next(parts[gpu], ())} for gpu in every]
+            order = [(name,) for name in _fill(self.host, states, gpus)]
+        done: list[tuple[tuple[str, ...], Places]] = []
+        for kind in order:
+            got = self.host.power_on(kind, states)
+            if got is None:
+                return None
+            states = got[0]
+            done.append((kind, got[1]))
+        return done
+
+
+class _Sight:
+    """Tells situations apart as far as that matters to the VMs that are still to come.
+
+    vSphere chooses among time-sliced GPUs of equal size by their load alone, so that equal ones can stand for each
+    other. Elsewhere the first GPU with room counts, and which one that is.
+    """
+
+    def __init__(self, host: Host, vms: Vms) -> None:
+        self.slots = host.slots
+        names = {name for profiles in vms.values() for name in profiles}
+        sliced = {s.kind for s in host.slots if s.mode != "mig"}
+        # kinds that share a profile compete by the place of their GPUs
+        self.apart = not host.mixed and all(sum(k.takes(n) is not None for k in sliced) <= 1 for n in names)
+
+    def __call__(self, states: tuple[State, ...]) -> Hashable:
+        """Return the same value for situations that go on alike."""
+        if not self.apart:
+            return states
+        loads: Counter[tuple[GpuKind, Hashable]] = Counter()
+        placed = []
+        for slot, state in zip(self.slots, states, strict=True):
+            if isinstance(state, TimeSlicedState):
+                loads[slot.kind, _load(slot.kind, state)] += 1
+            else:
+                placed.append(state)
+        return tuple(placed), frozenset(loads.items())
+
+
+def _load(kind: GpuKind, state: TimeSlicedState) -> Hashable:
+    """Return the size and number of the vGPUs on a GPU and their series, by which maxima differ; else all of it."""
+    if not kind.any_series or not state.counts:
+        return state
+    return state.counts[0][0][0], state.total, tuple(series for (_, series), _ in state.counts)
+
+
+@lru_cache(maxsize=1 << 14)
+def _packed(
+    gpus: tuple[tuple[tuple[GpuKind, State], int], ...], names: tuple[str, ...], wanted: Vector
+) -> tuple[Packed | Unpacked, int]:
+    """Return how the rest has room, order aside, and the steps it took to find out."""
+    groups = []
+    for (kind, state), count in gpus:
+        takes = tuple(i for i, n in enumerate(names) if kind.takes(n))
+        full = full_combinations(kind, state, tuple(names[i] for i in takes))
+        groups.append(Group(count, tuple((i,) for i in takes), full))
+    budget = Budget(ROOM_STEPS)
+    told = pack(groups, wanted, budget)
+    # counted, not taken from the clock, and the same when it was known before: a verdict never depends on the machine
+    return told, (ROOM_STEPS - budget.steps) // STEP_SEARCH + budget.work // STEP_WORK

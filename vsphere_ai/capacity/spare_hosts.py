@@ -1,0 +1,271 @@
+"""VMs that still find GPUs after the loss of hosts: an integer programme of all losses that matter."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations, islice, product
+
+from vsphere_ai.capacity.assign import EXACT_GPUS, ROUNDS, programmes, settled
+from vsphere_ai.capacity.groups import Budget
+from vsphere_ai.capacity.host import Host, Spread, likeness
+from vsphere_ai.capacity.items import VmClass
+from vsphere_ai.capacity.milp import divided
+from vsphere_ai.capacity.place import (
+    Fit,
+    GpuHosts,
+    NoFit,
+    VmDemand,
+    components,
+    concluded,
+    occupied,
+    orders_of,
+    place,
+    realised,
+)
+from vsphere_ai.capacity.power_on_order import every_end
+from vsphere_ai.capacity.restart import Loss, Restarts
+
+ENDS, END_STEPS = 24, 200
+"""Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
+MENDS = 12
+"""Times an assignment is mended where it does not survive, before the programme is asked."""
+EARLY_MENDS = 2
+"""Mended assignments that are tried before it is asked whether there is one at all, which takes every loss."""
+
+NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
+
+
+def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: int) -> Fit | NoFit:
+    """Return an assignment that survives the loss of any `spare` hosts, or the loss none survives."""
+    hosts = sorted({h for d in demands for h in (d.hosts if d.running_on is None else (d.running_on,))})
+    losses = [frozenset(lost) for lost in combinations(hosts, min(spare, len(hosts)))]
+    failed = first_failure(farm, demands, first, losses)
+    if failed is None:
+        return first
+    refused = _nowhere(farm, demands, failed[:1], first)
+    if refused is not None:
+        return refused
+    mended = iter(_mended(farm, demands, failed, losses))
+    for fit in islice(mended, EARLY_MENDS):
+        if fit is not None:
+            return fit
+    refused = _nowhere(farm, demands, losses, first)
+    if refused is not None:
+        return refused
+    for fit in mended:
+        if fit is not None:
+            return fit
+    if len(farm.slots) > EXACT_GPUS:
+        return _after_loss(failed[1], failed[0], exact=False)
+    found, certain = _survivor(farm, demands, losses, [failed[0]])
+    return found or _after_loss(failed[1], failed[0], exact=False, proved=certain)
+
+
+def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss], first: Fit) -> NoFit | None:
+    """Return the first loss after which VMs do not fit even when all others start afresh: no assignment survives it."""
+    restarts = Restarts(occupied(farm, first), demands, first)
+    for lost in _different(farm, demands, losses, {}):
+        if restarts.survives(lost):
+            continue
+        fresh = _refused(place(farm.without(lost), _homeless(demands, lost, first=None)))
+        if fresh is not None:
+            return _after_loss(fresh, lost, exact=fresh.exact)
+    return None
+
+
+def first_failure(
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
+) -> tuple[Loss, NoFit] | None:
+    """Return the first loss after which the VMs of the lost hosts do not fit on the others as these then are.
+
+    A VM may restart on any of its `hosts`, wherever `fit` or `running_on` says it was.
+    """
+    used = occupied(farm, fit)
+    different = _different(used, demands, losses, {vm: host for vm, (host, _) in fit.assignment.items()})
+    return next(_failures(used, demands, fit, different), None)
+
+
+def every_failure(
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, NoFit]]:
+    """Yield each loss after which VMs do not fit, alike ones too; see `first_failure`."""
+    return _failures(occupied(farm, fit), demands, fit, losses)
+
+
+def _failures(
+    used: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, NoFit]]:
+    restarts = Restarts(used, demands, fit)
+    for lost in losses:
+        if restarts.survives(lost):
+            continue
+        answer = _refused(place(used.without(lost), restarts.homeless(lost)))
+        if answer is not None:
+            yield lost, answer
+
+
+def _refused(answer: Fit | NoFit) -> NoFit | None:
+    """Return why VMs do not all restart; room that no power-on order uses is none."""
+    if isinstance(answer, NoFit):
+        return answer
+    if not answer.no_order:
+        return None
+    vms = tuple(vm for vm, (host, _) in answer.assignment.items() if host in answer.no_order)
+    return NoFit(NO_ORDER, vms, {}, answer.exact and bool(answer.stuck))
+
+
+def _different(
+    farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss], at: Mapping[str, str]
+) -> Iterator[Loss]:
+    """Yield losses that differ: hosts with GPUs, VMs and neighbours that are alike can stand for each other."""
+    features = _features(farm, demands, at)
+    seen = set()
+    for lost in losses:
+        key = tuple(sorted(features[h] for h in lost))
+        if key not in seen:
+            seen.add(key)
+            yield lost
+
+
+def _features(farm: GpuHosts, demands: Sequence[VmDemand], at: Mapping[str, str]) -> dict[str, int]:
+    """Return a number per host; the same one for hosts that nothing tells apart."""
+    sets = tuple(dict.fromkeys(d.hosts for d in demands))
+    homes: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+    for each in demands:
+        home = each.running_on or at.get(each.name)
+        if home is not None:
+            homes[home].append((tuple(sorted(each.profiles)), sets.index(each.hosts)))
+    numbers: dict[object, int] = {}
+    known = {}
+    gpus = farm.hosts
+    for host in dict.fromkeys((*gpus, *(h for hosts in sets for h in hosts), *homes)):
+        member = tuple(host in hosts for hosts in sets)
+        key = (likeness(gpus.get(host, ())), farm.policies.get(host), member, tuple(sorted(homes[host], key=repr)))
+        known[host] = numbers.setdefault(key, len(numbers))
+    return known
+
+
+def _homeless(demands: Iterable[VmDemand], lost: Loss, first: Fit | None) -> list[VmDemand]:
+    """Return the VMs that need a host after a loss; without an assignment, all that do not run elsewhere."""
+    found = []
+    left: dict[frozenset[str], frozenset[str]] = {}  # sets of hosts are large and shared by many VMs
+    for each in demands:
+        at = each.running_on or (first.assignment.get(each.name, ("", ()))[0] if first else None)
+        if at is None or at in lost:
+            if each.hosts not in left:
+                left[each.hosts] = each.hosts - lost
+            found.append(replace(each, hosts=left[each.hosts], running_on=None))
+    return found
+
+
+def _after_loss(answer: NoFit, lost: Iterable[str], *, exact: bool, proved: bool = False) -> NoFit:
+    names = tuple(sorted(lost))
+    loss = f"the loss of {', '.join(names)}"
+    found = f"no assignment {'survives' if proved else 'was found that survives'} {loss}; with the first one"
+    if proved:
+        found = f"no assignment survives every loss of {_hosts(len(names))}; the first one not that of"
+        words = f"{found} {', '.join(names)}: {answer.explanation}"
+    else:
+        words = f"after {loss}: {answer.explanation}" if exact else f"{found} {answer.explanation}"
+    return replace(answer, explanation=words, lost=names, exact=exact or (proved and answer.exact))
+
+
+def _hosts(count: int) -> str:
+    return f"{count} host{'' if count == 1 else 's'}"
+
+
+def _mended(
+    farm: GpuHosts, demands: Sequence[VmDemand], failed: tuple[Loss, NoFit], losses: Sequence[Loss]
+) -> Iterator[Fit | None]:
+    """Try assignments that may survive: hosts kept free one after another, then VMs moved off where they fail.
+
+    Yields None for each that does not.
+    """
+    new = [d for d in demands if d.running_on is None]
+    for lost in _different(farm, demands, losses, {}):
+        other = place(farm, [replace(d, hosts=d.hosts - lost) for d in new])
+        survives = isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None
+        yield other if isinstance(other, Fit) and survives else None
+    barred: dict[str, frozenset[str]] = defaultdict(frozenset)
+    for _ in range(MENDS):
+        for vm in failed[1].vms:
+            barred[vm] |= failed[0]
+        other = place(farm, [replace(d, hosts=d.hosts - barred[d.name]) for d in new])
+        if isinstance(other, NoFit):
+            return
+        again = first_failure(farm, demands, other, losses)
+        yield other if again is None else None
+        failed = again or failed
+
+
+def _survivor(
+    farm: GpuHosts, demands: Sequence[VmDemand], losses: Sequence[Loss], asked: list[Loss]
+) -> tuple[Fit | None, bool]:
+    """Return an assignment that survives every loss, or whether it is certain that there is none.
+
+    The integer programme knows of the losses in `asked`, to which those are added that its solutions do not survive.
+    """
+    new = [d for d in demands if d.running_on is None]
+    classes = [c for members, _ in components(farm, new) for c in members]
+    orders = orders_of(farm)
+    for programme, strict in programmes(classes, farm.slots, orders):
+        for lost in asked:
+            programme.survive(lost, _running(demands))
+        for _ in range(ROUNDS):
+            solved = settled(programme, orders, strict=strict)
+            if solved is None:
+                break
+            fit = realised(farm, new, divided(classes, solved), orders)
+            failed = first_failure(farm, demands, fit, losses)
+            if failed is None:
+                return fit, True
+            if failed[0] not in asked:
+                asked.append(failed[0])
+                programme.survive(failed[0], _running(demands))
+                continue
+            other, every = _another_end(farm, demands, fit, losses)
+            if other is not None:
+                return other, True
+            programme.certain &= every and failed[1].exact
+            programme.forbid({h: solved.counts.get(h, {}) for h in programme.slots})
+        else:
+            programme.certain = False
+    return None, programme.certain
+
+
+def _running(demands: Iterable[VmDemand]) -> list[tuple[str, VmClass]]:
+    """Return the VMs that run, those that are alike together, with their host."""
+    alike: dict[tuple[str, tuple[str, ...], frozenset[str]], list[str]] = defaultdict(list)
+    for each in demands:
+        if each.running_on is not None and each.profiles:
+            alike[each.running_on, tuple(sorted(each.profiles)), each.hosts].append(each.name)
+    return [(home, VmClass(profiles, hosts, tuple(vms))) for (home, profiles, hosts), vms in alike.items()]
+
+
+def _another_end(
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Sequence[Loss]
+) -> tuple[Fit | None, bool]:
+    """Try the ways in which the GPUs can end up with every VM on its host; tell whether these were all.
+
+    After a loss it matters where on the other hosts VMs are.
+    """
+    new = [d for d in demands if d.running_on is None]
+    every = True
+    ends: list[list[tuple[str, Spread]]] = []
+    for name, slots in farm.hosts.items():
+        vms = {d.name: tuple(sorted(d.profiles)) for d in new if fit.assignment[d.name][0] == name}
+        budget = Budget(END_STEPS)
+        host = Host(slots, farm.policies.get(name, "performance"))
+        ends.append([(name, spread) for spread in every_end(host, vms, budget)])
+        every &= budget.steps >= 0
+    plain = {vm: given for vm, given in fit.assignment.items() if not given[1]}
+    for number, chosen in enumerate(product(*ends)):
+        if number == ENDS:
+            return None, False
+        places = {vm: (host, given) for host, spread in chosen for vm, given in spread.items()}
+        other = concluded(farm, new, {**plain, **places})
+        if first_failure(farm, demands, other, losses) is None:
+            return other, True
+    return None, every

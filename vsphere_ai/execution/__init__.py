@@ -1,0 +1,1 @@
+"""Carries out a plan step by step, reads back, and ends a run."""

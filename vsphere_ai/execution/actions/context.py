@@ -1,0 +1,151 @@
+"""What deeds act through: a vCenter, shells, reading again; and the pauses between two looks."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Protocol
+
+from vsphere_ai.errors import Conflict
+from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.planning.health import Found
+from vsphere_ai.planning.planner import Item
+
+AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
+"""Faults of calls that lost the host on their way."""
+UNCERTAIN = (*AWAY, "SystemError")
+"""Faults that do not tell how far a call came."""
+TASK_TIMEOUT = 1800
+COMMAND_TIMEOUT = 120
+STALL = 120.0  # seconds without progress after which an operator is told
+Say = Callable[[str], None]
+"""Takes a line of progress."""
+
+
+class Server(Protocol):
+    """What deeds need of a vCenter (see `connect.vcenter.VCenter`)."""
+
+    def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
+    def read_objects(self, refs: list[str], paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
+    def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any: ...  # noqa: D102
+    def service(self, name: str) -> str | None: ...  # noqa: D102
+    def now(self) -> datetime: ...  # noqa: D102
+    def run_task(  # noqa: D102
+        self, ref: str, method: str, args: Mapping[str, Any] | None = None, *, timeout: float, progress: Any = None
+    ) -> None: ...
+
+
+class CommandLine(Protocol):
+    """A shell on a host (see `connect.esxi.Ssh`)."""
+
+    def open(self) -> None: ...  # noqa: D102
+    def run(self, argv: tuple[str, ...], deadline_s: float, *, changes: bool = False) -> Output: ...  # noqa: D102
+
+
+class Note(Protocol):
+    """Where is noted what only the sender of a call can know (see `journal.Journal`)."""
+
+    def sending(self, target: Target) -> None:
+        """Note that a host is about to be told to reboot, or a guest to shut down; without this note it never was."""
+
+
+class NoNote:
+    """Notes nothing."""
+
+    def sending(self, target: Target) -> None:
+        """Note nothing."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """Everything deeds act through.
+
+    `left` reads a target again and returns what is still to change there; all of it, or all but what comes last.
+    """
+
+    vcenter: Server
+    shell: Callable[[Target], AbstractContextManager[CommandLine]]
+    left: Callable[[Target, bool], tuple[Item, ...]]
+    gpus: Mapping[str, int]
+    """Host reference -> number of NVIDIA GPUs it had when planned."""
+    hosts: Mapping[str, str]
+    """VM reference -> reference of its host when planned."""
+    stop: threading.Event = field(default_factory=threading.Event)
+    """Set when the operator stops the run."""
+    note: Note = field(default_factory=NoNote)
+    found: Mapping[str, Found] = field(default_factory=dict)
+    """Host reference -> what its health is measured by."""
+    planned: Mapping[str, Facts] = field(default_factory=dict)
+    """What was read of each object when this was planned."""
+    notice: Say = lambda _line: None
+    """Takes a line that an operator has to see even where progress is not shown."""
+    again: Callable[[Target], tuple[Step, ...] | None] = lambda _target: None
+    """Reads a target again and returns the steps that are left there; None when nobody can tell."""
+    is_being_read: Callable[[Target], bool] = lambda _host: False
+    """Tells whether another command of this machine has started a host's SSH, to read over it for a moment."""
+    start_ssh: bool = True
+    """Whether TSM-SSH may be started on a host; the inventory says."""
+    ssh_user: str = ""
+    """Who logs in to hosts; lockdown mode lets its exception users in."""
+    within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
+    """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
+
+    def read(self, target: Target, *paths: str) -> Facts:
+        """Read properties of one target; `Conflict` when it is gone."""
+        managed = target.ref.partition(":")[0]
+        found = self.vcenter.read_objects([target.ref], {managed: paths}).get(target.ref)
+        if found is None:
+            raise Conflict(f"{target.name} is gone from the inventory", "plan again")
+        return found
+
+    def in_maintenance(self, host: Target) -> bool:
+        """Read whether a host is in maintenance mode."""
+        return bool(self.read(host, "runtime.inMaintenanceMode").get("runtime.inMaintenanceMode"))
+
+    def task(
+        self, target: Target, method: str, args: Mapping[str, Any], say: Say, timeout: float = TASK_TIMEOUT
+    ) -> None:
+        """Call a method of a target that returns a task, and wait for its end; it is never cancelled for being slow."""
+        follow = _Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
+        self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)
+
+
+class _Follow:
+    """Passes on how far a task is, and speaks up when it stands still."""
+
+    def __init__(self, what: str, say: Say, notice: Say) -> None:
+        self._what, self._say, self._notice = what, say, notice
+        self._percent: int | None = None
+        self._since = self._told = time.monotonic()
+
+    def __call__(self, percent: int | None) -> None:
+        now = time.monotonic()
+        if percent != self._percent:
+            self._percent, self._since, self._told = percent, now, now
+        if percent is not None:
+            self._say(f"{percent}%")
+        if now - self._told >= STALL:
+            self._told = now
+            at = "is not begun yet" if percent is None else f"stands at {percent}%"
+            self._notice(
+                f"{self._what} {at} for {now - self._since:.0f} s; vCenter goes on with it, and it is waited for"
+            )
+
+
+def polling(limit: float, *, fastest: float, slowest: float = 10.0) -> Iterator[float]:
+    """Yield the seconds waited, at least once, in growing pauses, the last time after `limit`."""
+    started, pause = time.monotonic(), fastest
+    while True:
+        yield time.monotonic() - started
+        left = limit - (time.monotonic() - started)
+        if left <= 0:
+            return
+        time.sleep(min(pause, left))
+        pause = min(slowest, pause * 1.3)

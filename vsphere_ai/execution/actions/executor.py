@@ -1,0 +1,273 @@
+"""What each step does to vCenter and to hosts; every wait has a deadline, nothing is believed that was not read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from vsphere_ai.errors import (
+    Conflict,
+    Denied,
+    GuestStillRuns,
+    HostUnhealthy,
+    OutcomeUnknown,
+    StepFailed,
+    Unreachable,
+    VimFault,
+    VsphereAiError,
+)
+from vsphere_ai.execution.actions import mig_instances
+from vsphere_ai.execution.actions.configure import Changes
+from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Means, Say, polling
+from vsphere_ai.execution.actions.lifecycle import Lifecycles
+from vsphere_ai.execution.actions.reconcile import Doubt
+from vsphere_ai.execution.actions.ssh_guard import Access
+from vsphere_ai.execution.actions.waits import Waits
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.planning.rolling import STATE_PATHS, why_down
+
+DOUBT = 15.0  # seconds a lost call is given to show its effect
+MOST_LOST = 3  # answers to one step that may get lost
+BEING_READ = 60.0  # seconds that another command of this machine may take to read a host over SSH
+BUSY, BUSY_PAUSE = 600.0, 2.0  # seconds something else at work is waited for, and the first pause
+UNTOUCHED = ("TaskInProgress", "VAppTaskInProgress", "FailToLockFaultToleranceVMs")
+"""Faults of calls that did nothing, because something else was at work."""
+PASSING = (*UNTOUCHED, *AWAY)
+"""Faults that pass by themselves."""
+
+MADE_ALREADY = ("DuplicateName", "AlreadyExists")
+AS_WANTED = ("InvalidPowerState", "InvalidState")
+"""Faults of a call whose target was somewhere else than the call takes it from: maybe where it leads to."""
+
+
+class Deeds:
+    """Carries out steps one at a time, from several threads."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._doubt = Doubt(means, self._took_effect)
+        self._changes, self._waits = Changes(means), Waits(means)
+        self._lifecycles = Lifecycles(means, self._waits.unanswered)
+        self._access = Access(means, lambda host: self._lifecycles.switch_ssh(host, running=True))
+        self._in_doubt: set[tuple[str, str]] = set()
+
+    def before(self, step: Step) -> str:
+        """Return what has to be remembered about a target before a step: the boot time before a reboot.
+
+        Also before a change that counts only after one.
+
+        `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, when one that is to
+        leave it has lost a GPU, and when vCenter does not show the boot time.
+        """
+        if isinstance(step, Lifecycle) and step.action == "exit-maintenance":
+            self._waits.all_gpus(step.target, float(step.options.get("settle", 0)))
+        if isinstance(step, Lifecycle) and step.action == "enter-maintenance" and not step.options.get("begun"):
+            self._lifecycles.refuse_taken(step.target)
+        reboots = isinstance(step, Lifecycle) and step.action == "reboot"
+        if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
+            return ""
+        booted = str(self._means.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
+        if not booted:
+            raise HostUnhealthy(
+                f"vCenter does not show when {step.target.name} booted, so nobody could tell whether it did again",
+                "look at the host and its connection to vCenter, then resume",
+            )
+        if reboots:
+            self._waits.remember_boot(step.target, booted)
+        return booted
+
+    def was_refused(self, step: Step, error: VsphereAiError) -> bool:
+        """Tell whether a step that makes a debt failed so that it had no effect, and will have none."""
+        if isinstance(step, Lifecycle) and step.action == "reboot" and not self._lifecycles.was_ordered(step.target):
+            return True
+        if not isinstance(error, VimFault | Denied | Conflict | StepFailed) or isinstance(error, GuestStillRuns):
+            return False
+        if _key(step) in self._in_doubt or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
+            return False
+        match step:
+            case Lifecycle(action="power-off"):
+                return not self._lifecycles.was_told_to_shut_down(step.target)
+            case Lifecycle(action="enter-maintenance" | "start-ssh" | "reboot"):
+                return True
+        return False
+
+    def is_so(self, step: Step) -> bool:
+        """Read whether a VM is off that a step is to switch off, or SSH runs that it is to start; else False.
+
+        SSH that another command has started to read for a moment is soon stopped again: that is waited for.
+        """
+        match step:
+            case Lifecycle(action="power-off"):
+                return self._took_effect(step)
+            case Lifecycle(action="start-ssh"):
+                for _ in polling(BEING_READ, fastest=0.1, slowest=1.0):
+                    if not self._means.is_being_read(step.target):
+                        break
+                return self._lifecycles.ssh_runs(step.target)
+        return False
+
+    def remember_boot(self, host: Target, booted: str, sent: str) -> None:
+        """Take over the boot time before a reboot, and when its command left, from an earlier attempt's journal."""
+        self._waits.remember_boot(host, booted, sent)
+
+    def has_rebooted(self, host: Target) -> bool:
+        """Tell whether a host that was waited for has been seen with a newer boot time."""
+        return self._waits.has_rebooted(host)
+
+    def do(self, step: Step, say: Say, name: str = "") -> None:
+        """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress.
+
+        `name` is what requests of this step are marked with.
+        """
+        try:
+            with self._means.within(name):
+                self._do_surely(step, say)
+        except VsphereAiError as error:
+            # the API names objects by reference, operators by name
+            whole = rf"{re.escape(step.target.ref)}(?!\d)"  # vm-1 is not the beginning of vm-12
+            error.message = re.sub(whole, lambda _: step.target.name, error.message)
+            error.args = (error.message,)
+            raise
+
+    def _do_surely(self, step: Step, say: Say) -> None:
+        """Do a step; when its answer is lost, look what happened, and repeat it only where that cannot do it twice."""
+        for left in reversed(range(MOST_LOST)):
+            try:
+                self._when_free(step, say)
+            except OutcomeUnknown as lost:
+                self._in_doubt.add(_key(step))
+                if self._doubt.resolve(step, lost, say, DOUBT):
+                    return
+                if not (left and (_repeatable(step) or self._is_next(step))):
+                    raise
+            except Conflict:
+                # the configuration did change meanwhile: by an earlier call whose answer was lost?
+                if left + 1 < MOST_LOST and self._took_effect(step):
+                    return
+                raise
+            except VimFault as refused:
+                # what is there already was made meanwhile: by an earlier call whose answer was lost?
+                if left + 1 < MOST_LOST and refused.fault in MADE_ALREADY and self._took_effect(step):
+                    return
+                if refused.fault in AS_WANTED and _comes_by_itself(step) and self._took_effect(step):
+                    return
+                raise
+            else:
+                return
+
+    def _when_free(self, step: Step, say: Say) -> None:
+        """Do a step; while something else is at work on its target, wait for that."""
+        refused: VimFault | None = None
+        for waited in polling(BUSY, fastest=BUSY_PAUSE, slowest=30.0):
+            if refused is not None:
+                say(f"{refused.message}; trying again, {waited:.0f} s")
+            try:
+                self._do(step, say)
+            except VimFault as error:
+                if error.fault not in PASSING or not (error.fault in UNTOUCHED or _repeatable(step)):
+                    raise
+                refused = error
+            else:
+                return
+        if refused is not None:
+            raise refused
+
+    def _took_effect(self, step: Step) -> bool:
+        """Read back whether the effect of one step is there."""
+        match step:
+            case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
+                return self._means.in_maintenance(step.target) == (action == "enter-maintenance")
+            case Lifecycle(action="migrate"):
+                return bool(self._means.read(step.target, "runtime.host").get("runtime.host") == step.options["to"])
+            case Lifecycle(action="power-off" | "power-on" as action):
+                wanted = "poweredOff" if action == "power-off" else "poweredOn"
+                return bool(self._means.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
+            case Shell() if mig_instances.is_about(step):
+                return mig_instances.took_effect(step, self._means.again(step.target)) is True
+            case Reconfigure() | Shell() | Invoke():
+                left = self._means.left(step.target, not step.comes_last)
+                return not any(item.kind in step.kinds for item in left) or self._is_no_more_left(step)
+        return False
+
+    def _is_no_more_left(self, step: Step) -> bool:
+        """Tell whether a call or command is done though its kind is not: another of its steps is still to come."""
+        left = None if isinstance(step, Reconfigure) else self._means.again(step.target)
+        return left is not None and not any(_is_same(step, other) for other in left)
+
+    def _is_next(self, step: Step) -> bool:
+        """Tell whether a command about MIG instances would be the next one again, because nothing of it happened."""
+        if not (isinstance(step, Shell) and mig_instances.is_about(step)):
+            return False
+        try:
+            return mig_instances.took_effect(step, self._means.again(step.target)) is False
+        except (Denied, Unreachable):
+            return False
+
+    def _do(self, step: Step, say: Say) -> None:
+        self._access.before(step)
+        match step:
+            case Reconfigure():
+                self._changes.reconfigure(step, say)
+            case Invoke():
+                self._changes.invoke(step, say)
+            case Shell():
+                self._changes.shell(step)
+            case Wait():
+                self._waits.do(step, say)
+            case Lifecycle():
+                self._lifecycles.do(step, say)
+
+    def out_of_service(self, hosts: Sequence[Target]) -> dict[str, str]:
+        """Read which of these hosts are out of service now: reference -> why; those that are gone are left out."""
+        found = self._means.vcenter.read_objects([h.ref for h in hosts], {"HostSystem": STATE_PATHS})
+        return {ref: why for ref, facts in found.items() if (why := why_down(facts))}
+
+    def host_of(self, vm: Target) -> str | None:
+        """Return the reference of the host a VM is on, as planned where that cannot be read."""
+        try:
+            return str(self._means.read(vm, "runtime.host").get("runtime.host") or "") or self._means.hosts.get(vm.ref)
+        except VsphereAiError:
+            return self._means.hosts.get(vm.ref)
+
+    def switch_ssh(self, host: Target, *, running: bool) -> None:
+        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
+        self._lifecycles.switch_ssh(host, running=running)
+
+    def runs(self, vm: Target) -> bool:
+        """Read whether a VM is on."""
+        return self._lifecycles.runs(vm)
+
+    def power_on(self, vm: Target, say: Say) -> None:
+        """Power a VM on, on the host it was on."""
+        self._lifecycles.power_on(vm, say)
+
+
+def _key(step: Step) -> tuple[str, str]:
+    return step.target.ref, step.summary
+
+
+def _comes_by_itself(step: Step) -> bool:
+    """Tell whether what a step is to bring about also happens without it: a guest shuts down, HA restarts a VM.
+
+    Not entering maintenance mode: a host that somebody else put there is not ours to bring out of it.
+    """
+    return isinstance(step, Lifecycle) and step.action in ("power-off", "power-on", "exit-maintenance")
+
+
+def _is_same(step: Step, other: Step) -> bool:
+    """Tell whether two steps of one target do the same: planned again where nothing happened, it has the same words."""
+    match step, other:
+        case Invoke(), Invoke():
+            return (step.method, step.path, step.summary) == (other.method, other.path, other.summary)
+        case Shell(), Shell():
+            return step.argv == other.argv
+    return False
+
+
+def _repeatable(step: Step) -> bool:
+    """Tell whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
+    if isinstance(step, Lifecycle):
+        return step.action != "reboot"
+    # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb
+    return not isinstance(step, Shell) or "-mig" in step.argv or (step.argv[0] == "esxcli" and "set" in step.argv)

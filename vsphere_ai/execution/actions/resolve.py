@@ -1,0 +1,90 @@
+"""Looks up what a plan could only name: references and keys of objects that an earlier step has made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from vsphere_ai.errors import Conflict
+from vsphere_ai.execution.actions.context import polling
+from vsphere_ai.model.deferred import (
+    CONFIG_TARGET,
+    Late,
+    chosen,
+    is_late,
+    nested,
+    property_path,
+    replaced,
+    spelled,
+)
+from vsphere_ai.model.facts import About, Estate, Facts
+
+_ABOVE = ("Datacenter", "Folder")
+PATIENCE = 20.0  # seconds in which vCenter's picture of a host shows what was just changed there
+
+
+class Reader(Protocol):
+    """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
+
+    def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: Mapping[str, Any]) -> Any: ...  # noqa: D102
+    def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
+
+
+class NotYet(Conflict):
+    """The object is there, what is looked for in it may be on its way."""
+
+
+def looked_up(value: Any, vcenter: Reader) -> Any:
+    """Return a plain value with every `late.Late` in it replaced; `Conflict` when there is not one such object."""
+    if not is_late(value):
+        return value
+    missing: NotYet | None = None
+    for _ in polling(PATIENCE, fastest=0.5, slowest=4.0):
+        try:
+            return replaced(value, lambda late: _find(late, vcenter))
+        except NotYet as error:
+            missing = error
+    raise missing or Conflict("nothing was looked up", "plan again")
+
+
+def _find(late: Late, vcenter: Reader) -> str:
+    named = ("name", "parent")
+    path = property_path(late.path)
+    asked = path.partition(".")[2] if path.startswith(f"{CONFIG_TARGET}.") else ""
+    paths = {**dict.fromkeys(_ABOVE, named), late.managed: (*named, path) if path and not asked else named}
+    if late.managed == "HostSystem":
+        paths["ComputeResource"] = named  # hosts are below it
+    objects = vcenter.read(paths)
+    estate = Estate(About("", "", "", "", ""), objects)
+    # a distributed switch is of a type derived from the one it is looked up by
+    found = [
+        f
+        for ref, f in objects.items()
+        if f.name == late.name and _is_of(ref, late.managed) and _is_in(estate, ref, late.datacenter)
+    ]
+    if not found:
+        raise Conflict(f"there is no object of type {late.managed} called {late.name}", "plan again")
+    if len(found) > 1:
+        raise Conflict(f"there are {len(found)} objects of type {late.managed} called {late.name}", "plan again")
+    inner = nested(late.path, lambda other: _find(other, vcenter))
+    whole = _offered(found[0], vcenter, asked) if asked else found[0].get(path)
+    value = chosen(whole, inner) if path else found[0].ref
+    if not isinstance(value, str) or not value:
+        raise NotYet(f"{late.name} has no {spelled(late.path)} yet", "plan again")
+    return value
+
+
+def _offered(host: Facts, vcenter: Reader, field: str) -> Any:
+    """Return a field of what a host offers to VMs."""
+    browser = vcenter.resolve_path(str(host.get("parent")), "environmentBrowser")
+    return (vcenter.call(browser, "QueryConfigTarget", {"host": host.ref}) or {}).get(field)
+
+
+def _is_of(ref: str, managed: str) -> bool:
+    return ref.partition(":")[0].endswith(managed)
+
+
+def _is_in(estate: Estate, ref: str, datacenter: str) -> bool:
+    at = estate.datacenter_of(ref)
+    return at is not None and at.ref == datacenter

@@ -1,0 +1,206 @@
+"""What is waited for: a host that boots, GPUs that answer, a target that is as planned, a healthy host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
+from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Means, Say, polling
+from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Wait
+from vsphere_ai.model.text import shown
+from vsphere_ai.planning.health import (
+    HOST_PATHS,
+    VM_PATHS,
+    Alarm,
+    Found,
+    ailments,
+    changed_modes,
+    missing_vms,
+    new_alarms,
+)
+from vsphere_ai.planning.planner import Item
+from vsphere_ai.planning.windows import BOOT_JITTER
+
+MOST_DISAGREED = 5  # looks at GPUs that answer with another MIG mode than before
+UNANSWERED = 300.0
+"""Seconds after which a host that is still up did not get the order to reboot, if its answer was lost."""
+RECONNECTED = 120.0
+"""Seconds after which a host that was out of reach, and still has its old boot time, was only out of reach."""
+READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices lag behind its connection
+
+
+class Waits:
+    """Every wait has a deadline; remembers only what a reboot has to be compared with."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._booted: dict[str, tuple[datetime, datetime]] = {}
+        self._rebooted: set[str] = set()
+        self._unanswered: set[str] = set()
+
+    def remember_boot(self, host: Target, booted: str, sent: str = "") -> None:
+        """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt.
+
+        `sent` is when that attempt's command left; without it, it has yet to leave.
+        """
+        leaves = datetime.fromisoformat(sent) if sent else datetime.now(UTC)
+        self._booted[host.ref] = datetime.fromisoformat(booted), leaves
+
+    def unanswered(self, host: Target) -> None:
+        """Remember that nobody knows whether the order to reboot has reached a host."""
+        self._unanswered.add(host.ref)
+
+    def has_rebooted(self, host: Target) -> bool:
+        """Tell whether a host that was waited for has been seen with a newer boot time."""
+        return host.ref in self._rebooted
+
+    def do(self, step: Wait, say: Say) -> None:
+        """Wait until it is seen; `HostUnhealthy` or `NotVerified` when that takes too long."""
+        match step.until:
+            case "host-back":
+                self._host_back(step, say)
+            case "gpus-answer":
+                self._gpus_answer(step, say)
+            case "as-planned":
+                self._as_planned(step, say)
+            case "healthy":
+                self._healthy(step, say)
+
+    def _host_back(self, step: Wait, say: Say) -> None:
+        (before, sent), seen_down, away = self._booted[step.target.ref], False, 0.0
+        limit = float(step.options["timeout"])
+        for waited in polling(limit, fastest=0.1):
+            facts = self._means.read(step.target, "runtime.connectionState", "runtime.bootTime")
+            state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")
+            if state != "connected":
+                seen_down, away = True, waited
+            if state == "connected" and boot:
+                booted = datetime.fromisoformat(boot)
+                newer = booted > before + BOOT_JITTER
+                maybe = booted != before or seen_down  # the same reading is the same boot, once vCenter has read again
+                if newer or (maybe and self._started_since(step.target, sent, seen_down and booted > before)):
+                    self._rebooted.add(step.target.ref)
+                    return
+            never = step.options.get("unless_never_down")
+            if never is not None and waited - away >= max(never, RECONNECTED if seen_down else 0.0):
+                return  # an earlier attempt was cut off before it sent the reboot
+            if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
+                raise DidNotReboot(
+                    f"{step.target.name} did not go down within {UNANSWERED:.0f} s; the order to reboot was sent, but "
+                    "its answer was lost",
+                    "resume the run: it looks whether the host has rebooted, and else reboots it",
+                )
+            say(f"host is {state}, {waited:.0f} s")
+        raise HostUnhealthy(
+            f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
+            f"{before.isoformat(timespec='seconds')})",
+            "look at its console; no further host was started",
+        )
+
+    def _started_since(self, host: Target, sent: datetime, unless_read: bool) -> bool:
+        """Tell whether a host has been up for less time than has passed since the command left.
+
+        Boot times tell of two boots within a minute only where the clocks of the host and of this machine agree; its
+        uptime needs no clock. `unless_read` is returned where that cannot be read.
+        """
+        passed = (datetime.now(UTC) - sent).total_seconds()
+        try:
+            uptime = self._means.vcenter.call(host.ref, "RetrieveHardwareUptime")
+        except VsphereAiError:
+            return unless_read
+        return uptime < passed if isinstance(uptime, int) else unless_read
+
+    def _gpus_answer(self, step: Wait, say: Say) -> None:
+        last, disagreed = "no answer", 0
+        for waited in polling(float(step.options["timeout"]), fastest=0.5):
+            try:
+                # a GPU that is passed through belongs to a VM: the host's driver does not see it
+                shows = nvidia_gpus(self._means.read(step.target, "config.graphicsInfo"))
+                passed = sum(g["graphicsType"] == "direct" for g in shows)
+                expected = self._means.gpus.get(step.target.ref, 0) - passed
+                if passed and expected <= 0:
+                    return
+                with self._means.shell(step.target) as shell:
+                    answer = shell.run(QUERY_GPUS, COMMAND_TIMEOUT)
+                listed = parse_gpus(answer.status, answer.stdout)
+                last = f"nvidia-smi lists {len(listed)} of {expected} GPUs"
+                if len(listed) == expected:
+                    before = self._means.found.get(step.target.ref)
+                    wrong = changed_modes({g.pci: g.mig_current for g in listed}, before) if before else ()
+                    if not wrong:
+                        return
+                    last, disagreed = "; ".join(wrong), disagreed + 1
+                    if disagreed >= MOST_DISAGREED:  # a mode does not change by itself
+                        break
+            except (Unreachable, HostUnhealthy) as error:
+                last = error.message
+            say(f"{last}, {waited:.0f} s")
+        raise HostUnhealthy(f"{step.target.name}: {last}", "look at the host; no further host was started")
+
+    def _as_planned(self, step: Wait, say: Say) -> None:
+        limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
+        left: tuple[Item, ...] = ()
+        for waited in polling(limit, fastest=0.5):
+            left = self._means.left(step.target, bool(step.options.get("but_last")))
+            if not left:
+                return
+            say(f"not yet as planned, {waited:.0f} s")
+        raise NotVerified(
+            f"{step.target.name} was changed, but reading back shows: {describe_left(left)}",
+            "nothing further was done to it; plan again to see what is left",
+        )
+
+    def _healthy(self, step: Wait, say: Say) -> None:
+        target = step.target
+        wrong: tuple[str, ...] = ()
+        alarms: tuple[Alarm, ...] = ()
+        before = self._means.found.get(target.ref, Found(target, self._means.gpus.get(target.ref, 0)))
+        for waited in polling(float(step.options["timeout"]), fastest=0.2):
+            now = self._means.read(target, *HOST_PATHS)
+            wrong = ailments(now, before, maintenance=step.options["maintenance"])
+            wrong += missing_vms(step.options["vms"], self._vms(step), target.ref)
+            alarms = new_alarms(now, before)
+            if not wrong and not alarms:
+                return
+            say(f"{'; '.join([*wrong, *(['a red alarm'] if alarms else [])])}, {waited:.0f} s")
+        wrong += tuple(f"the alarm '{name}' is red" for name in self._names(alarms))
+        raise HostUnhealthy(
+            f"{target.name} is in service but not healthy: {'; '.join(wrong)}",
+            "look at the host in the vSphere Client; no further host was started",
+        )
+
+    def all_gpus(self, host: Target, limit: float) -> None:
+        """Wait until vCenter shows as many GPUs of a host as before its turn; `HostUnhealthy` after `limit` seconds."""
+        before, seen = self._means.found.get(host.ref), 0
+        for _ in polling(limit, fastest=0.5):
+            seen = len(nvidia_gpus(self._means.read(host, "config.graphicsInfo"))) if before else 0
+            if before is None or seen == before.gpus:
+                return
+        raise HostUnhealthy(
+            f"{host.name} shows {seen} of {before.gpus if before else 0} GPUs, so it does not leave maintenance mode",
+            "look at the host, then use resume; no further host was started",
+        )
+
+    def _vms(self, step: Wait) -> Mapping[str, Facts]:
+        refs = [vm["ref"] for vm in step.options["vms"]]
+        return self._means.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
+
+    def _names(self, alarms: Sequence[Alarm]) -> list[str]:
+        """Return how the vSphere Client calls these alarms; their references where that cannot be read."""
+        refs = sorted({a.definition for a in alarms})
+        try:
+            found = self._means.vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
+        except VsphereAiError:
+            found = {}
+        return [str(found[ref].get("info.name", ref)) if ref in found else ref for ref in refs]
+
+
+def describe_left(items: tuple[Item, ...]) -> str:
+    """Say in one line what reading back found different from the plan."""
+    lines = [f"{i.kind} {f.name} is {shown(f.before)}, wanted {shown(f.after)}" for i in items for f in i.fields]
+    return "; ".join(lines) or "a state that has to be made again"

@@ -1,0 +1,55 @@
+"""What a run was to switch for its own time, and somebody else had switched already: that stays as it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from vsphere_ai.model.pending import SETTLES, Book, Debt, Kind
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Lifecycle, Step, Wait
+
+WORDS: Mapping[Kind, str] = {
+    "off": "{} was switched off meanwhile, not by this run: left off",
+    "ssh": "SSH of {} was started meanwhile, not by this run: left running",
+}
+
+
+class AsFound:
+    """Knows what this run or an earlier attempt of it has switched; everything else is not its to switch back.
+
+    `is_so` reads whether a target is already as a step is to bring it. Usable from several threads.
+    """
+
+    def __init__(self, book: Book, is_so: Callable[[Step], bool]) -> None:
+        self._is_so = is_so
+        self._ours = {(d.kind, d.target.ref) for d in book.debts()}
+        self._left: dict[tuple[Kind, str], str] = {}
+
+    def why_left(self, step: Step, debts: Collection[Debt]) -> str:
+        """Return why nothing is to be sent for a step that would make these debts; "" when it is ours to do."""
+        action = step.action if isinstance(step, Lifecycle) else ""
+        back = SETTLES.get(action)
+        if back is not None and (back, step.target.ref) in self._left:
+            return self._left[back, step.target.ref]
+        for debt in debts:
+            key = (debt.kind, debt.target.ref)
+            if debt.kind in WORDS and key not in self._ours:
+                if self._is_so(step):
+                    self._left[key] = WORDS[debt.kind].format(debt.target.name)
+                    return self._left[key]
+                self._ours.add(key)
+        return ""
+
+    def is_left(self, kind: Kind, target: Target) -> bool:
+        """Tell whether something of a target stays as somebody else has put it."""
+        return (kind, target.ref) in self._left
+
+    def without(self, step: Step) -> tuple[Step, str]:
+        """Return a health gate that does not ask for VMs which stay off, and a remark; other steps as they are."""
+        if not (isinstance(step, Wait) and step.options.get("vms")):
+            return step, ""
+        off = [vm for vm in step.options["vms"] if ("off", vm["ref"]) in self._left]
+        vms = tuple(vm for vm in step.options["vms"] if vm not in off)
+        remark = f"without {', '.join(vm['name'] for vm in off)}, left off" if off else ""
+        return replace(step, options={**step.options, "vms": vms}), remark

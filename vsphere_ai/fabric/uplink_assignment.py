@@ -1,0 +1,205 @@
+"""Chooses the one uplink of a switch that RDMA goes over, and seats every host's RDMA NIC there.
+
+PVRDMA does not team, so what is mended for one host decides for all hosts of the switch.
+Source: vSphere Networking 7.0, "PVRDMA Support".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.fix_plan import Draft, Way, by_switch
+from vsphere_ai.fabric.path import rdma_nic
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
+
+CONFIG = "config.defaultPortConfig"
+SEATS = (fabric.MEMBER_LINK, fabric.UPLINK_LINK, fabric.NIC_LINK, fabric.ALONE_LINK)
+CHOSEN = 2  # a port group with one active uplink was meant so: changing it weighs as much as moving two NICs
+
+
+def seat(draft: Draft, estate: Estate, ways: Iterable[Way]) -> None:
+    """Say which uplink carries RDMA on each switch where a way is broken there, and which NIC is on it."""
+    for ref, own in by_switch(estate, ways).items():
+        table = _Table(estate, estate[ref], own)
+        if table.is_laid:
+            continue
+        uplinks = [u for u in table.choices if not table.cut_off(u)]
+        if not uplinks:
+            why = next((w for u in table.choices if (w := table.cut_off(u))), "no host has an RDMA NIC to seat there")
+            draft.leave(f"the uplinks of {estate[ref].name} stay as they are: {why}")
+            draft.lost.update({h: why for h in table.routes})
+            continue
+        _write(draft, table, min(uplinks, key=lambda u: (table.cost(u), u)))
+
+
+def _write(draft: Draft, table: _Table, uplink: str) -> None:
+    switch = table.switch
+    groups: dict[str, Any] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
+    wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
+    for host, wanted in {**wants, **table.along(uplink)}.items():
+        why = table.unseated(host, uplink, wanted)
+        if why:
+            draft.leave(f"{host.name} stays as it is on {switch.name}: {why}")
+            draft.lost[host] = why
+        elif table.now(host) != wanted or (host in wants and not table.is_alone(host)):
+            draft.add(host, "uplinks", {switch.name: wanted})
+            for group in table.lonely(host, uplink):
+                # standby, not active: hosts whose NIC is on the active one go on as before
+                standby = (*dvs.order(group.get(CONFIG))[1], uplink)
+                groups[group.name] = {"standby_uplinks": standby}
+    at = table.estate.datacenter_of(switch.ref)
+    if groups and at is not None:
+        draft.add(at, "port_groups", groups)
+    if table.changed(uplink) and table.unread:
+        draft.leave(f"{', '.join(table.unread)} could not be read: a NIC has to be on {uplink} of {switch.name} there")
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One switch: the hosts and port groups RDMA goes over, and what each uplink would cost."""
+
+    estate: Estate
+    switch: Facts
+    ways: Sequence[Way]
+
+    @cached_property
+    def groups(self) -> dict[str, Facts]:
+        return {g.ref: g for _, g in self.ways}
+
+    @cached_property
+    def routes(self) -> dict[Target, list[fabric.Route]]:
+        found: dict[Target, list[fabric.Route]] = {}
+        for host, group in self.ways:
+            found.setdefault(host, []).append(fabric.follow(self.estate, host.ref, group))
+        return found
+
+    @property
+    def is_laid(self) -> bool:
+        """Whether no way is broken at a link that seating mends."""
+        for route in (r for found in self.routes.values() for r in found):
+            gone = {link.name for link in route.links if not link.holds}
+            if gone & set(SEATS) or (fabric.DEVICE_LINK in gone and rdma_nic(route)):
+                return False
+        return True
+
+    @cached_property
+    def nics(self) -> dict[Target, str]:
+        """The RDMA NIC of each host; empty where there is none to choose, or link aggregation has it."""
+        return {host: "" if _is_lagged(self._proxy(host)) else rdma_nic(found[0])
+                for host, found in self.routes.items()}  # fmt: skip
+
+    @property
+    def choices(self) -> list[str]:
+        """The uplinks in question: those of the port groups, and those with an RDMA NIC."""
+        if not any(self.nics.values()):
+            return []
+        known = dvs.uplinks(self.switch)
+        now = [u for h, nic in self.nics.items() for u, n in self.now(h).items() if n == nic]
+        named = [u for g in self.groups.values() for u in fabric.active_uplinks(g)]
+        return [u for u in dict.fromkeys((*named, *now)) if not known or u in known]
+
+    @cached_property
+    def unread(self) -> list[str]:
+        """Members of the switch whose network was not read."""
+        hosts = (self.estate.get(ref) for ref in dvs.members(self.switch))
+        return sorted(h.name for h in hosts if h and "config.network.proxySwitch" not in h.properties)
+
+    def now(self, host: Target) -> dict[str, str]:
+        """Return the NICs a host gives the switch, by uplink."""
+        proxy = self._proxy(host)
+        return dvs.nics(proxy) if proxy else {}
+
+    def is_alone(self, host: Target) -> bool:
+        """Tell whether the host gives the switch no second NIC."""
+        proxy = self._proxy(host)
+        return proxy is None or len(proxy.get("pnic", ())) <= 1
+
+    def changed(self, uplink: str) -> list[Facts]:
+        """Return the port groups that would have to get that uplink."""
+        return [g for g in self.groups.values() if fabric.active_uplinks(g) != (uplink,)]
+
+    def cost(self, uplink: str) -> int:
+        """Weigh an uplink: how many NICs move, and how many port groups lose the uplink that was meant."""
+        moves = sum(bool(nic) and self.now(h).get(uplink) != nic for h, nic in self.nics.items())
+        meant = sum(len(fabric.active_uplinks(g)) == 1 for g in self.changed(uplink))
+        return moves + len(self.along(uplink)) + CHOSEN * meant
+
+    def along(self, uplink: str) -> dict[Target, dict[str, str]]:
+        """Return the other hosts that a changed port group would cut off, with the NICs that keep them on."""
+        found: dict[Target, dict[str, str]] = {}
+        for host in (h for h in self.estate.hosts if not self.nics.get(h)):
+            nics = self.now(host)
+            olds = (u for g in self.changed(uplink) for u in fabric.active_uplinks(g))
+            old = next((u for u in olds if u in nics), None)
+            if uplink not in nics and old:
+                found[host] = {uplink: nics[old], **{u: n for u, n in nics.items() if u != old}}
+        return found
+
+    def cut_off(self, uplink: str) -> str:
+        """Say whose management network the changed port groups would cut off; empty when nobody's."""
+        for host in self.estate.hosts:
+            for vmk, group in self._managed(host):
+                proxy = self._proxy(host) or {}
+                before, after = dvs.carrying(self._facts(host), proxy, group), self._after(group, uplink)
+                if before and any(dvs.order(after.get(CONFIG))) and not _listed(after) & set(before):
+                    return f"{vmk} of {host.name} has the management network on {group.name}, not over {uplink}"
+        return ""
+
+    def unseated(self, host: Target, uplink: str, wanted: Mapping[str, str]) -> str:
+        """Say why a host's NICs cannot become what is wanted; empty when they can."""
+        proxy = self._proxy(host)
+        if _is_lagged(proxy):
+            return "its NICs there are in a link aggregation group"
+        for vmk, group in self._managed(host):
+            now = dvs.carrying(self._facts(host), proxy or {}, self._after(group, uplink))
+            if now and not any(wanted.get(u) == n for u, n in now.items()):
+                said = ", ".join(f"{u} = {n}" for u, n in now.items())
+                return f"{vmk} has the management network over {said}; move it first"
+        return ""
+
+    def lonely(self, host: Target, uplink: str) -> list[Facts]:
+        """Return the other port groups of the switch that go over NICs which the host takes off it."""
+        now, found = self.now(host), []
+        for group in self.estate.of_type(fabric.PORT_GROUP):
+            mine = fabric.switch_of(self.estate, group) == self.switch and not fabric.is_uplink(self.estate, group)
+            if mine and group.ref not in self.groups and _listed(group) & set(now) and uplink not in _listed(group):
+                found.append(group)
+        return found
+
+    def _facts(self, host: Target) -> Facts:
+        return self.estate[host.ref]
+
+    def _proxy(self, host: Target) -> Mapping[str, Any] | None:
+        return dvs.proxies(self._facts(host)).get(self.switch.get("uuid", ""))
+
+    def _managed(self, host: Target) -> list[tuple[str, Facts]]:
+        found = []
+        for vmk, uuid, key in dvs.management(self._facts(host)):
+            group = self.estate.get(f"{fabric.PORT_GROUP}:{key}")
+            if group is not None and uuid == self.switch.get("uuid") and self._proxy(host):
+                found.append((vmk, group))
+        return found
+
+    def _after(self, group: Facts, uplink: str) -> Facts:
+        """Return a port group as it will be: the uplink alone is active, where RDMA goes over it."""
+        if group.ref not in self.groups:
+            return group
+        standby = tuple(u for u in dvs.order(group.get(CONFIG))[1] if u != uplink)
+        order = {"uplinkPortOrder": {"activeUplinkPort": (uplink,), "standbyUplinkPort": standby}}
+        config = {**(group.get(CONFIG) or {}), "uplinkTeamingPolicy": order}
+        return replace(group, properties={**group.properties, CONFIG: config})
+
+
+def _listed(group: Facts) -> set[str]:
+    return {u for part in dvs.order(group.get(CONFIG)) for u in part}
+
+
+def _is_lagged(proxy: Mapping[str, Any] | None) -> bool:
+    ports = {kv["value"] for lag in (proxy or {}).get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
+    return bool(proxy and ports & set(dvs.nics(proxy)))

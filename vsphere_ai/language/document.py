@@ -1,0 +1,283 @@
+"""YAML files as plain values, every one of which knows its file, line and column."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
+from vsphere_ai.language.yaml import Broken, Fault, Node, read
+
+MAX_BYTES = 4 * 1024 * 1024
+MAX_FAULTS = 100
+WIDTH = 110
+
+_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+# An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
+# key may be misspelt as well (passwrod, pasword, apssword).
+# Behind env: only what nobody's password looks like is shown: `env:hunter2` is a password in the wrong place.
+_REFERENCE = (
+    r"[\"']?(?-i:env:(?:[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?=[\"'\s,}\]]|$)"
+    r"|(?:file|cmd|keyring):[^\"'\s,]+[/ ]|prompt:[\"']?(?:\s|$))"
+)
+_NAMED = re.compile(rf"(?i)(?<!\w)(\w++)[\"']?+\s*+:\s*+(?!{_REFERENCE})(?=\S)")
+_SECRET = re.compile(
+    r"(?i)(?:passwo?r?d|passphrase|secret|token|\bpas\w{1,12}|\b\w{0,6}sw\w{0,6}d|\bpwd?|\bcred)\w{0,40}$"
+)
+_ADDRESS = re.compile(r"(?i)\baddress(?:es)?[\"']?+\s*+:\s*+(?=[^\s,}]*@)")
+_LONGEST_NAME = 80
+# the same where the value is on a line of its own: below its key (as it is, or behind an anchor, a tag, a "|"), or
+# behind a ":" below "? key"
+_ABOVE = re.compile(r"(\w++)[\"']?+\s*+:(?:\s++[&!|>]\S*+)*+\s*+(?:#.*)?$")
+_ASKED = re.compile(r"\?\s++[\"']?+(\w++)[\"']?+\s*+(?:#.*)?$")
+_IS_KEY = re.compile(r"(?:-\s++)?[\"']?+\w++[\"']?+\s*+:(?:\s|$)")
+_FAR = 1000
+"""Lines above a value that are looked through for its key."""
+_BOMS = (
+    (b"\xff\xfe\x00\x00", "UTF-32"),
+    (b"\x00\x00\xfe\xff", "UTF-32"),
+    (b"\xff\xfe", "UTF-16"),
+    (b"\xfe\xff", "UTF-16"),
+)
+
+DocumentPath = tuple[str | int, ...]
+
+
+class Faults:
+    """Collects every fault of the files read in one run, so that all are shown at once."""
+
+    def __init__(self) -> None:
+        self.found: dict[Diagnostic, None] = {}
+
+    def add(self, mark: Mark, message: str, help: str = "", *, excerpt: str = "") -> None:
+        """Note one fault; the same one is noted once, and beyond `MAX_FAULTS` nothing is."""
+        if len(self.found) < MAX_FAULTS:
+            self.found.setdefault(Diagnostic(mark, printable(message), printable(help), excerpt))
+
+    def include(self, error: InputError) -> None:
+        """Note the faults of an error."""
+        for diagnostic in error.diagnostics:
+            self.found.setdefault(diagnostic)
+
+    def raise_any(self) -> None:
+        """Raise `InputError` with everything that was noted."""
+        if self.found:
+            raise InputError(self.found)
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML file that was read. `data` holds plain values; a path is a tuple of keys and indices into it."""
+
+    name: str
+    text: str
+    root: Node
+    data: Any
+
+    def node(self, path: DocumentPath) -> Node:
+        """Return the node at a path, or the deepest one on the way that exists."""
+        at = self.root
+        for step in path:
+            below = at.child(step)
+            if below is None:
+                break
+            at = below
+        return at
+
+    def mark_of(self, path: DocumentPath = ()) -> Mark:
+        """Return where the value at a path starts."""
+        node = self.node(path)
+        return Mark(self.name, node.line + 1, node.column + 1)
+
+    def mark_of_key(self, path: DocumentPath) -> Mark:
+        """Return where the last key of a path is written; for an item of a list, where the item starts."""
+        place = self.node(path[:-1]).keys.get(str(path[-1])) if path else None
+        return Mark(self.name, place[0] + 1, place[1] + 1) if place else self.mark_of(path)
+
+    def excerpt(self, mark: Mark, width: int = 1) -> str:
+        """Return the marked line with its number and a caret (`width` wide) below; passwords are masked."""
+        return excerpt(self.text, mark, width)
+
+    def refuse(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of the value at a path."""
+        mark = self.mark_of(path)
+        faults.add(mark, message, help, excerpt=self.excerpt(mark, self.node(path).width))
+
+    def refuse_key(self, faults: Faults, path: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of the last key of a path."""
+        mark = self.mark_of_key(path)
+        faults.add(mark, message, help, excerpt=self.excerpt(mark, len(str(path[-1]))))
+
+
+def require(path: Path, what: str) -> None:
+    """`UsageError` when a file that was named on the command line is not there."""
+    if not path.exists():
+        raise UsageError(f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}")
+
+
+def load(path: Path, faults: Faults | None = None) -> Document:
+    """Read a YAML file; `InputError` when it cannot be read or is not one.
+
+    Faults that leave a readable rest (such as a key given twice) go to `faults` when that is given.
+    """
+    name = str(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise InputError([Diagnostic(Mark(name), "this is not a file", "give the path of a YAML file")])
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as fault:
+        reason = getattr(fault, "strerror", None) or str(fault)
+        raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {reason}")]) from None
+    return parse(decode(content, name), name, faults)
+
+
+def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
+    """Read the YAML file that a document names at a path; None, with the fault noted, when it cannot be read.
+
+    The name is relative to the document's file. What is not below that file's folder, by ``..`` or by a symbolic link,
+    is not read.
+    """
+    folder, name = Path(document.name).parent, str(document.node(path).plain())
+    help = "name a file beside the playbook or in a folder below, such as parted.yaml"
+    try:
+        outside = Path(name).is_absolute() or not (folder / name).resolve().is_relative_to(folder.resolve())
+    except (OSError, ValueError, RuntimeError):  # a circle of links, a NUL: nothing that could be opened
+        outside = True
+    if outside:
+        document.refuse(faults, path, f"{name!r} is not a file below the folder of {document.name}", help)
+        return None
+    try:
+        return load(folder / name, faults)
+    except InputError as error:
+        for each in error.diagnostics:
+            if each.mark.line:
+                faults.include(InputError([each]))
+            else:
+                document.refuse(faults, path, f"{each.mark}: {each.message}", each.help)
+        return None
+
+
+def decode(content: bytes, name: str) -> str:
+    """Return the text of a file's bytes: UTF-8, with or without a byte order mark, at most `MAX_BYTES`."""
+    if len(content) > MAX_BYTES:
+        raise InputError([Diagnostic(Mark(name), f"the file is larger than {MAX_BYTES // 1024 // 1024} MiB")])
+    for bom, encoding in _BOMS:
+        if content.startswith(bom):
+            raise InputError([Diagnostic(Mark(name, 1, 1), f"the file is {encoding}", "save it as UTF-8")])
+    content = content.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as fault:
+        before = content[: fault.start].decode()
+        message = f"the byte 0x{content[fault.start]:02x} is not UTF-8"
+        raise InputError([Diagnostic(_mark_at(before, name), message, "save the file as UTF-8")]) from None
+
+
+def parse(text: str, name: str, faults: Faults | None = None) -> Document:
+    """Read YAML from a text; `name` stands for the file in every place. See `load`."""
+    bad = _CONTROL.search(text)
+    if bad:
+        mark = _mark_at(text[: bad.start()], name)
+        message = f"the control character U+{ord(bad[0]):04X} is not allowed"
+        raise InputError([Diagnostic(mark, message, "remove it", excerpt(text, mark))])
+    own = Faults() if faults is None else faults
+    found: list[Fault] = []
+    try:
+        root = read(text, found)
+    except Broken as broken:
+        raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
+    own.include(InputError(_of_fault(fault, text, name) for fault in found))
+    if faults is None:
+        own.raise_any()
+    return Document(name, text, root, root.plain())
+
+
+def excerpt(text: str, mark: Mark, width: int = 1) -> str:
+    """Return the marked line of a text as an editor shows it, with a caret below the column."""
+    lines = _lines(text)
+    if not 0 < mark.line <= len(lines):
+        return ""
+    line = lines[mark.line - 1][: mark.column + WIDTH]  # what is behind is not shown
+    hidden = _hidden_from(lines, mark.line - 1)
+    line = line if hidden is None else f"{line[:hidden]}***"
+    column = min(mark.column - 1, len(line))
+    start = max(0, column - WIDTH // 2) if len(line) > WIDTH else 0
+    shown = printable(line[start : start + WIDTH].replace("\t", " ")).rstrip()
+    carets = "^" * max(1, min(width, len(shown) - (column - start)))
+    return f"{mark.line:5} | {shown}\n      | {' ' * (column - start)}{carets}"
+
+
+def _hidden_from(lines: Sequence[str], at: int) -> int | None:
+    """Return the column from which a line belongs to a name that sounds like a secret's; None when none does."""
+    line = lines[at][: WIDTH * _FAR]
+    columns = (_secret_from(lines, at, line), _account_from(line))
+    return min((c for c in columns if c is not None), default=None)
+
+
+def _account_from(line: str) -> int | None:
+    """Return the column from which a line holds an account in an address: ``user:password@host``; None without one."""
+    end = line.rfind("@")
+    for colon in re.finditer(r"(?<![\"']):(?!//)(?=\S)", line[: max(end, 0)]):
+        return max(line.rfind(sign, 0, colon.start()) for sign in " \t\"'[{,") + 1
+    found = _ADDRESS.search(line)
+    return found.end() if found else None
+
+
+def _secret_from(lines: Sequence[str], at: int, line: str) -> int | None:
+    for named in _NAMED.finditer(line):
+        if _sounds_secret(named[1]):
+            return named.end()
+    text = line.lstrip()
+    indent = len(line) - len(text)
+    if not text or text[0] == "#":
+        return None
+    nearest = True
+    for above in reversed(lines[max(0, at - _FAR) : at]):
+        words = above.strip()
+        if not words or words[0] == "#":
+            continue
+        before = len(above) - len(above.lstrip())
+        if text[0] == ":" and (asked := _ASKED.match(words[:WIDTH])):
+            return indent + 1 if _sounds_secret(asked[1]) else None
+        if (nearest or before < indent) and not _IS_KEY.match(text):
+            keys = (_ABOVE.search(words[-WIDTH:]), *_NAMED.finditer(words[:WIDTH]))
+            if any(key is not None and _sounds_secret(key[1]) for key in keys):
+                return indent
+        if before < indent or not indent:
+            return None
+        nearest = False
+    return None
+
+
+def _sounds_secret(name: str) -> bool:
+    return _SECRET.search(name[-_LONGEST_NAME:]) is not None
+
+
+@lru_cache(maxsize=4)
+def _lines(text: str) -> list[str]:
+    # A large file with a hundred faults is taken apart once.
+    return text.splitlines()
+
+
+def printable(text: str) -> str:
+    """Return a text with everything a terminal would obey instead of show replaced by U+FFFD."""
+    return "".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in text)
+
+
+def _of_fault(fault: Fault, text: str, name: str) -> Diagnostic:
+    mark = Mark(name, fault.line + 1, fault.column + 1)
+    message, lines = fault.message, _lines(text)
+    hidden = _hidden_from(lines, fault.line) if fault.line < len(lines) else None
+    if hidden is not None and fault.column >= hidden:
+        message = fault.unnamed or message
+    return Diagnostic(mark, printable(message), printable(fault.help), excerpt(text, mark))
+
+
+def _mark_at(before: str, name: str) -> Mark:
+    lines = (before + "|").splitlines()
+    return Mark(name, len(lines), len(lines[-1]))

@@ -1,0 +1,349 @@
+"""Inventories: which vCenters there are, how to reach their hosts, and what groups of hosts and VMs are called."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.language.document import Document, Faults, load
+from vsphere_ai.language.patterns import PatternError, Term, parse, split
+from vsphere_ai.language.validation import Place, validate
+from vsphere_ai.model.state import TargetKind
+from vsphere_ai.security import secret_ref
+from vsphere_ai.security.state_dir import lab_dir
+
+CONNECTION = "connection.yml"
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
+"""RFC 1035's sizes; with '_', which some use, and the final dot of a name that is complete."""
+
+
+def _address(text: str) -> str:
+    if "@" in text:  # whatever it is, it may hold a password, so it is not repeated
+        raise ValueError(
+            "an address has no user name or password in it\n"
+            "write the name or IP address only; the account goes into 'username' and 'password'"
+        )
+    if "://" in text or "/" in text:
+        bare = text.partition("://")[2] or text
+        raise ValueError(f"'{text}' is not an address\nwrite the name or IP address only: {bare.partition('/')[0]}")
+    if not (_HOST.fullmatch(text) or _is_ipv6(text)):
+        raise ValueError(
+            f"'{text}' is not a host name or an IP address\nwrite a port as 'port: ...', not behind the name"
+        )
+    return text
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return bool(IPv6Address(text))
+    except ValueError:
+        return False
+
+
+def _fingerprint(text: str) -> str:
+    digits = text.casefold().removeprefix("sha256:").replace(":", "")
+    if not re.fullmatch(r"[0-9a-f]{64}", digits):
+        help = "show it with: openssl x509 -noout -fingerprint -sha256 -in CERTIFICATE"
+        raise ValueError(f"this is not a SHA-256 fingerprint (64 hexadecimal digits)\n{help}")
+    return digits
+
+
+def _reference(text: Any) -> Any:
+    if not isinstance(text, str) or not secret_ref.is_reference(text):
+        raise ValueError(f"a password must not be in the file\nname the place it is in: {secret_ref.FORMS}")
+    return text
+
+
+def _peer(text: str) -> str:
+    split_peer(text, 22)
+    return text
+
+
+def split_peer(text: str, port: int) -> tuple[str, int]:
+    """Split ``address``, ``address:port`` or ``[IPv6]:port``; ValueError when it is none of them."""
+    found = re.fullmatch(
+        r"\[(?P<six>[^\]]+)\](?::(?P<p6>\d{1,5}))?|(?P<four>[^:]+)(?::(?P<p4>\d{1,5}))?|(?P<bare>.+)", text
+    )
+    if found is None:
+        raise ValueError("an address is empty")
+    number = int(found["p6"] or found["p4"] or port)
+    if not 0 < number < 65536:
+        raise ValueError(f"{number} is not a port\ngive 1 to 65535")
+    return _address(found["six"] or found["four"] or found["bare"]), number
+
+
+def _pattern(text: str) -> str:
+    return _patterns((text,), split)[0]
+
+
+def _patterns(texts: tuple[str, ...], check: Callable[..., Iterable[Term]] = parse) -> tuple[str, ...]:
+    try:
+        tuple(check(*texts))
+    except PatternError as error:
+        raise ValueError(f"{error.message}\n{error.help}") from None
+    return texts
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Port = Annotated[int, Field(ge=1, le=65535)]
+Password = Annotated[str, BeforeValidator(_reference)]
+Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterValidator(_patterns)]
+
+
+class Section(BaseModel):
+    """A part of an inventory file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Tls(Section):
+    """What a vCenter's certificate is checked against; nothing given: the system's certificate authorities."""
+
+    ca_file: str | None = None
+    fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
+    """SHA-256 of the certificate, 64 lower-case hexadecimal digits."""
+
+    @model_validator(mode="after")
+    def _one(self) -> Tls:
+        if self.ca_file and self.fingerprint:
+            raise ValueError("'ca_file' and 'fingerprint' exclude each other\nkeep one of them")
+        return self
+
+
+class VCenterSettings(Section):
+    """How to reach a vCenter. `password` is a reference for `credentials.fetch`; file paths are absolute."""
+
+    name: str
+    address: Address
+    port: Port = 443
+    username: Annotated[str, Field(min_length=1)]
+    password: Password
+    tls: Tls = Tls()
+    lock: Literal["none", "local", "vcenter"] = "local"
+    """What keeps other runs away, unless ``--lock`` says something else."""
+
+
+class SshSettings(Section):
+    """How to reach the shells of the ESXi hosts. Exactly one of `password` and `key_file` is set.
+
+    `password` and `key_passphrase` are references for `credentials.fetch`.
+    """
+
+    username: Annotated[str, Field(min_length=1)] = "root"
+    password: Password | None = None
+    key_file: str | None = None
+    key_passphrase: Password | None = None
+    known_hosts: str
+    port: Port = 22
+    addresses: Mapping[str, Annotated[str, AfterValidator(_peer)]] = {}
+    """Host name -> ``address:port``, for hosts that are not reached by their name."""
+    start_service: Literal["apply", "always", "never"] = "apply"
+    """Who may start TSM-SSH on a host where it is stopped: only `apply`, also reading commands, or nobody."""
+
+    @model_validator(mode="after")
+    def _one(self) -> SshSettings:
+        if bool(self.password) == bool(self.key_file):
+            raise ValueError("ssh needs one of 'password' and 'key_file'\nkeep exactly one of them")
+        if self.key_passphrase and not self.key_file:
+            raise ValueError("'key_passphrase' is for a 'key_file'\nremove it, or give the key file")
+        return self
+
+    def endpoint(self, host: str) -> tuple[str, int]:
+        """Return the address and port of a host's SSH service."""
+        return split_peer(self.addresses.get(host, host), self.port)
+
+
+class HostGroup(Section):
+    """Hosts that fulfil all of the given conditions."""
+
+    cluster: str | None = None
+    datacenter: str | None = None
+    names: Patterns | None = None
+
+
+class VmGroup(Section):
+    """VMs that fulfil all of the given conditions; a folder includes the folders below it."""
+
+    folder: str | None = None
+    cluster: str | None = None
+    datacenter: str | None = None
+    names: Patterns | None = None
+
+
+@dataclass(frozen=True)
+class Group:
+    """A named selection and the place it is written at."""
+
+    name: str
+    selector: HostGroup | VmGroup
+    mark: Mark
+    excerpt: str = ""
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What an inventory file says. Relative paths in it were taken from `base`, the folder of the file."""
+
+    path: Path
+    vcenters: Mapping[str, VCenterSettings] = field(default_factory=dict)
+    hosts: Mapping[str, Group] = field(default_factory=dict)
+    vms: Mapping[str, Group] = field(default_factory=dict)
+    ssh: SshSettings | None = None
+    base: Path = Path()
+    lab: bool = False
+
+    @property
+    def start_ssh(self) -> bool:
+        """Whether a run may start the SSH service of a host for its own time."""
+        return self.ssh is None or self.ssh.start_service != "never"
+
+    def groups(self, kind: TargetKind) -> Mapping[str, Group]:
+        """Return the groups of hosts or of VMs; there are none of datacenters."""
+        return {"host": self.hosts, "vm": self.vms}.get(kind, {})
+
+
+class _File(Section):
+    """The keys of an inventory file."""
+
+    lab: bool = False
+    vcenters: Mapping[str, Any] = {}
+    hosts: Mapping[str, Any] = {}
+    vms: Mapping[str, Any] = {}
+    ssh: Any = None
+
+
+def load_inventory(path: Path) -> Inventory:
+    """Read an inventory; `InputError` with every fault, `UsageError` when it needs a lab and none runs."""
+    faults = Faults()
+    document = load(path, faults)
+    base = path.absolute().parent
+    file = validate(_File, {} if document.data is None else document.data, Place(document, (), faults))
+    if file is None:
+        raise InputError(faults.found)
+    inventory = Inventory(
+        path=path,
+        vcenters=_vcenters(file, base, document, faults),
+        hosts=_groups(file.hosts, "hosts", HostGroup, document, faults),
+        vms=_groups(file.vms, "vms", VmGroup, document, faults),
+        ssh=_ssh(file, base, document, faults),
+        base=base,
+        lab=file.lab,
+    )
+    if file.lab:
+        for key in ("vcenters", "ssh"):
+            if key in file.model_fields_set:
+                document.refuse_key(faults, (key,), f"'{key}' comes from the lab", "remove it, or remove 'lab: true'")
+    elif not file.vcenters:
+        document.refuse(faults, (), "no vCenter is given", "add 'vcenters: {NAME: {address: ..., ...}}' or 'lab: true'")
+    faults.raise_any()
+    return _with_lab(inventory) if file.lab else inventory
+
+
+def running_lab() -> Path:
+    """Return the inventory file of the running lab; `UsageError` when none runs."""
+    path = lab_dir() / CONNECTION
+    if not path.is_file():
+        raise UsageError("no lab is running", "start it with: vsphere-ai lab up")
+    return path
+
+
+def _with_lab(inventory: Inventory) -> Inventory:
+    path = running_lab()
+    if path == inventory.path:
+        raise UsageError(
+            f"{path} does not say how to reach the lab", "start it anew: vsphere-ai lab down; vsphere-ai lab up"
+        )
+    lab = load_inventory(path)
+    return Inventory(
+        path=inventory.path,
+        vcenters=lab.vcenters,
+        hosts={**lab.hosts, **inventory.hosts},
+        vms={**lab.vms, **inventory.vms},
+        ssh=lab.ssh,
+        base=inventory.base,
+        lab=True,
+    )
+
+
+def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> dict[str, VCenterSettings]:
+    found: dict[str, VCenterSettings] = {}
+    for name, value in file.vcenters.items():
+        path = ("vcenters", name)
+        _check_name(name, path, document, faults)
+        if isinstance(value, Mapping) and "name" in value:
+            document.refuse_key(faults, (*path, "name"), "unknown key 'name'", "the name is the key above")
+            continue
+        given = {**value, "name": name} if isinstance(value, Mapping) else value
+        made = validate(VCenterSettings, given, Place(document, path, faults))
+        if made:
+            tls = made.tls.model_copy(update={"ca_file": _absolute(base, made.tls.ca_file)})
+            password = _absolute_reference(base, made.password)
+            found[name] = made.model_copy(update={"tls": tls, "password": password})
+    return found
+
+
+def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSettings | None:
+    if "ssh" not in file.model_fields_set:
+        return None
+    made = validate(SshSettings, file.ssh, Place(document, ("ssh",), faults))
+    if made is None:
+        return None
+    update = {
+        "password": _absolute_reference(base, made.password),
+        "key_file": _absolute(base, made.key_file),
+        "key_passphrase": _absolute_reference(base, made.key_passphrase),
+        "known_hosts": _absolute(base, made.known_hosts),
+    }
+    return made.model_copy(update=update)
+
+
+def _groups(
+    values: Mapping[str, Any], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
+) -> dict[str, Group]:
+    found: dict[str, Group] = {}
+    for name, value in values.items():
+        path = (section, name)
+        _check_name(name, path, document, faults)
+        if name == "all":
+            document.refuse_key(faults, path, "'all' always means every object", "choose another name for this group")
+        bare = isinstance(value, str | tuple)
+        names = (value,) if isinstance(value, str) else value
+        made = validate(
+            model, {"names": names} if bare else value, Place(document, path, faults, "names" if bare else "")
+        )
+        if made is not None and not any(made.model_dump().values()):
+            document.refuse(faults, path, f"the group '{name}' selects nothing", f"give {_or(model)}")
+        elif made is not None:
+            mark = document.mark_of_key(path)
+            found[name] = Group(name, made, mark, document.excerpt(mark, len(name)))
+    return found
+
+
+def _or(model: type[BaseModel]) -> str:
+    return " or ".join(f"'{name}: ...'" for name in model.model_fields)
+
+
+def _check_name(name: str, path: tuple[str, str], document: Document, faults: Faults) -> None:
+    if not NAME.fullmatch(name):
+        help = "use letters, digits, '_', '-' and '.', and start with a letter"
+        document.refuse_key(faults, path, f"'{name}' cannot be a name here", help)
+
+
+def _absolute(base: Path, text: str | None) -> str | None:
+    return None if text is None else str(base / os.path.expanduser(text))
+
+
+def _absolute_reference(base: Path, reference: str | None) -> str | None:
+    if reference is None or not reference.startswith("file:"):
+        return reference
+    return f"file:{_absolute(base, reference.removeprefix('file:'))}"

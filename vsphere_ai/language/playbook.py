@@ -1,0 +1,376 @@
+"""Playbooks: read from their file, and looked up in an estate."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load, load_beside
+from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.patterns import PatternError, parse
+from vsphere_ai.language.play import (
+    Kinds,
+    Options,
+    Play,
+    Playbook,
+    Power,
+    Rolling,
+    Stated,
+    TargetPlan,
+    from_document,
+    to_document,
+)
+from vsphere_ai.language.selection import passed_over, select
+from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.resources.base import File, Resource, Spot
+
+__all__ = [
+    "Kinds",
+    "Play",
+    "Playbook",
+    "Power",
+    "Rolling",
+    "Stated",
+    "TargetPlan",
+    "choose_vcenter",
+    "desired",
+    "from_document",
+    "load_playbook",
+    "managed",
+    "pinned",
+    "to_document",
+    "vcenters",
+]
+
+TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
+WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
+SETTINGS = ("name", *TARGETS, "rolling", "power", "vcenter", "spare_hosts")
+MOST_SPARE = 64
+
+Opts = TypeVar("Opts", bound=Options)
+
+
+def load_playbook(path: Path, kinds: Kinds) -> Playbook:
+    """Read a playbook whose plays may use `kinds`; `InputError` with every fault in it."""
+    faults = Faults()
+    document = load(path, faults)
+    plays = _Reader(document, kinds, faults).plays()
+    faults.raise_any()
+    return Playbook(str(path), hashlib.sha256(document.text.encode()).hexdigest(), plays, document.text)
+
+
+def vcenters(playbook: Playbook, inventory: Inventory) -> tuple[str, ...]:
+    """Return the names of the vCenters the plays are for; `InputError` when one is unknown or not said."""
+    faults = Faults()
+    names = {_vcenter(play, playbook, inventory, faults) for play in playbook.plays}
+    faults.raise_any()
+    return tuple(sorted(names))
+
+
+def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -> VCenterSettings:
+    """Return the vCenter of that name, else the only one that a playbook, or the inventory, has."""
+    known = inventory.vcenters
+    if name and name not in known:
+        raise UsageError(f"the inventory has no vCenter '{name}'", f"it has {', '.join(known)}")
+    names = (name,) if name else vcenters(playbook, inventory) if playbook else tuple(known)
+    if len(names) != 1:
+        raise UsageError(f"there are {len(names)} vCenters: {', '.join(names)}", "choose one with --vcenter")
+    return known[names[0]]
+
+
+def desired(
+    playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = ""
+) -> Mapping[Target, TargetPlan]:
+    """Return what is wanted of each target of an estate, by target.
+
+    With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that means nothing and
+    every setting that two plays want differently.
+    """
+    faults = Faults()
+    found: dict[Target, _Wanted] = {}
+    conflicts: dict[tuple[str, Mark, Mark], list[str]] = defaultdict(list)
+    for play in playbook.plays:
+        if vcenter and _vcenter(play, playbook, inventory, faults) != vcenter:
+            continue
+        for target in _targets(play, playbook, inventory, estate, faults):
+            wanted = found.setdefault(target, _Wanted())
+            for what, earlier in wanted.add(play):
+                conflicts[what, _place_of(play, what), earlier].append(target.name)
+    for (what, mark, earlier), names in conflicts.items():
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
+        faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
+    faults.raise_any()
+    return {target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)}
+
+
+def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:
+    """Return the VMs that patterns of the plays mean and that vCenter or an extension looks after: they stay out."""
+    if not estate.managed:
+        return frozenset()
+    plays = [p for p in playbook.plays if p.target == "vm" and p.targets is None]
+    plays = [p for p in plays if _vcenter(p, playbook, inventory, Faults()) == vcenter]
+    return frozenset(v for p in plays for v in passed_over(p.pattern, inventory, estate))
+
+
+def pinned(
+    playbook: Playbook, inventory: Inventory, estate: Estate, only: Collection[Target], *, vcenter: str
+) -> Playbook:
+    """Return a playbook whose plays for a vCenter are for what they mean in an estate now, as far as it is in `only`.
+
+    Whoever goes on with it later meets the same objects, renamed or not; see `Play.targets`.
+    """
+    faults = Faults()
+    plays = []
+    for play in playbook.plays:
+        if _vcenter(play, playbook, inventory, faults) == vcenter:
+            meant = _targets(play, playbook, inventory, estate, faults)
+            plays.append(replace(play, targets=tuple(t for t in meant if t in only)))
+        else:
+            plays.append(play)
+    faults.raise_any()
+    return replace(playbook, plays=tuple(plays))
+
+
+def _vcenter(play: Play, playbook: Playbook, inventory: Inventory, faults: Faults) -> str:
+    known = inventory.vcenters
+    if play.vcenter in known or (not play.vcenter and len(known) == 1):
+        return play.vcenter or next(iter(known))
+    if play.vcenter:
+        message, help = f"the inventory has no vCenter '{play.vcenter}'", suggest(play.vcenter, known, "there is")
+    else:
+        message, help = (
+            f"the inventory has {len(known)} vCenters",
+            f"add 'vcenter: ...' to this play; {suggest('', known, 'there is')}",
+        )
+    faults.add(play.mark, message, help, excerpt=excerpt(playbook.text, play.mark))
+    return ""
+
+
+def _targets(
+    play: Play, playbook: Playbook, inventory: Inventory, estate: Estate, faults: Faults
+) -> tuple[Target, ...]:
+    if play.targets is not None:
+        refs = {t.ref for t in play.targets}
+        return tuple(t for t in estate.targets(play.target) if t.ref in refs)
+    try:
+        return select(play.pattern, play.target, inventory, estate, mark=play.pattern_mark)
+    except InputError as error:
+        for found in error.diagnostics:
+            text = found.excerpt or (excerpt(playbook.text, found.mark) if found.mark == play.pattern_mark else "")
+            faults.add(found.mark, found.message, found.help, excerpt=text)
+        return ()
+
+
+def _place_of(play: Play, what: str) -> Mark:
+    return next((stated.mark for stated in play.states if stated.state.kind == what), play.mark)
+
+
+@dataclass
+class _Wanted:
+    """What the plays so far want of one target."""
+
+    states: dict[str, Stated] = field(default_factory=dict)
+    rolling: Rolling = field(default_factory=Rolling)
+    power: Power = field(default_factory=Power)
+    options: dict[str, Mark] = field(default_factory=dict)
+    spare_hosts: int = 0
+
+    def add(self, play: Play) -> list[tuple[str, Mark]]:
+        """Add a play; return what it wants differently than an earlier one, with the place of that."""
+        conflicts: list[tuple[str, Mark]] = []
+        for stated in play.states:
+            kind = stated.state.kind
+            earlier = self.states.setdefault(kind, stated)
+            if earlier.state != stated.state:
+                conflicts.append((kind, earlier.mark))
+        for what, one, other in (("rolling", self.rolling, play.rolling), ("power", self.power, play.power)):
+            said = one.model_fields_set & other.model_fields_set
+            if any(getattr(one, name) != getattr(other, name) for name in said):
+                conflicts.append((what, self.options[what]))
+            if other.model_fields_set:
+                self.options.setdefault(what, play.mark)
+        self.rolling, self.power = _merged(self.rolling, play.rolling), _merged(self.power, play.power)
+        self.spare_hosts = max(self.spare_hosts, play.spare_hosts)
+        return conflicts
+
+    def plan(self) -> TargetPlan:
+        marks = {kind: stated.mark for kind, stated in self.states.items()}
+        states = tuple(stated.state for stated in self.states.values())
+        return TargetPlan(states, self.rolling, self.power, marks, self.spare_hosts)
+
+
+def _merged(one: Opts, other: Opts) -> Opts:
+    return one.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
+
+
+class _Reader:
+    """Reads the plays of one document; every fault is noted, and a play with a fault is left out."""
+
+    def __init__(self, document: Document, kinds: Kinds, faults: Faults) -> None:
+        self.document, self.kinds, self.faults = document, kinds, faults
+
+    def plays(self) -> tuple[Play, ...]:
+        data = self.document.data
+        if not isinstance(data, tuple) or not data:
+            what = "is empty" if data in (None, ()) else "is not a list of plays"
+            self.refuse((), f"the playbook {what}", "start each play with '- hosts: ...' or '- vms: ...'")
+            return ()
+        found = (self.play(index, value) for index, value in enumerate(data))
+        return tuple(play for play in found if play is not None)
+
+    def play(self, index: int, value: Any) -> Play | None:
+        path = (index,)
+        if not isinstance(value, Mapping):
+            help = "write '- hosts: ...' or '- vms: ...' and below it what they should be"
+            self.refuse(path, f"a play is a mapping, but this is {describe(value)}", help)
+            return None
+        key = self.target_key(value, path)
+        target = TARGETS.get(key)
+        self.check_keys(value, path, target)
+        pattern = self.pattern(value, (index, key)) if key else ""
+        vcenter = self.text(value, (index, "vcenter"))
+        name = self.text(value, (index, "name")) or f"{key} {pattern}"
+        rolling, power = self.options(Rolling, value, (index, "rolling")), self.options(Power, value, (index, "power"))
+        stated = tuple(self.stated(kind, path) for kind in value if kind in self.kinds)
+        if not any(kind in self.kinds for kind in value):
+            self.refuse(path, "this play says nothing of what should be", f"add one of: {self.known(target)}")
+        if target is None or rolling is None or power is None:
+            return None
+        return Play(
+            name=name,
+            target=target,
+            pattern=pattern,
+            states=tuple(each for each in stated if each is not None),
+            rolling=rolling,
+            power=power,
+            vcenter=vcenter,
+            spare_hosts=self.spare_hosts(value, (index, "spare_hosts")),
+            mark=self.document.mark_of(path),
+            pattern_mark=self.document.mark_of((index, key)),
+        )
+
+    def target_key(self, value: Mapping[str, Any], path: DocumentPath) -> str:
+        keys = [key for key in TARGETS if key in value]
+        if len(keys) > 1:
+            each = " or for ".join(f"'{key}'" for key in keys)
+            self.refuse_key((*path, keys[1]), f"a play is for {each}, not for both", "make two plays of it")
+        elif not keys:
+            help = "add 'hosts: PATTERN' or 'vms: PATTERN' (or 'datacenters: PATTERN')"
+            self.refuse(path, "this play does not say what it is for", help)
+        return keys[0] if len(keys) == 1 else ""
+
+    def check_keys(self, value: Mapping[str, Any], path: DocumentPath, target: TargetKind | None) -> None:
+        for key in value:
+            kind = self.kinds.get(key)
+            if key == "rolling" and target in ("vm", "datacenter"):
+                self.refuse_key((*path, key), "'rolling' is for plays of hosts", "move it to a play with 'hosts:'")
+            elif key in ("power", "spare_hosts") and target == "datacenter":
+                self.refuse_key((*path, key), f"'{key}' is for plays of hosts and VMs", "move it to such a play")
+            elif kind and target and kind.target != target:
+                other = next(word for word, each in TARGETS.items() if each == kind.target)
+                message = f"'{key}' is a setting of {WORDS[kind.target]}, this play is for {WORDS[target]}"
+                self.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
+            elif not kind and key not in SETTINGS:
+                known = [*SETTINGS, *(name for name, each in self.kinds.items() if target in (None, each.target))]
+                self.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
+
+    def pattern(self, value: Mapping[str, Any], path: DocumentPath) -> str:
+        given = value[str(path[-1])]
+        items = given if isinstance(given, tuple) else (given,)
+        for index, item in enumerate(items):
+            at = (*path, index) if isinstance(given, tuple) else path
+            if not isinstance(item, str) or not item.strip():
+                help = f'quote it: "{self.document.node(at).source}"' if isinstance(item, int | float) else ""
+                self.refuse(
+                    at, f"expected a pattern, but this is {describe(item)}", help or "write a name, a group, or all"
+                )
+                return ""
+        pattern = ",".join(items)
+        try:
+            parse(pattern)
+        except PatternError as error:
+            self.refuse(path, error.message, error.help)
+        return pattern
+
+    def text(self, value: Mapping[str, Any], path: DocumentPath) -> str:
+        given = value.get(str(path[-1]), "")
+        if isinstance(given, str):
+            return given
+        self.refuse(
+            path, f"expected text, but this is {describe(given)}", "write text; quote it when it looks like a number"
+        )
+        return ""
+
+    def spare_hosts(self, value: Mapping[str, Any], path: DocumentPath) -> int:
+        given = value.get("spare_hosts", 0)
+        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_SPARE:
+            return given
+        self.refuse(path, f"expected a number of hosts, but this is {describe(given)}", f"write 0 to {MOST_SPARE}")
+        return 0
+
+    def options(self, model: type[Any], value: Mapping[str, Any], path: DocumentPath) -> Any:
+        name = str(path[-1])
+        if name not in value:
+            return model()
+        given = value[name]
+        for key in ("timeout", "shutdown_timeout", "settle"):
+            if isinstance(given, Mapping) and isinstance(given.get(key), int | float):
+                help = f"write e.g. {given[key]}s or {given[key]}m"
+                self.refuse((*path, key), "this time has no unit", help)
+        return validate(model, given, Place(self.document, path, self.faults))
+
+    def stated(self, name: str, path: DocumentPath) -> Stated | None:
+        kind, at = self.kinds[name], (*path, name)
+        value = self.document.node(path).value[name].plain()
+        if value is None:
+            self.refuse_key(at, f"'{name}' says nothing", "say what should be, or remove the line")
+            return None
+        if isinstance(value, Mapping) and not kind.keyed and self.is_item(kind, value):
+            self.refuse(
+                at, f"'{name}' is a list, but this is one item of it", f"write '{name}:' and below it '- ...', or [...]"
+            )
+            return None
+        bare = kind.keyed or (bool(kind.shorthand) and not isinstance(value, Mapping))
+        given = {kind.shorthand: value} if bare else value
+        made = validate(kind, given, Place(self.document, at, self.faults, kind.shorthand if bare else ""))
+        if made is None:
+            return None
+        made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
+        return Stated(made, self.document.mark_of_key(at))
+
+    def is_item(self, kind: type[Resource], value: Mapping[str, Any]) -> bool:
+        """Tell whether a mapping is one item of the list a kind is written as."""
+        own, item = settable(kind), settable(kind, (kind.shorthand,)) if kind.shorthand else []
+        return bool(value) and not any(key in own for key in value) and any(key in item for key in value)
+
+    def known(self, target: TargetKind | None) -> str:
+        return ", ".join(name for name, kind in self.kinds.items() if target in (None, kind.target))
+
+    def refuse(self, path: DocumentPath, message: str, help: str = "") -> None:
+        self.document.refuse(self.faults, path, message, help)
+
+    def refuse_key(self, path: DocumentPath, message: str, help: str = "") -> None:
+        self.document.refuse_key(self.faults, path, message, help)
+
+
+@dataclass(frozen=True)
+class _Beside:
+    """The files beside a playbook, for the state at a place in it."""
+
+    place: Place
+
+    def load(self, spot: Spot) -> File | None:
+        found = load_beside(self.place.document, self.place.at(spot), self.place.faults)
+        return File(found.data, partial(found.refuse, self.place.faults)) if found is not None else None
+
+    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
+        self.place.document.refuse(self.place.faults, self.place.at(spot), message, help)

@@ -1,0 +1,231 @@
+"""Values of a document checked against a model; every fault becomes a diagnostic with its place and a way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from vsphere_ai.language.document import Document, DocumentPath, Faults
+from vsphere_ai.model.state import is_observed
+
+M = TypeVar("M", bound=BaseModel)
+
+# pydantic's error types (https://docs.pydantic.dev/latest/errors/validation_errors/) in the words of a YAML file.
+_EXPECTED = {
+    "bool_type": "true or false",
+    "dict_type": "a mapping (key: value)",
+    "finite_number": "a number",
+    "float_type": "a number",
+    "int_from_float": "a whole number",
+    "int_type": "a whole number",
+    "list_type": "a list",
+    "mapping_type": "a mapping (key: value)",
+    "model_attributes_type": "a mapping (key: value)",
+    "model_type": "a mapping (key: value)",
+    "none_required": "nothing",
+    "string_type": "text",
+    "tuple_type": "a list",
+}
+_CHOICES = frozenset({"literal_error", "enum"})
+_BOUNDS = {
+    "greater_than": ("gt", "more than {}"),
+    "greater_than_equal": ("ge", "at least {}"),
+    "less_than": ("lt", "less than {}"),
+    "less_than_equal": ("le", "at most {}"),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value stands in its document, and where its faults go.
+
+    `below` names the field a bare value was put in (a kind's shorthand), which the file itself does not spell.
+    """
+
+    document: Document
+    path: DocumentPath
+    faults: Faults
+    below: str = ""
+
+    def at(self, spot: DocumentPath) -> DocumentPath:
+        """Return the path in the document of a spot inside of the value."""
+        return self.path + (spot[1:] if self.below and spot[:1] == (self.below,) else spot)
+
+
+def validate(model: type[M], value: Any, place: Place) -> M | None:
+    """Return the model made of a value, or None with every fault noted."""
+    before = len(place.faults.found)
+    for spot in _observed(model, value):
+        help = "remove it: the tool shows it, a playbook cannot set it"
+        place.document.refuse_key(place.faults, place.at(spot), f"'{spot[-1]}' is read, not set", help)
+    try:
+        made = model.model_validate(value)
+    except ValidationError as error:
+        _note(error, model, value, place)
+        return None
+    return made if len(place.faults.found) == before else None
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str = "possible here") -> str:
+    """Return ``did you mean 'x'?``, or all there is when nothing is near; empty when there is nothing."""
+    names = sorted({name for name in known if name})
+    folded = {name.casefold(): name for name in names}
+    near = [folded[match] for match in get_close_matches(word.casefold(), folded, n=3, cutoff=0.6)]
+    near = near or [name for name in names if len(word) > 2 and name.casefold().startswith(word.casefold())][:3]
+    if near:
+        return "did you mean " + " or ".join(f"'{name}'" for name in near) + "?"
+    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    return f"{otherwise}: {shown}" if names else ""
+
+
+def describe(value: Any, source: str = "") -> str:
+    """Say what was given, in the words of a YAML file."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"'{source or str(value).lower()}' (true or false)"
+    if isinstance(value, int | float):
+        return f"the number {source or value}"
+    if isinstance(value, str) and ":" in value.partition("@")[0] and "@" in value:
+        return "text with an account in it"  # user:password@host: it is not repeated
+    if isinstance(value, str):
+        return f"'{value if len(value) <= 60 else value[:57] + '...'}'"
+    return "a list" if isinstance(value, list | tuple) else "a mapping"
+
+
+def _note(error: ValidationError, model: type[BaseModel], value: Any, place: Place) -> None:
+    """Turn pydantic's errors into diagnostics: the branches of a union that failed at one spot become one."""
+    by_spot: dict[DocumentPath, list[Any]] = {}
+    for fault in error.errors(include_url=False):
+        if fault["loc"][-1:] == ("[key]",) and fault["type"] in {*_CHOICES, "value_error"}:
+            _wrong_key(fault, _spot(fault, value), place)
+        else:
+            by_spot.setdefault(_spot(fault, value), []).append(fault)
+    unknown = [str(spot[-1]) for spot, found in by_spot.items() if found[0]["type"] == "extra_forbidden"]
+    for spot, found in by_spot.items():
+        if found[0]["type"] == "missing" and get_close_matches(str(spot[-1]), unknown):
+            continue  # it is there, misspelt, and said to be
+        # The branch of a union that got further into the value is the one that was meant.
+        deeper = any(other[: len(spot)] == spot and len(other) > len(spot) for other in by_spot)
+        shallow = [fault for fault in found if fault["type"] in _EXPECTED or fault["type"] in _CHOICES]
+        others = [fault for fault in found if fault not in shallow]
+        for fault in others:
+            _one(fault, spot, model, place)
+        if others or deeper or not shallow:
+            continue
+        if all(fault["type"] in _CHOICES for fault in shallow):
+            _one(shallow[0], spot, model, place)
+        else:
+            _wrong_type(shallow, spot, place)
+
+
+def _wrong_key(fault: Any, spot: DocumentPath, place: Place) -> None:
+    """Refuse a key that a mapping cannot have: none of its words, or no name of what it is about."""
+    if fault["type"] in _CHOICES:
+        message, help = f"unknown key '{spot[-1]}'", suggest(str(spot[-1]), _allowed(fault["ctx"]["expected"]))
+    else:
+        message, _, help = str(fault["ctx"]["error"]).partition("\n")
+    place.document.refuse_key(place.faults, place.at(spot), message, help)
+
+
+def _one(fault: Any, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:
+    document, faults, kind = place.document, place.faults, fault["type"]
+    name, path = str(spot[-1]) if spot else "", place.at(spot)
+    if kind == "extra_forbidden":
+        known = settable(model, spot[:-1])
+        document.refuse_key(faults, path, f"unknown key '{name}'", suggest(name, known))
+        return
+    if kind == "missing":
+        document.refuse(faults, path[:-1], f"'{name}' is missing", f"add '{name}: ...' here")
+        return
+    given = _given(place, path)
+    context = fault.get("ctx", {})
+    if kind in _CHOICES:
+        allowed = _allowed(fault["ctx"]["expected"])
+        document.refuse(faults, path, f"{given} is not allowed here", suggest(str(fault["input"]), allowed))
+    elif kind in _BOUNDS:
+        key, text = _BOUNDS[kind]
+        document.refuse(faults, path, f"{given} is out of range", f"give {text.format(context[key])}")
+    elif kind in {"value_error", "assertion_error"}:
+        message, _, help = str(context.get("error", fault["msg"])).partition("\n")
+        document.refuse(faults, path, message, help)
+    elif kind in {"string_too_short", "too_short"} and not fault["input"]:
+        document.refuse(faults, path, "this must not be empty", f"write a value for '{name}', or remove the line")
+    else:
+        document.refuse(faults, path, f"{given}: {fault['msg'][:1].lower()}{fault['msg'][1:]}")
+
+
+def _wrong_type(found: list[Any], spot: DocumentPath, place: Place) -> None:
+    path = place.at(spot)
+    wanted = list(dict.fromkeys(_EXPECTED.get(fault["type"]) or fault["ctx"]["expected"] for fault in found))
+    given, expected = found[0]["input"], " or ".join(wanted)
+    source = place.document.node(path).source
+    help = f"write {expected}"
+    if "text" in wanted and isinstance(given, bool | int | float):
+        help = f'quote it: "{source or given}"'
+    elif "a list" in wanted and isinstance(given, str | int | Mapping):
+        help = f"write a list: [{source}]" if source else "write a list, each item after '- '"
+    place.document.refuse(place.faults, path, f"expected {expected}, but this is {_given(place, path, given)}", help)
+
+
+def _given(place: Place, path: DocumentPath, value: Any = ...) -> str:
+    node = place.document.node(path)
+    if any("password" in str(step) for step in path):
+        return "this value"
+    return describe(node.plain() if value is ... else value, node.source)
+
+
+def _spot(fault: Any, value: Any) -> DocumentPath:
+    """Return the part of an error's location that exists in the value: the names of union branches go."""
+    spot: list[str | int] = []
+    at, steps = value, fault["loc"]
+    for index, step in enumerate(steps):
+        holds = step in at if isinstance(at, Mapping) else isinstance(at, tuple | list) and step in range(len(at))
+        if holds:
+            at = at[step]
+        elif not (fault["type"] == "missing" and index == len(steps) - 1):
+            continue
+        spot.append(step)
+    return tuple(spot)
+
+
+def _allowed(expected: str) -> list[str]:
+    # pydantic writes: 'a', 'b' or 'c'
+    return [word.strip("' ") for part in expected.split(",") for word in part.split(" or ")]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models an annotation may hold, through unions, lists and mappings."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def settable(model: type[BaseModel], spot: DocumentPath = ()) -> list[str]:
+    """Return the keys that may be written at a place inside of a model."""
+    at = [model]
+    for step in spot:
+        below = [m for each in at if step in each.model_fields for m in _models(each.model_fields[step].annotation)]
+        at = below or at
+    return [name for each in at for name in each.model_fields if not is_observed(each, name)]
+
+
+def _observed(model: type[BaseModel], value: Any, spot: DocumentPath = ()) -> Iterator[DocumentPath]:
+    """Yield where a value sets a field that can only be read."""
+    if isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _observed(model, item, (*spot, index))
+    if not isinstance(value, Mapping):
+        return
+    for key, item in value.items():
+        if key not in model.model_fields:
+            continue
+        if is_observed(model, key):
+            yield (*spot, key)
+        for below in _models(model.model_fields[key].annotation):
+            yield from _observed(below, item, (*spot, key))

@@ -1,0 +1,1 @@
+"""Values that every room uses: targets, facts, steps, problems, versions, text. Pure."""

@@ -1,0 +1,277 @@
+"""What was read from the estate, as plain values, and the view a kind gets of it while planning.
+
+Plain values: mappings in VMware's own spelling with ``_typeName``, tuples of such, strings, numbers, booleans.
+A reference to a managed object is the string ``Type:moid``, e.g. ``HostSystem:host-12``. Times are ISO 8601 in UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from vsphere_ai.model.agent_vms import agent_of, manager_of
+from vsphere_ai.model.observed import kinds_of, laid_over
+from vsphere_ai.model.state import State, Target, TargetKind
+
+UNTYPED = "the answer holds a value that cannot be typed"
+"""How the reason for an unreadable path begins where the server showed a value that the API library cannot take."""
+MALFORMED = "the value is not as vSphere defines it"
+"""How it begins where a value lacks a required field, or has another shape than its type."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a command on a host answered."""
+
+    status: int
+    stdout: str
+    stderr: str = ""
+
+
+@dataclass(frozen=True)
+class ProbeFailure:
+    """Why a probe has no output.
+
+    `rule` is one of ``ssh.stopped``, ``ssh.lockdown``, ``ssh.unreachable``, ``ssh.denied``, ``ssh.malformed``.
+    """
+
+    rule: str
+    reason: str
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What was read of one managed object.
+
+    `properties` maps a property path to its plain value; a path that is unset on the server is absent.
+    `unreadable` maps a path to the reason the server gave for not showing it.
+    """
+
+    ref: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+    probes: Mapping[str, Output | ProbeFailure] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The inventory name, unescaped."""
+        return str(self.properties.get("name", self.ref))
+
+    def get(self, path: str, default: Any = None) -> Any:
+        """Return the value of a property path, or `default` when it is unset or unreadable."""
+        return self.properties.get(path, default)
+
+
+@dataclass(frozen=True)
+class About:
+    """The vCenter that was read.
+
+    `api` is the negotiated API version, e.g. ``7.0.2.0``; `offered_api` the newest one it offers, which the installed
+    pyVmomi may not know (empty: not known to be another one).
+    """
+
+    name: str
+    version: str
+    build: str
+    api: str
+    instance: str
+    api_type: str = "VirtualCenter"
+    offered_api: str = ""
+
+    @property
+    def api_numbers(self) -> tuple[int, ...]:
+        """The API version as numbers, because texts do not compare: (7, 0, 2, 0)."""
+        return _numbers(self.api)
+
+    @property
+    def offered_numbers(self) -> tuple[int, ...]:
+        """The newest API version the server offers, as numbers; never below the negotiated one."""
+        return max(_numbers(self.offered_api), self.api_numbers)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n.isdigit())
+
+
+@dataclass(frozen=True)
+class Estate:
+    """Everything one reading brought, by reference, and the relations between objects."""
+
+    about: About
+    objects: Mapping[str, Facts]
+
+    def __getitem__(self, ref: str) -> Facts:
+        return self.objects[ref]
+
+    def get(self, ref: str | None) -> Facts | None:
+        """Return the facts of an object, None when it was not read."""
+        return self.objects.get(ref) if ref else None
+
+    def of_type(self, *types: str) -> Iterator[Facts]:
+        """Yield objects whose managed type is one of `types`, by name."""
+        found = (f for r, f in self.objects.items() if r.partition(":")[0] in types)
+        return iter(sorted(found, key=lambda f: (f.name, f.ref)))
+
+    @cached_property
+    def hosts(self) -> tuple[Target, ...]:
+        """Every ESXi host, by name."""
+        return tuple(Target("host", f.name, f.ref) for f in self.of_type("HostSystem"))
+
+    @cached_property
+    def vms(self) -> tuple[Target, ...]:
+        """Every virtual machine that is neither a template nor an agent of vCenter itself, by name."""
+        return tuple(v for v in self._machines if v not in self.agents)
+
+    @cached_property
+    def agents(self) -> Mapping[Target, str]:
+        """Agent VM -> the service of vCenter that looks after it: it moves, stops and recreates them by itself."""
+        return {v: by for v in self._machines if (by := agent_of(self[v.ref].properties))}
+
+    @cached_property
+    def managed(self) -> Mapping[Target, str]:
+        """VM that is not the user's to change -> who manages it: the agents, and VMs of other extensions."""
+        return {v: by for v in self._machines if (by := manager_of(self[v.ref].properties))}
+
+    @cached_property
+    def _machines(self) -> tuple[Target, ...]:
+        found = (f for f in self.of_type("VirtualMachine") if not f.get("config.template"))
+        return tuple(Target("vm", f.name, f.ref) for f in found)
+
+    @cached_property
+    def datacenters(self) -> tuple[Target, ...]:
+        """Every datacenter, by name."""
+        return tuple(Target("datacenter", f.name, f.ref) for f in self.of_type("Datacenter"))
+
+    def targets(self, kind: TargetKind) -> tuple[Target, ...]:
+        """Return every target of a kind, by name."""
+        return {"datacenter": self.datacenters, "host": self.hosts, "vm": self.vms}[kind]
+
+    def parent_of(self, facts: Facts) -> Facts | None:
+        """Return what an object is in. A VM of a vApp has no parent: the vApp is in a VM folder, which counts."""
+        vapp = facts.ref.startswith("VirtualApp:")
+        path = "parentFolder" if vapp and facts.get("parentFolder") else "parent"
+        return self.get(facts.get(path) or facts.get("parentVApp"))
+
+    def datacenter_of(self, ref: str) -> Target | None:
+        """Return the datacenter an object is in; a datacenter is in itself."""
+        at = self.get(ref)
+        while at is not None and not at.ref.startswith("Datacenter:"):
+            at = self.parent_of(at)
+        return Target("datacenter", at.name, at.ref) if at else None
+
+    def path_of(self, ref: str) -> str:
+        """Return the inventory path, e.g. ``/DC0/vm/ai/train-01``."""
+        parts: list[str] = []
+        at = self.get(ref)
+        while at is not None and (above := self.parent_of(at)) is not None:
+            parts.append(at.name)
+            at = above
+        return "/" + "/".join(reversed(parts))
+
+    def cluster_of(self, host: str) -> Facts | None:
+        """Return the compute resource (cluster or standalone) a host belongs to."""
+        return self.get(self[host].get("parent"))
+
+    def host_of(self, vm: str) -> Target | None:
+        """Return the host a VM is registered on."""
+        facts = self.get(self[vm].get("runtime.host"))
+        return Target("host", facts.name, facts.ref) if facts else None
+
+    def vms_on(self, host: str) -> tuple[Target, ...]:
+        """Return the VMs registered on a host, by name."""
+        return self._vms_by_host.get(host, ())
+
+    def managed_on(self, host: str) -> tuple[Target, ...]:
+        """Return the VMs registered on a host that are not the user's to change, by name."""
+        return tuple(v for v in self.managed if self[v.ref].get("runtime.host") == host)
+
+    @cached_property
+    def _vms_by_host(self) -> Mapping[str, tuple[Target, ...]]:
+        found: dict[str, list[Target]] = {}
+        for vm in self.vms:
+            found.setdefault(self[vm.ref].get("runtime.host", ""), []).append(vm)
+        return {host: tuple(vms) for host, vms in found.items()}
+
+    def hosts_for(self, vm: str) -> tuple[Target, ...]:
+        """Return every host a VM can run on: the hosts of its cluster, else its own host."""
+        own = self.host_of(vm)
+        if own is None:
+            return ()
+        parent = self[own.ref].get("parent", "")
+        if not parent.startswith("ClusterComputeResource:"):
+            return (own,)
+        return tuple(h for h in self.hosts if self[h.ref].get("parent") == parent)
+
+
+def with_probes(estate: Estate, asked: Estate) -> Estate:
+    """Return an estate with the answers that hosts of another reading of it gave over SSH."""
+    hosts = [h.ref for h in estate.hosts if h.ref in asked.objects and asked[h.ref].probes]
+    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=asked[r].probes) for r in hosts}})
+
+
+@dataclass(frozen=True)
+class View:
+    """The estate as it will be when the steps planned so far have run.
+
+    `states` holds, per (reference, kind), the observed state or, once planned, the wanted one.
+    `rebooting` names the hosts this plan reboots; `planned` says which states are planned and not yet true;
+    `stated` holds, by the same keys, what the playbook itself says, planned yet or not: None = it leaves that open.
+    `left_out` names the targets of the playbook that `--limit` leaves out.
+    """
+
+    estate: Estate
+    states: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    rebooting: frozenset[str] = frozenset()
+    planned: frozenset[tuple[str, str]] = frozenset()
+    stated: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    left_out: frozenset[str] = frozenset()
+
+    def state(self, ref: str, kind: str) -> Any:
+        """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
+        return self.states.get((ref, kind))
+
+    @cached_property
+    def kinds(self) -> tuple[str, ...]:
+        """Every kind there is a state of, by name."""
+        return tuple(sorted(kinds_of(self.states)))
+
+    def wanted(self, ref: str) -> Iterator[Any]:
+        """Yield the states of an object as they will be: planned, else as the playbook states them, else observed.
+
+        A state that is only stated may leave open (None) what is not settled yet.
+        """
+        for kind in self.kinds:
+            key = (ref, kind)
+            stated = self.stated.get(key) if key not in self.planned else None
+            found = self.states.get(key) if stated is None else stated
+            if found is not None:
+                yield found
+
+    def facts(self, ref: str) -> Facts:
+        """Return what was read of an object."""
+        return self.estate[ref]
+
+    def is_planned(self, ref: str, kind: str) -> bool:
+        """Tell whether this plan changes that state (it is not true yet)."""
+        return (ref, kind) in self.planned
+
+    def with_planned(self, ref: str, state: State) -> View:
+        """Return the view with one more planned state laid over it."""
+        key = (ref, state.kind)
+        made = replace(self, states=laid_over(self.states, {key: state}), planned=self.planned | {key})
+        if state.kind in self.kinds:
+            made.__dict__["kinds"] = self.kinds  # counting them again for every VM would take the longer, the more
+        return made
+
+    def with_facts(self, facts: Iterable[Facts]) -> View:
+        """Return the view with objects as they will be read once what is planned so far is done."""
+        changed = {f.ref: f for f in facts}
+        return replace(self, estate=Estate(self.estate.about, {**self.estate.objects, **changed})) if changed else self
+
+    def candidates(self, vm: str) -> tuple[Target, ...]:
+        """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
+        states = [s for kind in self.kinds if (s := self.states.get((vm, kind))) is not None]
+        return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))

@@ -1,0 +1,49 @@
+"""The ESXi version a host states, wherever vCenter still shows it, and the virtual hardware it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.versions import Version, hardware_limit, numbers
+
+PRODUCT = ("config.product", "summary.config.product")
+"""The same AboutInfo twice: the summary outlives the loss of a connection."""
+
+
+def host_version(view: View, ref: str) -> tuple[Version, str] | None:
+    """Return the version of a host as numbers and as text, None when it is not shown or not understood."""
+    return _version(view.estate, ref)
+
+
+class Limit(NamedTuple):
+    """The highest hardware version a host runs, with its name and its ESXi version."""
+
+    hardware: int
+    host: str
+    esxi: str
+
+
+def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Limit, ...], tuple[str, ...]]:
+    """Return what each host runs, the lowest first, and the names of the hosts of which that is not known."""
+    known, hidden = [], []
+    for host in hosts:
+        stated = _version(estate, host.ref)
+        limit = hardware_limit(stated[0]) if stated else None
+        if stated and limit:
+            known.append(Limit(limit, host.name, stated[1]))
+        else:
+            hidden.append(host.name)
+    return tuple(sorted(known)), tuple(hidden)
+
+
+def _version(estate: Estate, ref: str) -> tuple[Version, str] | None:
+    facts = estate.get(ref)
+    stated = [facts.get(path) for path in PRODUCT] if facts else []
+    for text in (str(product.get("version")) for product in stated if product):
+        version = numbers(text)
+        if version:
+            return version, text
+    return None

@@ -1,0 +1,394 @@
+"""The capacity question a view of the estate poses: GPUs as they will be, and VMs that have to power on there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Any, NamedTuple
+
+from vsphere_ai.capacity.gpu import GpuSlot, Mode, Running, Sharing, step
+from vsphere_ai.capacity.host import Policy
+from vsphere_ai.capacity.moves import moves_that_help, words
+from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
+from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu.catalog import Board, Profile
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.live import Live, readable
+from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Problem, Target
+
+NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
+ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
+MIXED_SIZE, MIG = "mixedSize", "multiInstanceGpu"  # HostGraphicsInfo.vgpuMode, vSphere API 8.0.3.0
+
+
+@dataclass(frozen=True)
+class Question:
+    """GPUs and VMs of an estate, the VMs named by their managed object references.
+
+    VMs that stay on are on the GPUs already; `demands` has them as well, with the host they run on.
+    """
+
+    farm: GpuHosts
+    demands: tuple[VmDemand, ...]
+    targets: Mapping[str, Target] = field(default_factory=dict)
+
+    def of_hosts(self, own: Mapping[str, str]) -> Question:
+        """Return the question with every VM bound to one host (reference -> host name)."""
+        bound = tuple(replace(d, hosts=frozenset({own[d.name]})) for d in self.demands)
+        return replace(self, demands=bound)
+
+
+def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int = 0) -> Iterator[Problem]:
+    """Yield what keeps VMs from powering on where they are registered, and from restarting after a host failure.
+
+    `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. A profile that no
+    GPU of the VM's host takes is the business of the `vgpu` kind and not repeated here.
+    """
+    question = _offered_at_home(view, question_of(view, vms_that_will_run))
+    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
+    names = {ref: host.name for ref, host in own.items() if host is not None}
+    hosts = {host.name: host for host in own.values() if host is not None}
+    at_home = question.of_hosts(names)
+    refused = False
+    for name, slots in at_home.farm.hosts.items():
+        here = [d for d in at_home.demands if names[d.name] == name]
+        answer = solve(replace(at_home.farm, slots=tuple(slots)), here)
+        unsure = any(s.unsure for s in slots)
+        if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
+            answer = solve(replace(at_home.farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
+        problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
+        if problems and isinstance(answer, NoFit):
+            problems = [_with_moves(p, view, question, names) for p in problems]
+        if not problems and name in hosts:
+            problems += _beside_layouts(view, hosts[name], at_home, here)
+        refused = refused or bool(problems)
+        yield from problems
+    if spare_hosts and not refused:
+        yield from _without_spare(question, at_home, hosts, spare_hosts)
+
+
+def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping[str, str]) -> Problem:
+    """Say which VMs would find room on which other hosts, where that is all that would help."""
+    demands = [
+        replace(d, hosts=d.hosts & {homes[d.name], *(h.name for h in view.candidates(d.name))})
+        for d in question.demands
+    ]
+    moves = moves_that_help(question.farm, demands, homes, problem.target.name)
+    if not moves:
+        return problem
+    return replace(problem, help=f"{words(moves, lambda ref: question.targets[ref].name)} first; {problem.help}")
+
+
+def _offered_at_home(view: View, question: Question) -> Question:
+    """Leave out VMs with a profile that no GPU of their own host takes."""
+    hosts = question.farm.hosts
+
+    def offered(demand: VmDemand) -> bool:
+        own = view.estate.host_of(demand.name)
+        kinds = {s.kind for s in hosts.get(own.name, ())} if own else set()
+        return all(any(k.takes(p) for k in kinds) for p in demand.profiles)
+
+    return replace(question, demands=tuple(d for d in question.demands if offered(d)))
+
+
+def _refusals(
+    host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target], *, unsure: bool
+) -> Iterator[Problem]:
+    if host is None:
+        return
+    if isinstance(answer, NoFit) and answer.exact:
+        named = ", ".join(sorted(targets[ref].name for ref in answer.vms))
+        room = room_words(answer.room)
+        help_ = f"{room}, if nothing stands on its GPUs that was not read" if unsure else room
+        yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", help_)
+    # instances that were not read may open an order; vGPUs are attached by name, not in another order
+    elif isinstance(answer, Fit) and (answer.stuck or answer.reordered) and not unsure:
+        named = ", ".join(sorted(targets[ref].name for ref in answer.assignment))
+        yield Problem(
+            host,
+            NO_ROOM,
+            f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other",
+            "state a MIG layout with explicit starts for this host",
+        )
+
+
+def _beside_layouts(view: View, host: Target, question: Question, here: Sequence[VmDemand]) -> Iterator[Problem]:
+    """Refuse VMs for which vSphere would make instances that an exact layout leaves out: the next plan would find them.
+
+    Somebody else's instance in use is never touched, so that plan could not put the layout right either.
+    """
+    fixed = _fixed(view, host, question.farm.hosts[host.name])
+    if not any(slot.fixed for slot in fixed):
+        return
+    answer = solve(replace(question.farm, slots=fixed), here)
+    if not isinstance(answer, NoFit) or not answer.exact:
+        return
+    vms = {d.name: d.profiles for d in here}
+    for profile in sorted({p for ref in answer.vms for p in vms[ref]}):
+        named = ", ".join(sorted(question.targets[ref].name for ref in answer.vms if profile in vms[ref]))
+        takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile | Share)), None)
+        if takes is not None:
+            needed = takes.profile if isinstance(takes, Share) else takes
+            yield Problem(
+                host,
+                NOT_IN_LAYOUT,
+                f"{named}: the layout of the GPUs leaves no instance for {profile}, so vSphere would make one beside "
+                "it at power-on",
+                f"add {needed.name} to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
+            )
+
+
+def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot, ...]:
+    """Give GPUs whose layout the playbook states its instances, and no others; one that does not fit is no matter here.
+
+    Such a layout has no starts, and the `mig` kind says what is wrong with it.
+    """
+    stated, planned = view.stated.get((host.ref, "mig")), view.is_planned(host.ref, "mig")
+    state = view.state(host.ref, "mig") if planned else stated.settle(host, view) if stated is not None else None
+    found = []
+    for slot in slots:
+        layout = getattr((getattr(state, "gpus", None) or {}).get(slot.pci), "layout", None)
+        made = tuple(_instances(slot.board, layout or ()))
+        exact = slot.mode == "mig" and layout is not None and len(made) == len(layout)
+        found.append(replace(slot, fixed=True, instances=made) if exact else slot)
+    return tuple(found)
+
+
+def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int) -> Iterator[Problem]:
+    fit = solve(at_home.farm, at_home.demands)
+    if isinstance(fit, NoFit):  # only a verdict that is not exact gets here
+        return
+    losses = map(frozenset, combinations(sorted(hosts), min(spare, len(hosts))))
+    for gone, refused in every_failure(question.farm, question.demands, fit, losses):
+        named, lost = ", ".join(sorted(question.targets[ref].name for ref in refused.vms)), sorted(gone)
+        yield Problem(
+            hosts[lost[0]],
+            NO_SPARE,
+            f"if {' and '.join(lost)} failed, {named} could not restart: {refused.explanation}",
+            f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs",
+        )
+
+
+def room_words(room: Mapping[str, int]) -> str:
+    """Return what still fits, as words."""
+    return "; ".join(f"room for {n or 'no'} more {profile}" for profile, n in room.items())
+
+
+def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[Target] | None = None) -> Question:
+    """Return the GPUs of the hosts (all by default) and the VMs with vGPUs that will run on them.
+
+    A VM that is on and that the plan neither changes nor reboots away stays on its GPUs.
+    """
+    chosen = tuple(view.estate.hosts if hosts is None else hosts)
+    stay = {v.ref for v in view.estate.vms if v.ref in vms_that_will_run and _stays_on(view, v.ref)}
+    slots = {h.name: slots_of(view, h, stay) for h in chosen}
+    policies = {h.name: _policy(view, h.ref) for h in chosen}
+    demands, targets = [], {}
+    for vm in view.estate.vms:
+        own_host = view.estate.host_of(vm.ref)
+        profiles = _profiles(view, vm.ref)
+        if vm.ref not in vms_that_will_run or not profiles or own_host is None or own_host.name not in slots:
+            continue
+        around = frozenset(h.name for h in view.estate.hosts_for(vm.ref) if h.name in slots)
+        demands.append(VmDemand(vm.ref, profiles, around, own_host.name if vm.ref in stay else None))
+        targets[vm.ref] = vm
+    farm = GpuHosts(tuple(s for own in slots.values() for s in own), policies)
+    return Question(farm, tuple(demands), targets)
+
+
+def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ...]:
+    """Return the GPUs of a host that give vGPUs once the plan is carried out; `stay` are the VMs that keep theirs.
+
+    GPUs are left out of which neither the catalogue nor the host's own list tells what they take.
+    """
+    facts, now = view.facts(host.ref), readable(view.facts(host.ref))
+    infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
+    staying = set(stay)
+    slots = []
+    for pci, listed in boards_as_listed(facts).items():
+        board = listed.board
+        if board is None or not _shared_direct(view, host.ref, pci):
+            continue
+        mode = _mode(view, host.ref, pci, board)
+        if mode == "mig" and board.named_profiles:
+            continue
+        info = infos.get(pci, {})
+        slot = GpuSlot(
+            host=host.name,
+            pci=pci,
+            board=board,
+            mode=mode,
+            sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=_version(facts) >= ANY_SERIES),
+            offered=_offered(view, facts),
+            spellings=_spellings(board, facts),
+            driver_major=now.driver_major(pci),
+        )
+        guests = tuple(info.get("vm", ()))
+        unread = any(not _was_read(view, v) for v in guests)
+        unseen = mode == "mig" and not _has_layout(view, host.ref, pci) and all(g.pci != pci for g in now.gpus)
+        slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
+        slots.append(_with_instances(slot, view, host.ref, now, _Guests(guests, staying)))
+    return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
+
+
+class _Guests(NamedTuple):
+    """VMs on a GPU now, and those of the host that keep their vGPUs."""
+
+    now: tuple[str, ...]
+    staying: set[str]
+
+
+def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Guests) -> GpuSlot:
+    """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
+    if slot.mode != "mig":
+        return slot
+    if _has_layout(view, host, slot.pci):
+        return replace(slot, instances=tuple(_instances(slot.board, _gpu_state(view, host, slot.pci).layout)))
+    if host in view.rebooting:
+        return slot
+    there = [
+        Instance(i.profile_name, i.start) for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name)
+    ]
+    # vSphere takes the instance of a VM away when the VM powers off
+    leaving = _instances_of(slot.board, view, guests.now)
+    leaving.subtract(_instances_of(slot.board, view, [v for v in guests.now if v in guests.staying]))
+    for name, count in leaving.items():
+        for gone in [i for i in there if i.profile_name == name][: max(count, 0)]:
+            there.remove(gone)
+    return replace(slot, instances=tuple(there))
+
+
+def _instances_of(board: Board, view: View, vms: Iterable[str]) -> Counter[str]:
+    """Return how many GPU instances of each profile the vGPUs of VMs take; those that share one take as few as can."""
+    names = [n for vm in vms if _was_read(view, vm) for n in _observed_profiles(view.facts(vm)) if _is_name(n)]
+    found = Counter[str]()
+    shares = Counter[Share]()
+    for parsed in map(parse, names):
+        share, profile = share_of(board, parsed, listed=True), mig_profile(board, parsed)
+        if share is not None:
+            shares[share] += 1
+        elif profile is not None:
+            found[profile.name] += 1
+    for share, count in shares.items():
+        found[share.profile.name] += -(-count // share.per_instance)
+    return found
+
+
+def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
+    for item in map(layouts.parse_item, layout):
+        profile = board.find_profile(item.profile)
+        if profile is not None and item.start is not None:
+            yield Instance(profile.name, item.start)
+
+
+def _with_running(
+    slots: list[GpuSlot], view: View, infos: Mapping[str, Mapping[str, Any]], vms: Iterable[str]
+) -> tuple[GpuSlot, ...]:
+    """Put the vGPUs of VMs that stay on the GPUs that show them, each GPU that shows a VM first getting one of it."""
+    for vm in vms:
+        shown = [at for at, s in enumerate(slots) if vm in infos.get(s.pci, {}).get("vm", ())]
+        places = [*shown, *shown * 31, *range(len(slots))]
+        for name in _profiles(view, vm):
+            at = next((p for p in places if _may_run(slots[p], name)), None)
+            if at is not None:
+                places.remove(at)
+                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm, name)))
+    return tuple(slots)
+
+
+def _may_run(slot: GpuSlot, name: str) -> bool:
+    return step(slot.kind, slot.state, name) is not None
+
+
+def _was_read(view: View, vm: str) -> bool:
+    facts = view.estate.get(vm)
+    return facts is not None and facts.get("config.hardware.device") is not None
+
+
+def _stays_on(view: View, vm: str) -> bool:
+    host = view.estate.host_of(vm)
+    changed = any(ref == vm for ref, _ in view.planned)
+    on = view.facts(vm).get("runtime.powerState") in ("poweredOn", "suspended")
+    return on and not changed and host is not None and host.ref not in view.rebooting
+
+
+def _profiles(view: View, vm: str) -> tuple[str, ...]:
+    facts = view.estate.get(vm)
+    target = Target("vm", facts.name if facts else vm, vm)
+    return tuple(p for state in view.wanted(vm) if hasattr(state, "vgpus") for p in state.vgpus(target, view))
+
+
+def _observed_profiles(facts: Facts) -> tuple[str, ...]:
+    backings = (d.get("backing") or {} for d in facts.get("config.hardware.device", ()))
+    return tuple(b["vgpu"].lower() for b in backings if b.get("vgpu"))
+
+
+def _policy(view: View, host: str) -> Policy:
+    graphics = view.state(host, "graphics")
+    return "consolidation" if getattr(graphics, "assignment_policy", None) == "consolidation" else "performance"
+
+
+def _shared_direct(view: View, host: str, pci: str) -> bool:
+    graphics = view.state(host, "graphics")
+    kind = (getattr(graphics, "gpus", None) or {}).get(pci)
+    return kind is not None and str(kind).startswith("shared_direct")
+
+
+def _gpu_state(view: View, host: str, pci: str) -> Any:
+    return (getattr(view.state(host, "mig"), "gpus", None) or {}).get(pci)
+
+
+def _has_layout(view: View, host: str, pci: str) -> bool:
+    """Tell whether this plan says what will stand on a GPU."""
+    return view.is_planned(host, "mig") and getattr(_gpu_state(view, host, pci), "layout", None) is not None
+
+
+def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
+    """Return the mode of a GPU: as read over SSH or planned, as vCenter shows it, as its VMs or the host's list say."""
+    if not board.mig_capable:
+        return "time_sliced"
+    stated = getattr(_gpu_state(view, host, pci), "mode", None)
+    if stated is not None:
+        return "mig" if stated.startswith("enabled") else "time_sliced"
+    facts = view.facts(host)
+    info: Mapping[str, Any] = next((g for g in facts.get("config.graphicsInfo", ()) if g["pciId"] == pci), {})
+    if info.get("vgpuMode"):
+        return "mig" if info["vgpuMode"] == MIG else "time_sliced"
+    guests = (view.estate.get(vm) for vm in info.get("vm", ()))
+    running = [p for g in guests if g is not None for p in _named(_observed_profiles(g))]
+    listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.stem in board.vgpu_names]
+    return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
+
+
+def _offered(view: View, facts: Facts) -> frozenset[str] | None:
+    """Return the host's own list, which is the truth unless this plan changes what decides it."""
+    planned = view.is_planned(facts.ref, "graphics") or view.is_planned(facts.ref, "mig")
+    listed = facts.get("config.sharedPassthruGpuTypes")
+    return None if planned or listed is None else frozenset(name.lower() for name in listed)
+
+
+def _spellings(board: Board, facts: Facts) -> tuple[str, ...] | None:
+    listed = {p.stem for p in _named(facts.get("config.sharedPassthruGpuTypes", ()))}
+    return tuple(n for n in board.vgpu_names if n in listed) or None
+
+
+def _named(names: Iterable[str]) -> list[VgpuProfile]:
+    return [parse(n.lower()) for n in names if _is_name(n.lower())]
+
+
+def _is_name(name: str) -> bool:
+    try:
+        parse(name)
+    except VgpuNameError:
+        return False
+    return True
+
+
+def _version(facts: Facts) -> tuple[int, ...]:
+    product = facts.get("config.product") or facts.get("summary.config.product") or {}
+    return tuple(int(n) for n in str(product.get("version", "")).split(".") if n.isdigit())

@@ -1,0 +1,124 @@
+"""What becomes of a running VM whose host enters maintenance mode: it goes off, it moves, or the plan is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.compat.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
+from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
+from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.planning.rolling import is_down
+
+PASSTHROUGH, SRIOV = "VirtualPCIPassthrough", "VirtualSriovEthernetCard"
+POWER_OFF = "write rolling: {evacuate: power_off}"
+
+
+def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_drs: bool = False) -> Iterator[Problem]:
+    """Yield why a running VM that is not switched off cannot leave its host.
+
+    A VM with vGPUs is moved by the run itself, to a host on which they have been placed (see `vgpu_moves`), every other
+    one by DRS. With `by_drs` DRS has to move those with vGPUs, too.
+    """
+    where = f"it runs on {host.name}, which has to enter maintenance mode"
+    if rolling.evacuate == "refuse":
+        help_ = "write rolling: {evacuate: power_off} (or vmotion), or power it off first"
+        yield Problem(vm, "rolling.evacuate", where, help_)
+        return
+    pinned = why_pinned(estate, vm, host)
+    if pinned:
+        yield Problem(vm, "rolling.pinned", f"{where}; {pinned}", POWER_OFF)
+        return
+    vgpus = has_vgpus(estate[vm.ref])
+    if vgpus and not hot_migration(estate):
+        message = f"{where}; it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
+        yield Problem(
+            vm, "rolling.hotmigrate", message, f"set it to true in vCenter's advanced settings, or {POWER_OFF}"
+        )
+    reason = not_opted_in(estate, host, by_drs=by_drs) if vgpus else ""
+    if reason:
+        yield Problem(vm, "rolling.opt-in", f"{where}; {reason}", f"set that option, or {POWER_OFF}")
+    yield from _ways(estate, vm, host, drs=by_drs or not vgpus)
+
+
+def why_pinned(estate: Estate, vm: Target, host: Target) -> str:
+    """Return what keeps a VM on its host while it runs, "" when nothing does."""
+    for device in _devices(estate, vm):
+        if device["_typeName"] == SRIOV:
+            return "it has an SR-IOV network adapter, which vMotion does not carry"
+        if device["_typeName"] != PASSTHROUGH:
+            continue
+        if not is_vgpu(device):
+            return "it has a passthrough device, which vMotion does not carry"
+        if device.get("deviceGroupInfo"):
+            return "it has a device group, of which it is not known whether another host has it free"
+    if not has_vgpus(estate[vm.ref]):
+        return ""
+    if not moves_from(estate.about):
+        about = f"{estate.about.version} build {estate.about.build}"
+        return f"it has a vGPU, and vCenter {about} moves no such VM off its host (7.0 U3f does)"
+    return next((why for d in _devices(estate, vm) if (why := why_not_carried(d, estate[host.ref]))), "")
+
+
+def _devices(estate: Estate, vm: Target) -> tuple[Mapping[str, Any], ...]:
+    return tuple(estate[vm.ref].get("config.hardware.device", ()))
+
+
+def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
+    """Return why DRS does not move a VM by itself, "" when it does.
+
+    The automation level is that of the cluster, or of the VM's own override where the cluster allows those.
+    """
+    cluster = estate.cluster_of(host.ref)
+    drs = _drs(cluster)
+    name = cluster.name if cluster else "its cluster"
+    if not drs:
+        return f"the DRS settings of {name} cannot be read, so it is not known whether anybody moves it"
+    if not drs.get("enabled"):
+        return f"DRS of {name} is off, so nobody moves it"
+    own = _override(cluster, drs, vm)
+    if own.get("enabled") is False:
+        return "DRS is disabled for it"
+    level = own.get("behavior") or drs.get("defaultVmBehavior") or "manual"
+    if level == "fullyAutomated":
+        return ""
+    whose = "its own DRS automation level" if own.get("behavior") else f"the DRS automation level of {name}"
+    return f"{whose} is {level}, which only recommends a move"
+
+
+def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Problem]:
+    where = f"it runs on {host.name}, which has to enter maintenance mode"
+    others = [h for h in estate.hosts_for(vm.ref) if h != host and not is_down(estate, h)]
+    networks = estate[vm.ref].get("network", ())
+    missing = [[n for n in networks if n not in estate[h.ref].get("network", ())] for h in others]
+    if not others:
+        message = f"{where}; no other host of its cluster is connected and in service, so it has nowhere to move"
+        yield Problem(vm, "rolling.nowhere", message, POWER_OFF)
+    elif all(missing):
+        closest = min(missing, key=len)
+        names = ", ".join(name_of(estate, ref) for ref in closest)
+        message = f"{where}; no other host of its cluster has its networks (missing: {names})"
+        yield Problem(vm, "rolling.network", message, f"connect another host to them, or {POWER_OFF}")
+    reason = why_not_moved(estate, vm, host) if others and drs else ""
+    if reason:
+        yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
+
+
+def _drs(cluster: Facts | None) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("drsConfig") or {}
+    return found
+
+
+def _override(cluster: Facts | None, drs: Mapping[str, Any], vm: Target) -> Mapping[str, Any]:
+    if cluster is None or drs.get("enableVmBehaviorOverrides") is False:
+        return {}
+    overrides = cluster.get("configurationEx", {}).get("drsVmConfig", ())
+    return next((o for o in overrides if o.get("key") == vm.ref), {})
+
+
+def name_of(estate: Estate, ref: str) -> str:
+    """Return what an object is called, its id where it was not read."""
+    facts = estate.get(ref)
+    return facts.name if facts else ref.partition(":")[2]

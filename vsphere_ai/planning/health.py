@@ -1,0 +1,104 @@
+"""Whether a host is as it was before its turn: connected, GPUs, MIG modes, VMs that were switched off, alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
+
+HOST_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode", "config.graphicsInfo", "triggeredAlarmState")
+VM_PATHS = ("runtime.powerState", "runtime.host")
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A red alarm. `id` tells it from the same alarm at another time; `definition` is the reference of its Alarm."""
+
+    id: str
+    definition: str
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a host was like before its turn: how many NVIDIA GPUs, which alarms were red, and MIG modes."""
+
+    host: Target
+    gpus: int
+    alarms: tuple[Alarm, ...] = ()
+    mig: Mapping[str, str] = field(default_factory=dict)
+    """PCI address -> MIG mode after a reboot, of GPUs whose mode no playbook states."""
+
+
+def found(estate: Estate, host: Target) -> Found:
+    """Return what a host's health is measured by afterwards."""
+    facts = estate[host.ref]
+    return Found(host, len(nvidia_gpus(facts)), red_alarms(facts, estate))
+
+
+def from_document(document: Mapping[str, Any]) -> Found:
+    """Return what an earlier attempt found, from its approved plan."""
+    host = document["host"]
+    alarms = tuple(Alarm(a["id"], a["definition"], a["name"]) for a in document["alarms"])
+    return Found(
+        Target(host["kind"], host["name"], host["ref"]), int(document["gpus"]), alarms, document.get("mig", {})
+    )
+
+
+def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:
+    """Return which GPUs are not in the MIG mode they were in; `now` are the modes of the GPUs nvidia-smi lists."""
+    words = {True: "enabled", False: "disabled", None: "not there"}
+    return tuple(
+        f"MIG of GPU {pci} is {words[now[pci]]}, it was {mode}"
+        for pci, mode in sorted(before.mig.items())
+        if pci in now and words[now[pci]] != mode
+    )
+
+
+def red_alarms(facts: Facts, estate: Estate | None = None) -> tuple[Alarm, ...]:
+    """Return the alarms of a host that are red now, acknowledged or not; named where the estate knows their names."""
+    alarms = []
+    for state in facts.get("triggeredAlarmState", ()):
+        if state.get("overallStatus") == "red":
+            named = estate.get(state["alarm"]) if estate else None
+            alarm = Alarm(f"{state['key']} {state['time']}", state["alarm"], named.name if named else "")
+            alarms.append(alarm)
+    return tuple(alarms)
+
+
+def ailments(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
+    """Return what is not well with a host. `maintenance` tells whether it was in maintenance mode before its turn."""
+    state = now.get("runtime.connectionState")
+    if state != "connected":
+        return (f"it is {state or 'gone'}",)
+    wrong = []
+    if bool(now.get("runtime.inMaintenanceMode")) != maintenance:
+        wrong.append("it is not in maintenance mode any more" if maintenance else "it is in maintenance mode")
+    gpus = len(nvidia_gpus(now))
+    if gpus != before.gpus:
+        wrong.append(f"it shows {gpus} of {before.gpus} GPUs")
+    return tuple(wrong)
+
+
+def new_alarms(now: Facts, before: Found) -> tuple[Alarm, ...]:
+    """Return the alarms that went red since; one that was red, recovered and is red again is new."""
+    known = {a.id for a in before.alarms}
+    return tuple(a for a in red_alarms(now) if a.id not in known)
+
+
+def missing_vms(vms: Iterable[Mapping[str, Any]], now: Mapping[str, Facts], host: str) -> tuple[str, ...]:
+    """Return what is not well with the VMs that were switched off: each has `ref`, `name` and whether it `stays`."""
+    wrong = []
+    for vm in vms:
+        facts = now.get(vm["ref"])
+        if facts is None:
+            wrong.append(f"{vm['name']} is gone from the inventory")
+        elif facts.get("runtime.powerState") != "poweredOn":
+            wrong.append(f"{vm['name']} is {facts.get('runtime.powerState')}, it was running before")
+        elif vm["stays"] and facts.get("runtime.host") != host:
+            wrong.append(f"{vm['name']} runs on another host")
+    return tuple(wrong)

@@ -1,0 +1,113 @@
+"""Targets of a playbook that cannot be planned, because a value that is needed for them cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.planning.observing import Kinds, observe_all
+from vsphere_ai.resources.base import Resource
+
+RULE = "vcenter.malformed"
+HELP = (
+    "look at this object in the vSphere Client and correct it, or leave the target out; "
+    "VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
+)
+PlanOnce = Callable[[Mapping[Target, TargetPlan], Kinds, Mapping[tuple[str, str], Any], View], object]
+
+
+@dataclass(frozen=True)
+class Missing:
+    """The problems of a plan whose facts lack something, and of which targets the present state of a kind does."""
+
+    problems: tuple[Problem, ...] = ()
+    unknown: frozenset[tuple[Target, str]] = frozenset()
+
+
+@dataclass(frozen=True)
+class _View(View):
+    """A view that notes whose states are looked at."""
+
+    asked: set[tuple[str, str]] = field(default_factory=set)
+
+    def state(self, ref: str, kind: str) -> Any:
+        self.asked.add((ref, kind))
+        return super().state(ref, kind)
+
+    def wanted(self, ref: str) -> Iterator[Any]:
+        self.asked.update((ref, kind) for kind in self.kinds)
+        return super().wanted(ref)
+
+
+def missing_facts(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
+) -> Missing:
+    """Return what cannot be planned for values that were left out of the facts.
+
+    `acted_on` are the targets of the plan's steps, `once` plans states on a view.
+    """
+    lost = {m.read: m for m in marks(estate)}
+    if not lost:
+        return Missing()
+    traced, log = logged(estate)
+    states = observe_all(estate, kinds)
+    hidden = _hidden(traced, log, kinds, lost)
+    problems = {_problem(t, m) for t in acted_on for m in lost.values() if m.facts.ref == t.ref}
+    for target, plan in desired.items():
+        for state in plan.states:
+            view = _View(traced, states)
+            log.clear()
+            with suppress(*ERRORS):  # by itself it may lack what others of the plan prepare; what it read counts
+                once({target: replace(plan, states=(state,))}, kinds, states, view)
+            read = {*log, *hidden.get((target.ref, state.kind), ())}
+            read.update(r for key in view.asked for r in hidden.get(key, ()))
+            needed = (lost[r] for r in read if r in lost and _counts(target, r.ref, estate))
+            problems.update(_problem(target, mark) for mark in needed)
+    unknown = frozenset((t, s.kind) for t, p in desired.items() for s in p.states if (t.ref, s.kind) in hidden)
+    return Missing(tuple(sorted(problems)), unknown)
+
+
+def _hidden(
+    traced: Estate, log: list[Read], kinds: Kinds, lost: Collection[Read]
+) -> dict[tuple[str, str], frozenset[Read]]:
+    """Return which observed states lack which values."""
+    found: dict[tuple[str, str], frozenset[Read]] = {}
+    for kind, cls in kinds.items():
+        for target in traced.targets(cls.target):
+            read = _reads(traced, log, cls, target).intersection(lost)
+            if read:
+                found[target.ref, kind] = frozenset(read)
+    return found
+
+
+def _reads(traced: Estate, log: list[Read], cls: type[Resource], target: Target) -> set[Read]:
+    log.clear()
+    cls.observe_in(target.ref, traced)
+    return set(log)
+
+
+def _counts(target: Target, ref: str, estate: Estate) -> bool:
+    """Tell whether what is read of an object decides about a target, and is not only compared with it.
+
+    Of other hosts and VMs a state is planned without what cannot be read of them, and the plan says so.
+    """
+    on = estate.host_of(target.ref) if target.kind == "vm" else None
+    shared = not ref.startswith(("HostSystem:", "VirtualMachine:"))
+    return shared or target.kind == "datacenter" or ref in (target.ref, on.ref if on else None)
+
+
+def _problem(target: Target, mark: Mark) -> Problem:
+    what = mark.path.removeprefix(PROBE)
+    of = f"this {target.kind}" if mark.facts.ref == target.ref else f"{mark.facts.name} ({mark.facts.ref})"
+    return Problem(target, RULE, f"{what} of {of} cannot be read: {mark.reason}", HELP)
+
+
+def left_out(estate: Estate) -> Iterable[str]:
+    """Return in a line each which values were left out."""
+    return (f"{m.facts.name} ({m.facts.ref}): {m.path.removeprefix(PROBE)}: {m.reason}" for m in marks(estate))

@@ -1,0 +1,73 @@
+"""What is there: the observed state of every kind on every target, and an estate of which all of them can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from graphlib import TopologicalSorter
+from heapq import heappop, heappush
+from typing import Any, TypeVar
+
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.malformed import ERRORS, evaluate
+from vsphere_ai.model.observed import Observed
+from vsphere_ai.resources.base import Resource
+
+T = TypeVar("T")
+Kinds = Mapping[str, type[Resource]]
+
+
+def observe_all(estate: Estate, kinds: Kinds) -> dict[tuple[str, str], Any]:
+    """Return the observed state of every kind on every datacenter, host and VM that was read."""
+    return {
+        (target.ref, kind): cls.observe_in(target.ref, estate)
+        for kind, cls in kinds.items()
+        for target in estate.targets(cls.target)
+    }
+
+
+def observe_when_asked(estate: Estate, kinds: Kinds) -> Observed:
+    """Return the same states, each observed when it is first asked for: for looking at one target."""
+    refs = {t: dict.fromkeys(each.ref for each in estate.targets(t)) for t in {c.target for c in kinds.values()}}
+    return Observed(
+        {kind: refs[cls.target] for kind, cls in kinds.items()}, lambda ref, kind: kinds[kind].observe_in(ref, estate)
+    )
+
+
+def evaluate_with(kinds: Kinds, estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:
+    """Return what `use` makes of an estate, and the estate without values that are not as vSphere defines them.
+
+    Where it raises, each target is observed by itself first: that finds most such values, in many objects quickly.
+    """
+    try:
+        return use(estate), estate
+    except ERRORS:
+        return evaluate(readable(estate, kinds), use)
+
+
+def readable(estate: Estate, kinds: Kinds) -> Estate:
+    """Return the estate without the values that keep a kind from observing a target."""
+    _, estate = evaluate(estate, lambda e: [e.targets(cls.target) for cls in kinds.values()])
+    for kind in sort_kinds(kinds):
+        cls = kinds[kind]
+        for target in estate.targets(cls.target):
+            _, estate = evaluate(estate, lambda e, cls=cls, ref=target.ref: cls.observe_in(ref, e))  # type: ignore[misc]
+    return estate
+
+
+def sort_kinds(kinds: Kinds) -> tuple[str, ...]:
+    """Return the kinds so that each comes after those it looks at; by name where that leaves a choice.
+
+    What hosts and VMs share comes before any of theirs, and what is of hosts before what is of VMs. One more kind does
+    not move the others, so that what a plan shows stays in its order.
+    """
+    order = ("datacenter", "host", "vm")
+    shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}
+    sorter = TopologicalSorter({k: {*c.after, *shared[k]} for k, c in kinds.items()})
+    sorter.prepare()
+    ready, found = sorted(sorter.get_ready()), []
+    while ready:
+        found.append(heappop(ready))
+        sorter.done(found[-1])
+        for name in sorter.get_ready():
+            heappush(ready, name)
+    return tuple(k for k in found if k in kinds)

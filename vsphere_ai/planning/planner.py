@@ -1,0 +1,390 @@
+"""Wanted states + facts -> a plan: what changes, what it disrupts, what stands against it, and in which order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from vsphere_ai.compat.base import Finding, Use
+from vsphere_ai.compat.gate import examine, touched, unread, worsened
+from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.model.facts import About, Estate, View
+from vsphere_ai.model.observed import laid_over
+from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
+from vsphere_ai.model.steps import Step
+from vsphere_ai.planning.capacity import problems_of
+from vsphere_ai.planning.gpu_waits import silent
+from vsphere_ai.planning.managed_vms import with_matched
+from vsphere_ai.planning.needed_facts import missing_facts
+from vsphere_ai.planning.observing import evaluate_with, observe_all, observe_when_asked, sort_kinds
+from vsphere_ai.planning.power_on_notes import order_notes
+from vsphere_ai.planning.power_on_order import power_ons
+from vsphere_ai.planning.reboot_losses import kept_modes, loss_of
+from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
+from vsphere_ai.planning.vgpu_moves import Outlook, view_after
+from vsphere_ai.resources.base import Resource
+
+NOT_CONNECTED = "host.connected"
+"""The rule that vCenter has a connection to a host."""
+QUESTION = "vm.question"
+PASSES = 5
+"""Planning is repeated until the set of rebooting hosts is stable; it only grows, kinds are few, two passes do."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """What a plan says of one kind on one target: its changed fields (none = as wanted) and remarks."""
+
+    target: Target
+    kind: str
+    fields: tuple[FieldChange, ...]
+    recreate: bool = False
+    notes: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    """What a rollback does not put back."""
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether anything has to be done."""
+        return bool(self.fields) or self.recreate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What vCenter's own read-only check said of a planned change."""
+
+    target: Target
+    check: str
+    faults: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Login:
+    """A host on which the plan needs SSH, and why the login was not tried while planning."""
+
+    host: Target
+    why: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A value: the same playbook on the same estate gives the same plan."""
+
+    about: About
+    playbook: str
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...]
+    findings: tuple[Finding, ...]
+    steps: tuple[PlannedStep, ...]
+    impact: Impact
+    answers: tuple[Answer, ...] = ()
+    logins: tuple[Login, ...] = ()
+    """SSH logins that were not tried; every other one that the plan needs was, or is a problem of it."""
+    ssh_stays_stopped: tuple[Target, ...] = ()
+    """Hosts whose SSH runs, stops at their reboot, and must not be started again."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing to do and nothing in the way."""
+        return not self.steps and not self.problems
+
+    def changed(self) -> tuple[Item, ...]:
+        """Return the items with something to do."""
+        return tuple(i for i in self.items if i.changes)
+
+
+@dataclass(frozen=True)
+class Besides:
+    """What a plan has to know beside what is wanted and what was read."""
+
+    extra: Mapping[Target, Sequence[Step]] = field(default_factory=dict)
+    """Steps that are planned besides: what an unfinished run still owes."""
+    left_out: frozenset[str] = frozenset()
+    """References of the playbook's targets that `--limit` leaves out."""
+    agents: frozenset[Target] = frozenset()
+    """VMs that the playbook's patterns mean and that are not the user's to change."""
+
+
+def make_plan(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str = "",
+    *,
+    besides: Besides | None = None,
+) -> Plan:
+    """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
+    return planned(desired, estate, kinds, playbook, besides)[0]
+
+
+def planned(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str = "",
+    besides: Besides | None = None,
+) -> tuple[Plan, Estate]:
+    """Plan, and return beside the plan what it was made on: the estate without values that cannot be read."""
+    more = besides or Besides()
+    plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, more))
+    missing = missing_facts(desired, estate, kinds, {p.step.target for p in plan.steps}, _plan_once)
+    if not missing.problems:
+        return plan, estate
+    items = tuple(i for i in plan.items if (i.target, i.kind) not in missing.unknown)
+    return replace(plan, items=items, problems=_telling({*plan.problems, *missing.problems})), estate
+
+
+def _made(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    playbook: str,
+    besides: Besides,
+) -> Plan:
+    done = _final_pass(desired, estate, kinds, besides.left_out)
+    steps: dict[Target, list[Step]] = defaultdict(list)
+    for step in (*done.steps, *(s for owed in besides.extra.values() for s in owed)):
+        steps[step.target].append(step)
+    probing = reading_back(desired)
+    # what stays as it is needs no gate: a target that is as wanted never refuses a plan
+    changing: dict[Target, set[str]] = defaultdict(set)
+    for item in done.items:
+        if item.changes:
+            changing[item.target].add(item.kind)
+    running = will_run(estate, desired)
+    power_on = power_ons(done.before, done.view, changing, running)
+    outlook = Outlook(View(estate, done.before.states), done.view, running, power_on)
+    ordered, in_the_way, impact = arrange(estate, desired, steps, probing, outlook=outlook)
+    impact = _with_losses(impact, done.before)
+    impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
+    found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
+    findings = found or unread(done.view)
+    refusals = (
+        _stranded(done, impact.power_cycles),
+        _no_room(view_after(done.view, impact.migrations), desired, changing),
+        _as_problems(findings, estate),
+        silent(impact, done.before),
+    )
+    problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
+    items = tuple(_noted(done, order_notes(power_on.orders)))
+    return Plan(estate.about, playbook, items, problems, findings, ordered, impact)
+
+
+def reading_back(desired: Mapping[Target, TargetPlan]) -> frozenset[Target]:
+    """Return the targets whose wanted states are read back with commands on the host."""
+    return frozenset(t for t, p in desired.items() if any(s.needs_commands for s in p.states))
+
+
+def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
+    """Leave out what only follows: of a host that vCenter has no connection to, nothing else can be known."""
+    gone = {p.target for p in problems if p.rule == NOT_CONNECTED}
+    return tuple(sorted(p for p in problems if p.target not in gone or p.rule == NOT_CONNECTED))
+
+
+def _with_losses(impact: Impact, before: View) -> Impact:
+    """Add what the reboots take from GPUs, and what a host's GPUs are measured by after its reboot."""
+    again = set(impact.reboots)
+    found = tuple(replace(f, mig=kept_modes(f.host, before)) if f.host in again else f for f in impact.found)
+    lost = (loss_of(host, before) for host in impact.reboots)
+    return replace(impact, found=found, lost=tuple(each for each in lost if each is not None))
+
+
+def _findings(done: _Pass, changing: Mapping[Target, Collection[str]]) -> tuple[Finding, ...]:
+    found = examine(done.view, {t: frozenset(k) for t, k in changing.items()})
+    return (*found, *worsened(done.before, done.view, {k for names in changing.values() for k in names}, found))
+
+
+def _touched(view: View, changing: Collection[Target], impact: Impact) -> tuple[Finding, ...]:
+    """Check the states of VMs that this plan powers off and on, or moves, only because of their host."""
+    moving = {*impact.moves, *(m.vm for m in impact.migrations)}
+    uses: dict[Target, Use] = {vm: "move" for vm in sorted(moving) if vm not in changing}
+    uses.update({vm: "power" for vm in impact.power_cycles if vm not in changing})
+    found = touched(view, uses)
+    said = tuple(f for f in found if f.verdict in ("warn", "fail"))
+    return tuple(f for f in said if f.rule != QUESTION or f.target in moving)  # else the shutdown says it
+
+
+def view_as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> View:
+    """Return the estate as it will be once a playbook is carried out."""
+    return _final_pass(desired, estate, kinds).view
+
+
+def check(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]
+) -> tuple[Finding, ...]:
+    """Return what the compatibility rules say of everything a playbook is about, changing or not."""
+    done = _final_pass(desired, estate, kinds)
+    return examine(done.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
+
+
+def _final_pass(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    left_out: frozenset[str] = frozenset(),
+) -> _Pass:
+    """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
+    observed = observe_all(estate, kinds)
+    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
+    before = view = View(estate, observed, stated=stated, left_out=left_out)
+    done = _Pass(view)
+    for _ in range(PASSES):
+        done = _plan_once(desired, kinds, observed, view)
+        if done.rebooting == view.rebooting:
+            break
+        view = _after_reboots(replace(before, rebooting=done.rebooting | view.rebooting), estate)
+    done.before = before
+    return done
+
+
+def remaining(
+    desired: Mapping[Target, TargetPlan],
+    estate: Estate,
+    kinds: Mapping[str, type[Resource]],
+    target: Target,
+    *,
+    but_last: bool = False,
+) -> tuple[Item, ...]:
+    """Return what is left to change on one target: reading back means this is empty.
+
+    With `but_last`, a kind that only has to do what comes last is where it should be.
+    """
+    done = _alone(desired, estate, kinds, target)
+    waiting = {k for s in done.steps if s.comes_last for k in s.kinds} if but_last else set()
+    waiting -= {k for s in done.steps if not s.comes_last for k in s.kinds}
+    return tuple(i for i in done.items if i.changes and i.kind not in waiting)
+
+
+def again(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+) -> tuple[Step, ...] | None:
+    """Return the steps that are left on one target, as its kinds give them; None when that cannot be told."""
+    done = _alone(desired, estate, kinds, target)
+    return None if done.problems else tuple(done.steps)
+
+
+def _alone(
+    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
+) -> _Pass:
+    observed = observe_when_asked(estate, kinds)
+    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
+    return _plan_once({target: desired[target]}, kinds, observed, View(estate, observed, stated=stated))
+
+
+@dataclass
+class _Pass:
+    before: View
+    """Everything as it was read."""
+    view: View
+    items: list[Item]
+    problems: list[Problem]
+    steps: list[Step]
+
+    def __init__(self, view: View) -> None:
+        self.before = self.view = view
+        self.items, self.problems, self.steps = [], [], []
+
+    @property
+    def rebooting(self) -> frozenset[str]:
+        return frozenset(s.target.ref for s in self.steps if s.needs_reboot)
+
+
+def _plan_once(
+    desired: Mapping[Target, TargetPlan],
+    kinds: Mapping[str, type[Resource]],
+    observed: Mapping[tuple[str, str], Any],
+    view: View,
+) -> _Pass:
+    result = _Pass(view)
+    for kind in sort_kinds(kinds):
+        for target in sorted(desired):
+            for state in desired[target].states:
+                if state.kind == kind:
+                    _plan_state(result, target, state, observed.get((target.ref, kind)))
+    return result
+
+
+def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | None) -> None:
+    view = result.view
+    settled = state.settle(target, view)
+    left = view.state(target.ref, state.kind)  # what there is, or what a reboot will leave of it
+    visible, needed = differences(now, settled), differences(left, settled)
+    recreate = bool(needed) and not visible
+    planned = view.with_planned(target.ref, settled) if needed else view
+    problems = list(settled.problems(target, planned))
+    if needed and not problems:
+        result.steps += settled.steps(Change(target, left, settled, recreate), planned)
+    result.view = planned.with_facts(settled.facts_after(target, planned)) if needed else planned
+    result.problems += problems
+    shown_now, shown = (now.shown(view) if now else None), settled.shown(view)
+    fields = differences(shown_now, shown) if needed else ()
+    result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
+
+
+def _after_reboots(view: View, estate: Estate) -> View:
+    rebooting = (h for h in estate.hosts if h.ref in view.rebooting)
+    found = ((h, kind, view.state(h.ref, kind)) for h in rebooting for kind in view.kinds)
+    left = {(h.ref, kind): state.after_reboot(h, view) for h, kind, state in found if state is not None}
+    return replace(view, states=laid_over(view.states, left))
+
+
+def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
+    """Refuse to switch a VM off that could not be powered on again where it is, after what this plan does there."""
+    refused = {p.target for p in done.problems}
+    for vm in cycled:
+        host = done.view.estate.host_of(vm.ref)
+        if host is None or vm in refused:
+            continue
+        for kind in done.view.kinds:
+            state = done.view.state(vm.ref, kind)
+            if state is None:
+                continue
+            if missing := state.no_power_on(vm, done.view):
+                yield Problem(vm, "power.stranded",
+                              f"it has to be switched off, and could not power on again: {missing}",
+                              "make room for it first, or power it off first")  # fmt: skip
+            if not state.runs_on(host, done.view):
+                yield Problem(
+                    vm,
+                    "power.stranded",
+                    f"it has to be switched off, and with its {kind} it could not power on again on {host.name} "
+                    "as this plan leaves that host",
+                    f"change its {kind} in a vms play of the same playbook, or power it off first",
+                )
+
+
+def _no_room(view: View, desired: Mapping[Target, TargetPlan], changing: Iterable[Target]) -> Iterator[Problem]:
+    """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
+    estate, touched = view.estate, set(changing)
+    concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
+    if not concerned:
+        return
+    spare = max((p.spare_hosts for p in desired.values()), default=0)
+    yield from (p for p in problems_of(view, will_run(estate, desired), spare) if p.target.ref in concerned)
+
+
+def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
+    """Add to what changes where the order in which VMs power on decides whether they do."""
+    for item in done.items:
+        state = done.view.state(item.target.ref, item.kind)
+        concerned = item.kind == "mig" or bool(state and state.vgpus(item.target, done.view))
+        more = (notes[item.target],) if item.changes and concerned and item.target in notes else ()
+        yield replace(item, notes=(*item.notes, *more))
+
+
+def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
+    """Return the VMs that are on once a plan is carried out: those that are, and those of the playbook."""
+    on = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+    return frozenset(on | {t.ref for t in desired if t.kind == "vm"})
+
+
+def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:
+    """A failed rule refuses the plan; so does an unknown one that has to be known."""
+    for finding in findings:
+        if finding.refuses:
+            target = finding.target or Target("host", estate.about.name, "")
+            yield Problem(target, finding.rule, finding.message, finding.help)

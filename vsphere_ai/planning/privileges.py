@@ -1,0 +1,339 @@
+"""Least privilege: what vCenter asks an account for, per step of a plan and per kind of setting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.fabric import PORT_GROUP
+from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Step
+from vsphere_ai.planning.planner import Plan
+from vsphere_ai.resources import kinds
+
+PrivilegeOf = Callable[[str], str | None]
+"""WSDL name of a method -> its privilege (see `connect.privileges`)."""
+
+READING = ("System.View", "System.Read")
+"""Every role has them; an account that has no role on an object lacks them there."""
+
+UNSTATED: Mapping[str, str] = {
+    # an OptionManager serves vCenter and hosts alike, so the method itself states none
+    "UpdateOptions": "Host.Config.AdvancedConfig",
+    # every inventory object can be destroyed; this tool destroys its lock only, which is a folder
+    "Destroy_Task": "Folder.Delete",
+    # for a VM that runs; one that is off takes Resource.ColdMigrate, and is never moved
+    "MigrateVM_Task": "Resource.HotMigrate",
+    # stated by the API reference, not by the type table
+    "AddVirtualNic": "Host.Config.Network",
+    "UpdateVirtualNic": "Host.Config.Network",
+    # depends on what is set; members and policies take other privileges (DistributedVirtualSwitch, API reference)
+    "ReconfigureDvs_Task": "DVSwitch.Modify",
+    "ReconfigureDVPortgroup_Task": "DVPortgroup.Modify",
+    # what the kinds state themselves
+    **{
+        method: privilege
+        for cls in kinds().values()
+        for duty in cls.duties
+        for method, privilege in duty.unstated.items()
+    },
+}
+MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
+"""What changing the members of a distributed switch takes, on the switch and on each host."""
+SETTINGS = "VirtualMachine.Config.Settings"
+"""What a field of a ConfigSpec takes that is not named below."""
+FIELDS: Mapping[str, str] = {
+    "cpuAllocation": "VirtualMachine.Config.Resource",
+    "memoryAllocation": "VirtualMachine.Config.Resource",
+    "memoryReservationLockedToMax": "VirtualMachine.Config.Resource",
+    "latencySensitivity": "VirtualMachine.Config.Resource",
+    "numCPUs": "VirtualMachine.Config.CPUCount",
+    "numCoresPerSocket": "VirtualMachine.Config.CPUCount",
+    "memoryMB": "VirtualMachine.Config.Memory",
+    "name": "VirtualMachine.Config.Rename",
+    "annotation": "VirtualMachine.Config.Annotation",
+    "firmware": SETTINGS,
+}
+DEVICES: Mapping[str, str] = {
+    "add": "VirtualMachine.Config.AddRemoveDevice",
+    "remove": "VirtualMachine.Config.AddRemoveDevice",
+    "edit": "VirtualMachine.Config.EditDevice",
+}
+EXTRA_CONFIG = "VirtualMachine.Config.AdvancedConfig"
+NETWORK = "Network.Assign"
+CONNECTING, VNICS = ("AddVirtualNic", "UpdateVirtualNic"), "config.network.vnic"
+"""Methods that take `NETWORK` on a distributed port group as well (HostNetworkSystem, API reference)."""
+
+ACTIONS: Mapping[str, tuple[str, ...]] = {
+    "enter-maintenance": ("EnterMaintenanceMode_Task",),
+    "exit-maintenance": ("ExitMaintenanceMode_Task",),
+    "reboot": ("RebootHost_Task",),
+    "start-ssh": ("StartService",),
+    "stop-ssh": ("StopService",),
+    "power-off": ("ShutdownGuest", "PowerOffVM_Task"),
+    "power-on": ("PowerOnVM_Task",),
+    "migrate": ("MigrateVM_Task",),
+}
+"""What carries out each action of a `Lifecycle` step."""
+SOFTWARE = "fetchSoftwarePackages"
+LOCKING = ("CreateFolder", "Destroy_Task")
+
+
+@dataclass(frozen=True, order=True)
+class Need:
+    """One privilege on one object, and what it is for."""
+
+    name: str
+    ref: str
+    privilege: str
+    reason: str
+
+
+def needed(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+    """Return every privilege carrying out a plan takes, by object; reading what it is about included."""
+    found: dict[tuple[str, str], Need] = {}
+    for need in (*_reading(plan, estate, privilege_of), *_changing(plan, estate, privilege_of)):
+        found.setdefault((need.ref, need.privilege), need)
+    return tuple(sorted(found.values()))
+
+
+def for_lock(name: str, ref: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+    """Return what the lock in vCenter takes on the folder it is made in (see `connect.vcenter_lock.place`)."""
+    privileges = (*READING, *of_methods(LOCKING, privilege_of))
+    return tuple(sorted(Need(name, ref, p, "hold the lock in vCenter") for p in privileges))
+
+
+def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+    for target in {i.target for i in plan.items}:
+        for privilege in READING:
+            yield Need(target.name, target.ref, privilege, "see it")
+        host = {"host": target, "vm": estate.host_of(target.ref)}.get(target.kind)
+        software = privilege_of(SOFTWARE)
+        if host and software:
+            yield Need(host.name, host.ref, software, "read the installed VIBs")
+
+
+def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
+    for planned in plan.steps:
+        step = planned.step
+        on = _object(step, estate)
+        for privilege in of_step(step, privilege_of):
+            name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
+            yield Need(name, ref, privilege, step.summary)
+        for ref in _port_groups(step, estate):
+            group = estate.get(ref)
+            yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+
+
+def unplanned(
+    plan: Plan, wanted: Mapping[Target, TargetPlan], estate: Estate, privilege_of: PrivilegeOf
+) -> tuple[Need, ...]:
+    """Return what targets with problems may take beyond `needed`: their steps are not known, so all that are possible.
+
+    A host whose MIG could not be read, because its SSH is stopped, has no step of MIG in the plan.
+    """
+    found: dict[tuple[str, str], Need] = {}
+    for target in dict.fromkeys(p.target for p in plan.problems if p.target in wanted):
+        asked = wanted[target]
+        for on, duty in _possible(target, asked, estate):
+            for privilege in privileges(duty, privilege_of):
+                need = Need(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
+                found.setdefault((on.ref, privilege), need)
+    known = {(n.ref, n.privilege) for n in needed(plan, estate, privilege_of)}
+    return tuple(sorted(n for key, n in found.items() if key not in known))
+
+
+def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tuple[Target, Duty]]:
+    words = tuple(f"`{s.kind}`" for s in asked.states)
+    for duty in ROLE:
+        if duty.purpose.startswith(words) and duty.where == {"host": "hosts", "vm": "VMs"}.get(target.kind):
+            yield target, duty
+    if any(s.probes for s in asked.states):
+        yield target, OVER_SSH
+    if target.kind == "vm":
+        yield target, POWER_CYCLES
+    if target.kind == "host":
+        yield target, MAINTENANCE
+        runs = (vm for vm in estate.vms if estate[vm.ref].get("runtime.host") == target.ref)
+        for vm in runs if asked.rolling.evacuate == "power_off" else ():
+            if estate[vm.ref].get("runtime.powerState") == "poweredOn":
+                yield vm, POWER_CYCLES
+
+
+def _object(step: Step, estate: Estate) -> tuple[str, str]:
+    """Return name and reference of what a step is done to; for what an earlier step makes, of its datacenter."""
+    if isinstance(step, Invoke) and step.on:
+        facts = estate.get(step.on)
+        at = (facts.name, facts.ref) if facts else None
+        above = estate.datacenter_of(step.target.ref)
+        return at or ((above.name, above.ref) if above else (step.target.name, step.target.ref))
+    return step.target.name, step.target.ref
+
+
+def lacking(
+    needs: Sequence[Need], ask: Callable[[tuple[str, ...], tuple[str, ...]], Mapping[str, tuple[str, ...]]]
+) -> frozenset[Need]:
+    """Return what an account lacks. `ask` gets references and privileges, and returns those missing by reference."""
+    wanted: dict[str, set[str]] = {}
+    for need in needs:
+        wanted.setdefault(need.ref, set()).add(need.privilege)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for ref, privileges in wanted.items():
+        alike.setdefault(tuple(sorted(privileges)), []).append(ref)
+    missing = {
+        (ref, privilege)
+        for privileges, refs in alike.items()
+        for ref, lacks in ask(tuple(refs), privileges).items()
+        for privilege in lacks
+    }
+    return frozenset(need for need in needs if (need.ref, need.privilege) in missing)
+
+
+def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return what one step takes on its target; a command in a host's shell takes nothing of vCenter."""
+    match step:
+        case Invoke(method="ReconfigureDvs_Task") if "host" in step.args.get("spec", {}):
+            return MEMBERS, HOST_NETWORK
+        case Invoke():
+            return of_methods((step.method,), privilege_of)
+        case Lifecycle(action="reboot") if step.options.get("via") == "ssh":
+            return ()
+        case Lifecycle():
+            return of_methods(ACTIONS[step.action], privilege_of)
+        case Reconfigure():
+            return of_spec(step.spec, [str(c.get("operation")) for c in step.device_changes], bool(step.extra_config))
+        case _:
+            return ()
+
+
+def of_methods(methods: Iterable[str], privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return the privileges of methods; ValueError for one whose privilege nobody states."""
+    found: dict[str, None] = {}
+    for method in methods:
+        privilege = privilege_of(method) or UNSTATED.get(method)
+        if privilege is None:
+            raise ValueError(f"the privilege of {method} is not stated")
+        found[privilege] = None
+    return tuple(found)
+
+
+def of_spec(fields: Iterable[str], operations: Iterable[str] = (), extra_config: bool = False) -> tuple[str, ...]:
+    """Return what ReconfigVM_Task takes for what is in a ConfigSpec (VirtualMachineConfigSpec, API reference)."""
+    found = dict.fromkeys(DEVICES.get(o, DEVICES["edit"]) for o in operations)
+    found |= dict.fromkeys(FIELDS.get(f, SETTINGS) for f in sorted(fields))
+    found |= {EXTRA_CONFIG: None} if extra_config else {}
+    return tuple(found)
+
+
+def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
+    """Return the port groups that a step connects an adapter to, of a VM or of a host's VMkernel."""
+    if isinstance(step, Reconfigure):
+        added = (c for c in step.device_changes if c.get("operation") != "remove")
+        ports = [(c["device"].get("backing") or {}).get("port") for c in added]
+    elif isinstance(step, Invoke) and step.method in CONNECTING:
+        vnics = (estate[step.target.ref].get(VNICS) or ()) if step.target.ref in estate.objects else ()
+        there = [v["spec"] for v in vnics if v["device"] == step.args.get("device")]
+        ports = [spec.get("distributedVirtualPort") for spec in (step.args["nic"], *there)]
+    else:
+        return
+    for port in ports:
+        key = (port or {}).get("portgroupKey")
+        if isinstance(key, str) and not is_late(key):  # what an earlier step makes cannot be asked about
+            yield f"{PORT_GROUP}:{key}"
+
+
+# -- the role, for the documentation
+
+
+def privileges(duty: Duty, privilege_of: PrivilegeOf) -> tuple[str, ...]:
+    """Return the privileges of a row of the role."""
+    spec = of_spec(duty.fields, duty.operations, duty.extra_config)
+    return tuple(dict.fromkeys((*duty.also, *of_methods(duty.methods, privilege_of), *spec)))
+
+
+def _of_kinds(*targets: str) -> Iterator[Duty]:
+    """Yield the rows that the kinds themselves state."""
+    for cls in kinds().values():
+        yield from cls.duties if cls.target in targets else ()
+
+
+MAINTENANCE = Duty(
+    "maintenance mode, reboots through vCenter",
+    "hosts",
+    (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
+)
+OVER_SSH = Duty(
+    f"starting and stopping SSH: {', '.join(f'`{k}`' for k, cls in sorted(kinds().items()) if cls.probes)}",
+    "hosts",
+    (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"]),
+)
+MOVES = Duty("`evacuate: vmotion` with vGPUs", "VMs", ACTIONS["migrate"])
+POWER_CYCLES = Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"]))
+ROLE = (
+    Duty(
+        "reading; every role has it",
+        "everything the tool is to see",
+        (
+            "CreateContainerView",
+            "CurrentTime",
+            "QueryConfigOptionEx",
+            "QueryConfigTarget",
+            "QueryOptions",
+            "HasPrivilegeOnEntities",
+        ),
+        also=READING,
+    ),
+    Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
+    Duty("SSH to hosts in lockdown mode: their exception users", "hosts", ("QueryLockdownExceptions",)),
+    Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
+    Duty(
+        "`switches`",
+        "the datacenter's network folder, its distributed switches",
+        (
+            "CreateDVS_Task",
+            "ReconfigureDvs_Task",
+            "PerformDvsProductSpecOperation_Task",
+            "EnableNetworkResourceManagement",
+            "DvsReconfigureVmVnicNetworkResourcePool_Task",
+        ),
+    ),
+    Duty(
+        "`port_groups`",
+        "the distributed switches and port groups",
+        ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task"),
+    ),
+    Duty("`uplinks`", "the distributed switches; Host.Config.Network on the hosts", also=(MEMBERS, HOST_NETWORK)),
+    Duty("`sriov`", "hosts", ("UpdatePassthruConfig",)),
+    Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),
+    Duty(
+        "`vmkernel`",
+        "hosts",
+        ("AddVirtualNic", "UpdateVirtualNic", "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions"),
+    ),
+    Duty("`vmkernel`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
+    Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),
+    Duty(
+        "`roce`; reading the options takes it too",
+        "hosts",
+        ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
+    ),
+    *_of_kinds("datacenter", "host"),
+    OVER_SSH,
+    MAINTENANCE,
+    Duty("`hardware`: version", "VMs", ("UpgradeVM_Task",)),
+    Duty("`hardware`: reservations", "VMs", (), ("memoryReservationLockedToMax", "memoryAllocation", "cpuAllocation")),
+    Duty("`hardware`: firmware", "VMs", (), ("firmware",)),
+    Duty("`vgpu`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"), extra_config=True),
+    Duty("`adapters`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+    Duty("`adapters`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
+    Duty("`pvrdma`", "VMs", (), ("memoryReservationLockedToMax",), ("add", "remove", "edit")),
+    Duty("`pvrdma`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
+    *_of_kinds("vm"),
+    POWER_CYCLES,
+    MOVES,
+    Duty("`--lock vcenter`, `unlock`", "the folder `vsphere-ai locks`, or the root to make it", LOCKING),
+)

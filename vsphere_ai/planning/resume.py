@@ -1,0 +1,177 @@
+"""What an unfinished run owes, laid over the estate, so that planning again brings it to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, get_args
+
+from vsphere_ai.language.play import Playbook
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.recorded_steps import Step as Done
+from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.steps import Shell, Step, Wait, what
+from vsphere_ai.planning.document import plan_document
+from vsphere_ai.planning.planner import Plan
+from vsphere_ai.planning.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
+
+_DEVICES = "config.hardware.device"
+
+
+@dataclass(frozen=True)
+class Owed:
+    """The estate as it was found before the run, and steps that make each target's window come to its end."""
+
+    estate: Estate
+    extra: Mapping[Target, Sequence[Step]]
+    true: tuple[Debt, ...]
+    """Debts that the world confirms; the others were never made, or somebody settled them."""
+    unclear: tuple[Debt, ...] = ()
+    """Debts of which the world does not tell; they stay as they are."""
+
+
+def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ()) -> Owed:
+    """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
+
+    Only what the world confirms counts: a step may have been begun and never sent. `looks` are references of hosts
+    whose GPUs have to answer as before their reboot; a crash may have come between.
+    """
+    objects = dict(estate.objects)
+    extra: dict[Target, list[Step]] = {}
+    confirmed, unclear = [], []
+    for owed in debts:
+        facts = objects.get(owed.target.ref)
+        true = facts is not None and _is_true(owed, facts)
+        if true is None:
+            unclear.append(owed)
+        if facts is None or not true:
+            continue
+        confirmed.append(owed)
+        debt = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
+        objects[debt.target.ref] = replace(facts, properties={**facts.properties, **_as_found(debt, facts)})
+        if debt.kind == "maintenance":
+            step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
+            extra.setdefault(debt.target, []).extend((step, _gate(debt.target)))
+            if debt.target.ref in looks:
+                extra[debt.target].append(replace(gpus_answer(debt.target, DRIVER_TIMEOUT), after_reboot=True))
+        elif debt.kind == "off":
+            step = Step(target=debt.target, summary="power on again", needs_power_off=True)
+            extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "restart":
+            summary = "restart, which makes effective what was changed"
+            step = Step(target=debt.target, summary=summary, needs_maintenance=True, needs_reboot=True)
+            extra.setdefault(debt.target, []).append(step)
+        elif debt.kind == "gate":
+            extra.setdefault(debt.target, []).append(_gate(debt.target))
+        elif debt.kind == "ssh":
+            extra.setdefault(debt.target, []).append(
+                Shell(target=debt.target, argv=("true",), summary="use SSH once more")
+            )
+    return Owed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
+
+
+def gone(playbook: Playbook, debts: Iterable[Debt], estate: Estate) -> tuple[Target, ...]:
+    """Return what a run was approved for, or owes something to, that is no longer in the inventory."""
+    meant = {t.ref: t for play in playbook.plays for t in play.targets or ()}
+    meant |= {d.target.ref: d.target for d in debts if d.kind != "lock"}
+    there = {t.ref for kind in get_args(TargetKind) for t in estate.targets(kind)}
+    return tuple(sorted(t for ref, t in meant.items() if ref not in there))
+
+
+def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a plan changes that was not approved; a resumed run may do less, never more."""
+    known = {_change(i, c) for i in approved["items"] for c in i["changes"]}
+    document = plan_document(plan)
+    found = [(i, c) for i in document["items"] for c in i["changes"] if _change(i, c) not in known]
+    cycled = {t["ref"] for t in (*approved["impact"]["power_cycles"], *approved["impact"]["reboots"])}
+    more = [f"{i['target']['name']}: {i['kind']} {c['field']}" for i, c in found]
+    gone = {(each["host"]["ref"], what) for each in approved["impact"].get("lost", ()) for what in each["what"]}
+    more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
+    entered = {s["target"]["ref"] for s in approved.get("steps", ()) if s.get("action") == "enter-maintenance"}
+    enter = {p.step.target.ref for p in plan.steps if what(p.step) == "enter-maintenance"}
+    theirs = "is rebooted in the maintenance mode that somebody else has put it into"
+    more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
+    hit = (*plan.impact.power_cycles, *plan.impact.reboots)
+    return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
+
+
+def rebooted_twice(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+    """Return the names of hosts that the run has rebooted already, and the plan would reboot again."""
+    reboots = [s for s in done if s.what == "reboot"]
+    return tuple(t.name for t in plan.impact.reboots if any(s.is_on(t) for s in reboots))
+
+
+def done_again(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+    """Return the changes that the run has made and verified already, and that the plan makes once more.
+
+    A change is known by its summary: the same one may have other device keys by now, or belong to a later stage.
+    Windows, restarts and what is only looked at come back whenever a run goes on.
+    """
+    verified = [s for s in done if s.what == "as-planned"]
+    found = []
+    for step in (p.step for p in plan.steps if what(p.step) == "change"):
+        same = any(s.summary == step.summary and s.is_on(step.target) for s in done)
+        if same and any(s.is_on(step.target) for s in verified):
+            found.append(f"{step.target.name}: {step.summary}")
+    return tuple(found)
+
+
+def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return item["target"]["ref"], item["kind"], change["field"], repr(change["after"])
+
+
+def _gate(host: Target) -> Step:
+    return Wait(target=host, until="healthy", summary="see that the host is healthy again")
+
+
+def still_so(debt: Debt, facts: Facts) -> bool | None:
+    """Tell whether an object is still as a debt says that it was left; None when that could not be read."""
+    if debt.kind == "ssh-on":
+        runs = _is_true(Debt("ssh", debt.target), facts)
+        return None if runs is None else not runs
+    if debt.kind == "reboot":
+        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
+    return _is_true(debt, facts)
+
+
+def _is_true(debt: Debt, facts: Facts) -> bool | None:
+    """Tell whether something is as a debt says; None when what tells it could not be read (a host may be away)."""
+    if debt.kind == "maintenance":
+        return bool(facts.get("runtime.inMaintenanceMode"))
+    if debt.kind == "ssh":
+        services = facts.get("config.service.service")
+        return None if services is None else any(s["key"] == SSH_SERVICE and s["running"] for s in services)
+    if debt.kind == "restart":
+        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
+    if debt.kind == "gate":
+        return True  # whoever owes it has not seen how the host is
+    return debt.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
+
+
+def _has_not_booted(now: str | None, before: str) -> bool | None:
+    if not now or not before or before == "None":  # so wrote earlier versions what vCenter did not show
+        return None
+    return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
+
+
+def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:
+    if debt.kind == "maintenance":
+        return {"runtime.inMaintenanceMode": False}
+    if debt.kind == "ssh":
+        services = facts.get("config.service.service", ())
+        return {"config.service.service": tuple(
+            {**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)}  # fmt: skip
+    if debt.kind in ("gate", "restart"):
+        return {}
+    # it was running, and its guest could be shut down: that is how it went off
+    running = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
+    devices = facts.get(_DEVICES)
+    return running if devices is None else {**running, _DEVICES: tuple(map(_plugged_in, devices))}
+
+
+def _plugged_in(device: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Show a device of a VM that is off as it is once the VM runs: nothing is connected before."""
+    info = device.get("connectable")
+    return {**device, "connectable": {**info, "connected": info.get("startConnected")}} if info else device

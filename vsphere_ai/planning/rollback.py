@@ -1,0 +1,134 @@
+"""What a rollback goes back to, written down before a run changes anything, and what it leaves as the run made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from pydantic import BaseModel
+
+from vsphere_ai.errors import Mark
+from vsphere_ai.language.playbook import Stated
+from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.state import Target, differences, is_observed
+from vsphere_ai.model.text import shown
+from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.planner import Item, Plan
+from vsphere_ai.resources.base import Resource
+
+NOT_SET: tuple[Any, ...] = (None, "", [], {})
+"""How an unset value is read: the API leaves some out and gives others empty."""
+
+Kinds = Mapping[str, type[Resource]]
+
+
+def stated_before(target: Target, changing: Sequence[str], view: View, kinds: Kinds) -> tuple[Stated, ...]:
+    """Return the observed states of the kinds a run changes on a target, as a playbook states them."""
+    found = (_before(target, kinds[kind], view) for kind in changing)
+    return tuple(Stated(state, Mark("the journal")) for state in found if state is not None)
+
+
+def _before(target: Target, kind: type[Resource], view: View) -> Resource | None:
+    now = view.state(target.ref, kind.kind)
+    state = now.as_before(target, view) if now is not None else None
+    if state is None and now is not None and kind.shorthand:
+        state = kind.model_validate({kind.shorthand: _nothing(kind)})
+    if state is None:
+        return None
+    settable = {n: getattr(state, n) for n in kind.model_fields if not is_observed(kind, n)}
+    given = {n: v for n, v in settable.items() if v is not None}
+    if kind.keyed and kind.shorthand in given:
+        # what the run does not name is none of its business, and by the time of a rollback somebody else's
+        named = getattr(view.stated.get((target.ref, kind.kind)), kind.shorthand, None) or {}
+        given[kind.shorthand] = {k: v for k, v in given[kind.shorthand].items() if k in named}
+    return kind.model_construct(**given) if given else None
+
+
+def _nothing(kind: type[Resource]) -> Any:
+    """Return what the shorthand of a kind says where a target has nothing of the kind."""
+    if kind.keyed:
+        return {}
+    return False if bool in get_args(kind.model_fields[kind.shorthand].annotation) else ()
+
+
+def with_stays(plan: Plan, approved: Sequence[Mapping[str, Any]], estate: Estate, kinds: Kinds) -> Plan:
+    """Return a rollback's plan in which every item names what it leaves as the run made it.
+
+    `approved` are the items of the run's plan as its journal has them; `estate` is what the rollback was planned on.
+    """
+    view = View(estate, observe_all(estate, kinds))
+    items = {(i.target.ref, i.kind): i for i in plan.items}
+    elsewhere = _told_elsewhere(plan, view)
+    own = {(each["target"]["ref"], each["kind"]) for each in approved}
+    for each in approved:
+        ref, kind = each["target"]["ref"], each["kind"]
+        now = view.state(ref, kind)
+        if now is None or not each["changes"]:
+            continue
+        present = _fields(now.shown(view))
+        item = items.get((ref, kind)) or Item(Target(**each["target"]), kind, ())
+        back = {**elsewhere.get(ref, {}), **{f.name: f.after for f in item.fields}}
+        others = frozenset(k for r, k in own if r == ref and k != kind)
+        said = tuple(_staying(each["changes"], present, back, others))
+        if said:
+            items[ref, kind] = replace(item, stays=said)
+    return replace(plan, items=tuple(items.values()))
+
+
+def _told_elsewhere(plan: Plan, view: View) -> dict[str, dict[str, Any]]:
+    """Return, per target, what the changed items of a plan make of fields that other kinds have too."""
+    found: dict[str, dict[str, Any]] = {}
+    for item in plan.changed():
+        now = view.state(item.target.ref, item.kind)
+        if now is not None:
+            after = now.model_copy(update={f.name: f.after for f in item.fields if f.name in type(now).model_fields})
+            found.setdefault(item.target.ref, {}).update(after.told_elsewhere())
+    return found
+
+
+def _fields(state: Resource) -> dict[str, Any]:
+    return {f.name: f.after for f in differences(None, state)}
+
+
+def _staying(
+    changes: Sequence[Mapping[str, Any]], now: Mapping[str, Any], back: Mapping[str, Any], others: frozenset[str]
+) -> Iterator[str]:
+    for change in changes:
+        name, before = change["field"], change["before"]
+        there = now.get(name)
+        if _same(_without(back.get(name, there), others), _without(before, others)):
+            continue
+        was = "it was not set" if before in NOT_SET else f"it was {_words(before)}"
+        yield f"{name.replace('_', ' ')} {shown(back.get(name, there))}, {was}"
+
+
+def _without(value: Any, others: frozenset[str]) -> Any:
+    """Return a list without the devices that another kind of the same run lists: PVRDMA adapters of `pvrdma`."""
+    plain = _plain(value)
+    if not isinstance(plain, list):
+        return plain
+    return [v for v in plain if not (isinstance(v, dict) and v.get("type") in others)]
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Tell whether two plain values are the same; an order of items means nothing."""
+    if isinstance(one, list) and isinstance(two, list):
+        return sorted(map(repr, one)) == sorted(map(repr, two))
+    return bool(one == two) or (one in NOT_SET and two in NOT_SET)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return _plain({n: getattr(value, n) for n in type(value).model_fields})
+    if isinstance(value, Mapping):
+        # the key of a device and who chose its address are the server's business
+        own = {k: v for k, v in value.items() if k not in ("device", "address_type")}
+        return {str(k): _plain(v) for k, v in own.items() if v is not None}
+    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return " ".join(str(v) for k, v in value.items() if v is not None and k not in ("device", "address_type"))
+    return ", ".join(map(_words, value)) if isinstance(value, list) else shown(value)

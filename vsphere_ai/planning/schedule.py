@@ -1,0 +1,364 @@
+"""Orders the steps of all targets; every rule is an edge.
+
+What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back
+after it left; then the host's health gate ends its turn. The hosts of a cluster take turns (see `rolling`); clusters
+and unrelated VMs go side by side.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from itertools import pairwise
+from typing import Any
+
+from vsphere_ai.gpu.devices import has_vgpus
+from vsphere_ai.language.playbook import Power, TargetPlan
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.steps import Reconfigure, Step, Wait
+from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
+from vsphere_ai.planning.health import Found, found
+from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
+from vsphere_ai.planning.power_on_order import PowerOns
+from vsphere_ai.planning.reboot_losses import Loss
+from vsphere_ai.planning.rolling import Roll, make_rolls, rolling_of
+from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook, plan_moves
+from vsphere_ai.planning.windows import (
+    health_gate,
+    host_now,
+    host_window,
+    migrate_step,
+    needs_maintenance,
+    shared_windows,
+    vm_window,
+)
+
+
+@dataclass(frozen=True)
+class PlannedStep:
+    """A step with its place: it starts when all steps named in `after` have ended well.
+
+    Those also named in `behind` end a turn of another host: they need to have ended, well or not, and then the
+    number of failed hosts decides.
+    """
+
+    id: str
+    step: Step
+    after: tuple[str, ...]
+    behind: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Impact:
+    """What people fear: who reboots, who is switched off and on, and who is hit without being in the playbook.
+
+    `moves` are VMs that DRS takes to other hosts, `migrations` those with vGPUs that the run itself moves; `found` is
+    what the hosts' health is measured by afterwards.
+    """
+
+    reboots: tuple[Target, ...] = ()
+    maintenance: tuple[Target, ...] = ()
+    power_cycles: tuple[Target, ...] = ()
+    outside: tuple[Target, ...] = ()
+    at_a_time: int = 1
+    moves: tuple[Target, ...] = ()
+    rolls: tuple[Roll, ...] = ()
+    found: tuple[Found, ...] = ()
+    lost: tuple[Loss, ...] = ()
+    """What reboots take from GPUs and nobody gives back."""
+    migrations: tuple[Migration, ...] = ()
+    unplaced: tuple[Target, ...] = ()
+    """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+    agents: tuple[Agent, ...] = ()
+    """VMs that are left out of everything, because vCenter or an extension looks after them."""
+
+    @property
+    def unread(self) -> tuple[Target, ...]:
+        """Hosts whose GPU instances matter to this plan and were not read."""
+        return tuple(sorted({*self.unplaced, *(loss.host for loss in self.lost if loss.unread)}))
+
+
+@dataclass
+class _Arrangement:
+    estate: Estate
+    desired: Mapping[Target, TargetPlan]
+    steps: Mapping[Target, Sequence[Step]]
+    windows: frozenset[Target]
+    gated: frozenset[Target]
+    """Hosts whose turn an earlier attempt has begun, and whose health nobody has seen since."""
+    chains: dict[Target, list[Step]] = field(default_factory=dict)
+    edges: list[tuple[Step, Step]] = field(default_factory=list)
+    turns: list[tuple[Step, Step]] = field(default_factory=list)
+    """Edges from the end of one host's turn to the beginning of another's."""
+    problems: list[Problem] = field(default_factory=list)
+    cycled: dict[Target, Target | None] = field(default_factory=dict)
+    """VM -> its host."""
+    moves: list[Target] = field(default_factory=list)
+    leaving: list[Target] = field(default_factory=list)
+    """VMs with vGPUs that the run itself moves to other hosts."""
+    firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+    """Host -> the steps its turn begins with."""
+    ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
+
+
+def arrange(
+    estate: Estate,
+    desired: Mapping[Target, TargetPlan],
+    steps: Mapping[Target, Sequence[Step]],
+    probing: frozenset[Target],
+    *,
+    outlook: Outlook,
+) -> tuple[tuple[PlannedStep, ...], tuple[Problem, ...], Impact]:
+    """Order `steps` (per target). `probing` names hosts whose reading back needs SSH.
+
+    VMs that are switched off and on keep to the `outlook`, by which VMs with vGPUs are placed as well.
+    """
+    given = {t: [s for s in own if not _is_gate(s)] for t, own in steps.items()}
+    windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
+    gated = frozenset(t for t, own in steps.items() if any(_is_gate(s) for s in own))
+    work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
+    start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
+    for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
+        own = work.steps.get(host, ())
+        now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
+        window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
+        work.chains[host] = window
+        work.firsts[host] += work.chains[host][:1]
+    for vm in _affected_vms(work):
+        _add_vm(work, vm)
+    for host in sorted(windows):
+        work.problems += stuck(estate, host, rolling_of(desired, host))
+    work.edges += _power_on_edges(work, outlook.power_on)
+    turns = sorted(windows | gated)
+    rolls = _rolls(work)
+    moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
+    _add_moves(work, moves)
+    for host in turns:
+        _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host], moves.by_host.get(host, ()))
+    _take_turns(work, rolls)
+    _share(work)
+    reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
+    cycled = tuple(sorted(work.cycled))
+    impact = Impact(
+        reboots=reboots,
+        maintenance=tuple(sorted(windows)),
+        power_cycles=cycled,
+        outside=tuple(v for v in cycled if v not in desired),
+        at_a_time=max((min(r.at_a_time, max(map(len, r.batches))) for r in rolls), default=1),
+        moves=tuple(sorted(work.moves)),
+        migrations=moves.all,
+        unplaced=tuple(sorted(moves.unread)),
+        rolls=rolls,
+        found=tuple(found(estate, h) for h in turns),
+        agents=on_windows(estate, windows),
+    )
+    return _number(work), tuple(work.problems), impact
+
+
+def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
+    """Tie power-ons to what they wait for; the steps of a VM that is switched off and on begin and end with that."""
+    for order in (*power_on.orders.values(), *power_on.pairs):
+        chains = [work.chains[vm] for vm in order if vm in work.cycled]
+        yield from ((earlier[-1], later[-1]) for earlier, later in pairwise(chains))
+        # what one of them holds until it is off may be what the first one gets
+        yield from ((later[0], chains[0][-1]) for later in chains[1:])
+    for vm, other in power_on.after_off:
+        if vm in work.cycled and other in work.cycled:
+            yield work.chains[other][0], work.chains[vm][-1]
+
+
+def _is_gate(step: Step) -> bool:
+    return isinstance(step, Wait) and step.until == "healthy"
+
+
+def _affected_vms(work: _Arrangement) -> list[Target]:
+    on_window = {v for h in work.windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
+    own = {t for t in work.steps if t.kind == "vm"}
+    return sorted(own | {v for v in on_window if v not in work.estate.managed})
+
+
+def _add_vm(work: _Arrangement, vm: Target) -> None:
+    """Give a VM its window, tied to its host's when that host is worked on."""
+    host = work.estate.host_of(vm.ref)
+    on = _powered_on(work.estate, vm)
+    steps = work.steps.get(vm, ())
+    evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host)
+    power = _power(work, vm, host)
+    cycle = on and (evacuated or any(s.needs_power_off for s in steps))
+    if cycle:
+        work.problems += _shutdown_problems(work.estate, vm, power)
+        work.cycled[vm] = host
+    stop, follow = vm_window(vm, steps, power, cycle=cycle, off=host if evacuated else None)
+    if not stop and not follow:
+        return
+    work.chains[vm] = stop + follow
+    if host in work.chains and host is not None:
+        if host in work.windows and stop:
+            work.edges.append((stop[-1], work.chains[host][0]))
+            work.firsts[host].append(stop[-1])
+        if work.chains[host]:
+            work.edges.append((work.chains[host][-1], follow[0]))
+        work.ends[host].append(follow[-1])
+
+
+def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:
+    """Decide what happens to a running VM of a host that enters maintenance; say so when it cannot be done."""
+    rolling = rolling_of(work.desired, host)
+    # one that is switched off for its own changes anyway need not move first
+    # and devices it gets were planned for this host: another one may not have the network of an adapter
+    own = any(s.needs_power_off or (isinstance(s, Reconfigure) and s.device_changes) for s in work.steps.get(vm, ()))
+    if rolling.evacuate == "power_off" or (rolling.evacuate == "vmotion" and own):
+        return True
+    found_ = tuple(obstacles(work.estate, vm, host, rolling))
+    work.problems += found_
+    if not found_:
+        (work.leaving if has_vgpus(work.estate[vm.ref]) else work.moves).append(vm)
+    return False
+
+
+def _add_moves(work: _Arrangement, moves: Moves) -> None:
+    """Begin the turns of hosts with the moves of their VMs with vGPUs, one after the other, as they were placed.
+
+    Other VMs are not switched off before all have moved, and the next host's move after these, whose places they have.
+    """
+    work.problems += moves.problems
+    last: dict[str, Step] = {}
+    for host, own in moves.by_host.items():
+        steps = [migrate_step(m, rolling_of(work.desired, host)) for m in own]
+        off = work.firsts[host]
+        work.edges += [(steps[-1], first) for first in off]
+        cluster = str(work.estate[host.ref].get("parent"))
+        work.turns += [(last[cluster], steps[0])] if cluster in last else []
+        last[cluster] = steps[-1]
+        work.chains[host] = steps + work.chains[host]
+        work.firsts[host] = [steps[0]]
+
+
+def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
+    """End a host's turn with its health gate: after its window, and after the VMs that had to wait for it."""
+    now = host_now(work.estate, host)
+    gate = health_gate(now, rolling_of(work.desired, host),
+                       [*(_as_was(work.estate, v, host) for v in vms), *(_moved(m) for m in moved)])  # fmt: skip
+    work.chains[host].append(gate)
+    work.edges += [(end, gate) for end in work.ends[host]]
+
+
+def _as_was(estate: Estate, vm: Target, host: Target) -> dict[str, Any]:
+    # where DRS moves VMs by itself, a VM on another host is no sign of trouble
+    stays = bool(why_pinned(estate, vm, host) or why_not_moved(estate, vm, host))
+    return {"ref": vm.ref, "name": vm.name, "stays": stays}
+
+
+def _moved(migration: Migration) -> dict[str, Any]:
+    return {"ref": migration.vm.ref, "name": migration.vm.name, "stays": False}
+
+
+def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
+    plan = work.desired.get(vm) or (work.desired.get(host) if host else None)
+    return plan.power if plan else Power()
+
+
+def _shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Problem]:
+    tools = estate[vm.ref].get("guest.toolsRunningStatus")
+    if tools != "guestToolsRunning" and not power.force:
+        yield Problem(
+            vm,
+            "power.tools",
+            f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}",
+            "write power: {force: true} to allow a hard power-off",
+        )
+    how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
+    if how in (estate[vm.ref].get("disabledMethod") or ()):
+        yield Problem(
+            vm,
+            "power.disabled",
+            f"the VM has to be powered off, and another product has disabled {how} for it",
+            "wait until that product, often a backup, has ended; or enable the method with it",
+        )
+    if estate[vm.ref].get("runtime.question"):
+        yield Problem(
+            vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
+        )
+
+
+def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
+    # a host found in maintenance is down already and stays in it: its own window costs nothing
+    hosts = [h for h in work.windows if not host_now(work.estate, h).in_maintenance]
+    rolls, problems = make_rolls(work.estate, work.desired, hosts, begun=work.gated)
+    work.problems += problems
+    return rolls
+
+
+def _take_turns(work: _Arrangement, rolls: Sequence[Roll]) -> None:
+    """Let the hosts of each cluster take turns; a gate that an earlier attempt still owes comes before all of them."""
+    for host, earlier in ((h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_owing(work, h))):
+        work.turns += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
+
+
+def _share(work: _Arrangement) -> None:
+    """Let what is changed for a whole datacenter end before anything of its hosts and VMs begins, or begin after it."""
+    shared = [t for t in sorted(work.steps) if t.kind == "datacenter"]
+    inside = {t: work.estate.datacenter_of(t.ref) for t in work.chains} if shared else {}
+    for datacenter in shared:
+        first, last = shared_windows(datacenter, work.steps[datacenter])
+        work.chains[datacenter] = first + last
+        within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
+        work.edges += [(first[-1], chain[0]) for chain in within if first]
+        work.edges += [(chain[-1], last[0]) for chain in within if last]
+
+
+def _owing(work: _Arrangement, host: Target) -> list[Target]:
+    cluster = work.estate[host.ref].get("parent")
+    return [h for h in sorted(work.gated - work.windows) if work.estate[h.ref].get("parent") == cluster]
+
+
+def _powered_on(estate: Estate, vm: Target) -> bool:
+    return bool(estate[vm.ref].get("runtime.powerState") == "poweredOn")
+
+
+def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
+    """Give every step an id in an order it may run in, and say what it waits for."""
+    after: dict[int, list[Step]] = {}
+    known: dict[int, Step] = {}
+    for chain in work.chains.values():
+        for earlier, later in zip([None, *chain], chain, strict=False):
+            known[id(later)] = later
+            after.setdefault(id(later), [])
+            if earlier is not None:
+                after[id(later)].append(earlier)
+    behind: dict[int, list[Step]] = defaultdict(list)
+    for earlier, later in work.turns:
+        behind[id(later)].append(earlier)
+    for earlier, later in (*work.edges, *work.turns):
+        after[id(later)].append(earlier)
+    sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
+    order = [known[key] for key in _stable(sorter, known)]
+    names = {id(step): f"s{i:03d}" for i, step in enumerate(order, 1)}
+
+    def named(steps: Sequence[Step]) -> tuple[str, ...]:
+        return tuple(sorted({names[id(s)] for s in steps}))
+
+    return tuple(PlannedStep(names[id(s)], s, named(after[id(s)]), named(behind[id(s)])) for s in order)
+
+
+def _stable(sorter: TopologicalSorter[int], known: Mapping[int, Step]) -> Iterator[int]:
+    """Yield keys wave by wave, each wave by target: the same inputs number the same steps, whatever their addresses."""
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready(), key=lambda k: (known[k].target, known[k].summary))
+        yield from ready
+        sorter.done(*ready)
+
+
+def waves(steps: Sequence[PlannedStep]) -> tuple[tuple[PlannedStep, ...], ...]:
+    """Group steps into waves: the steps of one wave wait only for earlier waves."""
+    level: dict[str, int] = {}
+    for planned in steps:
+        level[planned.id] = 1 + max((level[a] for a in planned.after), default=-1)
+    grouped: dict[int, list[PlannedStep]] = defaultdict(list)
+    for planned in steps:
+        grouped[level[planned.id]].append(planned)
+    return tuple(tuple(grouped[i]) for i in sorted(grouped))

@@ -1,0 +1,301 @@
+"""Which VM with vGPUs moves to which host, turn by turn of a rolling change, so that each finds free GPUs there.
+
+The places are those of the capacity planner: what runs stays, hosts whose turn is over have their GPUs as the plan
+leaves them, and a VM that has moved once may have to move again. A VM moves to GPUs of the same device, under a host
+driver of the same branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from vsphere_ai.capacity.gpu import GpuSlot
+from vsphere_ai.capacity.solve import Fit, GpuHosts, VmDemand, occupied, solve
+from vsphere_ai.capacity.wording import listed
+from vsphere_ai.compat.host_driver import branch
+from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
+from vsphere_ai.gpu.devices import found_gpus, has_vgpus
+from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.planning.capacity import question_of
+from vsphere_ai.planning.evacuation import POWER_OFF
+from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
+from vsphere_ai.planning.rolling import Roll, is_down, rolling_of
+
+NO_SLOT = "rolling.no-slot"
+ON = ("poweredOn", "suspended")
+
+
+@dataclass(frozen=True)
+class Migration:
+    """A VM with vGPUs that moves while it runs; `stun` are vCenter's estimates, empty where it has none."""
+
+    vm: Target
+    source: Target
+    target: Target
+    stun: tuple[Stun, ...] = ()
+    gpus: tuple[str, ...] = ()
+    """PCI addresses of the GPUs it is expected on."""
+
+
+class Outlook(NamedTuple):
+    """What the order of everything is judged by: the estate as it was read, and as the plan leaves it."""
+
+    before: View
+    after: View
+    will_run: frozenset[str] = frozenset()
+    """References of all VMs that are to be on once the plan is carried out."""
+    power_on: PowerOns = ANY_ORDER
+    """What VMs that are switched off and on keep to."""
+
+
+@dataclass
+class Moves:
+    """The moves of one plan by the host whose turn they begin, and what stands against them."""
+
+    by_host: dict[Target, tuple[Migration, ...]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    unread: set[Target] = field(default_factory=set)
+    """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
+
+    @property
+    def all(self) -> tuple[Migration, ...]:
+        """Every move, in order."""
+        return tuple(m for moves in self.by_host.values() for m in moves)
+
+
+def plan_moves(
+    leaving: Iterable[Target],
+    rolls: Iterable[Roll],
+    cycled: Mapping[Target, Target | None],
+    desired: Mapping[Target, TargetPlan],
+    outlook: Outlook,
+) -> Moves:
+    """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
+    wanted, moves = set(leaving), Moves()
+    if wanted:
+        for roll in rolls:
+            _Sequence(roll, wanted, dict(cycled), desired, outlook).run(moves)
+    return moves
+
+
+class _Sequence:
+    """The turns of one cluster."""
+
+    def __init__(
+        self,
+        roll: Roll,
+        leaving: set[Target],
+        cycled: Mapping[Target, Target | None],
+        desired: Mapping[Target, TargetPlan],
+        outlook: Outlook,
+    ) -> None:
+        self._roll, self._cycled, self._desired, self._outlook = roll, cycled, desired, outlook
+        self._estate = outlook.before.estate
+        self._members = {h.name: h for h in roll.members}
+        self._at = {v: h for v in leaving if (h := self._estate.host_of(v.ref)) in roll.members}
+        on = frozenset(v.ref for v in self._estate.vms if self._estate[v.ref].get("runtime.powerState") in ON)
+        farm = question_of(outlook.before, on, roll.members).farm
+        self._policies = farm.policies
+        self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
+        self._done: list[Target] = []
+        self._branches = {h: branch(self._facts(h)) for h in roll.members}
+        self._devices = {h: _device_ids(self._facts(h)) for h in roll.members}
+        for host in roll.members:  # VMs that are off, and are to find their GPUs when they power on
+            self._reserve(host, [v for v in self._estate.vms_on(host.ref) if v.ref in outlook.will_run - on])
+
+    def run(self, moves: Moves) -> None:
+        """Go through the turns in their order; what cannot be placed is a problem, and ends it."""
+        for host in self._roll.hosts:
+            leaving = sorted(v for v, at in self._at.items() if at == host)
+            if leaving and not self._leave(host, leaving, moves):
+                return
+            self._end(host)
+
+    def _leave(self, host: Target, leaving: list[Target], moves: Moves) -> bool:
+        reasons = {d: self._why_not(host, d) for d in self._roll.members if d != host}
+        demands = []
+        for vm in leaving:
+            fit = [d.name for d, why in reasons.items() if not (why or self._why_not_for(vm, host, d))]
+            demands.append(VmDemand(vm.ref, self._profiles(vm), frozenset(fit)))
+        names = sorted({n for d in demands for n in d.hosts})
+        slots = tuple(s for n in names for s in self._slots[n])
+        answer = solve(GpuHosts(slots, self._policies), demands)
+        if not isinstance(answer, Fit) or answer.no_order or answer.reordered:
+            moves.problems += self._refusals(host, leaving, reasons, demands, answer)
+            moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
+            return False
+        vms = {v.ref: v for v in leaving}
+        made = [
+            Migration(
+                vms[ref],
+                host,
+                self._members[name],
+                stun(self._estate, self._profiles(vms[ref])),
+                tuple(p.gpu for p in places),
+            )
+            for ref, (name, places) in answer.assignment.items()
+        ]
+        moves.by_host[host] = tuple(made)
+        self._at.update({m.vm: m.target for m in made})
+        self._occupy(answer, names)
+        return True
+
+    def _end(self, host: Target) -> None:
+        """Give a host whose turn is over its GPUs as the plan leaves them, with the VMs that came back on it."""
+        farm = question_of(self._outlook.after, frozenset(), (host,)).farm
+        self._slots[host.name] = farm.slots
+        self._reserve(host, [v for v, at in self._cycled.items() if at == host])
+        self._done.append(host)
+
+    def _reserve(self, host: Target, vms: Iterable[Target]) -> None:
+        """Keep the GPUs that VMs get on their own host; whether they do is another question (`capacity.no-room`)."""
+        demands = [VmDemand(v.ref, p, frozenset({host.name})) for v in sorted(vms) if (p := self._wanted(v))]
+        if demands:
+            answer = solve(GpuHosts(self._slots[host.name], self._policies), demands)
+            if isinstance(answer, Fit):
+                self._occupy(answer, [host.name])
+
+    def _occupy(self, fit: Fit, names: Iterable[str]) -> None:
+        hosts = tuple(names)
+        full = occupied(GpuHosts(tuple(s for n in hosts for s in self._slots[n])), fit).hosts
+        self._slots.update({n: tuple(full.get(n, ())) for n in hosts})
+
+    # -- where a VM may go
+
+    def _why_not(self, host: Target, other: Target) -> str:
+        """Return why no VM goes from a host to another one in this turn, "" when VMs may."""
+        if is_down(self._estate, other):
+            return "not in service"
+        order = list(self._roll.hosts)
+        if other in order and other not in self._done:
+            if rolling_of(self._desired, other).evacuate != "vmotion":
+                return "powers its own VMs off later"
+            if abs(order.index(other) - order.index(host)) < self._roll.at_a_time:
+                return "out of service at the same time"
+        elif other in order and order.index(host) - order.index(other) < self._roll.at_a_time:
+            return "may still be out of service"
+        if not self._slots[other.name]:
+            return "has no GPU in Shared Direct mode"
+        if _unread(self._slots[other.name]):
+            return "what stands on its GPUs is not known"
+        changing = [v for v in self._estate.vms_on(other.ref) if v in self._cycled and has_vgpus(self._estate[v.ref])]
+        if changing and other not in order:
+            return f"{changing[0].name} is powered off and on there at some time"
+        here, there = self._branches[host], self._branches[other]
+        if here is None or there is None or here != there:
+            return f"has another NVIDIA host driver branch ({_shown(there)}, here {_shown(here)})"
+        return ""
+
+    def _why_not_for(self, vm: Target, host: Target, other: Target) -> str:
+        facts = self._estate[vm.ref]
+        networks = self._facts(other).get("network", ())
+        if any(n not in networks for n in facts.get("network", ())):
+            return "lacks a network of it"
+        # what the GPUs will offer is known only later where this plan changes that
+        if other not in self._done and any(
+            why_not_carried(d, self._facts(other)) for d in facts.get("config.hardware.device", ())
+        ):
+            return "its host driver does not support vMotion of it"
+        mine = {self._devices[host].get(pci) for pci in self._gpus_of(vm, host)}
+        able = {
+            self._devices[other].get(s.pci)
+            for s in self._slots[other.name]
+            if any(s.kind.takes(p) for p in self._profiles(vm))
+        }
+        return "" if not mine or mine >= able else "has GPUs of another kind"
+
+    def _gpus_of(self, vm: Target, host: Target) -> Iterator[str]:
+        """Yield the GPUs a VM runs on: as vCenter shows it, or where it has been moved to before."""
+        infos = self._facts(host).get("config.graphicsInfo", ())
+        shown = [g["pciId"] for g in infos if vm.ref in (g.get("vm") or ())]
+        moved = [s.pci for s in self._slots[host.name] if any(r.vm == vm.ref for r in s.running)]
+        yield from (*shown, *moved)
+
+    def _facts(self, host: Target) -> Facts:
+        return self._estate[host.ref]
+
+    def _profiles(self, vm: Target) -> tuple[str, ...]:
+        backings = (d.get("backing") or {} for d in self._estate[vm.ref].get("config.hardware.device", ()))
+        return tuple(sorted(str(b["vgpu"]).lower() for b in backings if b.get("vgpu")))
+
+    def _wanted(self, vm: Target) -> tuple[str, ...]:
+        view = self._outlook.after
+        return tuple(p for state in view.wanted(vm.ref) if hasattr(state, "vgpus") for p in state.vgpus(vm, view))
+
+    # -- words
+
+    def _refusals(
+        self,
+        host: Target,
+        leaving: list[Target],
+        reasons: Mapping[Target, str],
+        demands: Iterable[VmDemand],
+        answer: object,
+    ) -> Iterator[Problem]:
+        homeless = [d for d in demands if not d.hosts]
+        vms = {v.ref: v for v in leaving}
+        others = "; ".join(f"{d.name} {why}" if " " in why else f"{d.name}: {why}" for d, why in reasons.items() if why)
+        if homeless:
+            for demand in homeless:
+                vm = vms[demand.name]
+                own = [f"{d.name} {w}" for d in reasons if not reasons[d] and (w := self._why_not_for(vm, host, d))]
+                why = "; ".join([*own, *([others] if others else [])]) or "it has no other host"
+                yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; no other host takes it: {why}", POWER_OFF)
+            return
+        explanation = getattr(answer, "explanation", "the GPUs have room, but in no order in which the VMs arrive")
+        left = getattr(answer, "vms", ()) or tuple(vms)
+        names = listed(sorted(vms[ref].name for ref in left if ref in vms))
+        for ref in left:
+            if ref in vms:
+                yield Problem(
+                    vms[ref],
+                    NO_SLOT,
+                    f"{self._where(vms[ref], host)}; no free place for {names} elsewhere: {explanation}"
+                    f"{f' ({others})' if others else ''}",
+                    f"free GPUs on other hosts, or {POWER_OFF}",
+                )
+
+    def _where(self, vm: Target, host: Target) -> str:
+        verb = "it runs on" if self._estate.host_of(vm.ref) == host else "it will have been moved to"
+        return f"{verb} {host.name}, which has to enter maintenance mode"
+
+
+def _device_ids(facts: Facts) -> dict[str, int]:
+    return {g.pci: g.device_id for g in found_gpus(facts.get("hardware.pciDevice", ()))}
+
+
+def _unread(slots: Iterable[GpuSlot]) -> bool:
+    return any(s.guessed for s in slots)
+
+
+def _shown(driver: int | None) -> str:
+    return "unknown" if driver is None else f"R{driver}"
+
+
+def view_after(view: View, moves: Iterable[Migration]) -> View:
+    """Return a view with every VM on the host, and the GPUs, where its last move leaves it."""
+    last = {m.vm: m for m in moves}
+    if not last:
+        return view
+    estate, changed = view.estate, []
+    refs = {v.ref for v in last}
+    for host in estate.hosts:
+        infos = estate[host.ref].get("config.graphicsInfo")
+        if infos is None:
+            continue
+        come = [(m.vm.ref, m.gpus) for m in last.values() if m.target == host]
+        shown = tuple(
+            {**g, "vm": (*(r for r in g.get("vm") or () if r not in refs), *(r for r, at in come if g["pciId"] in at))}
+            for g in infos
+        )
+        changed.append(_with(estate[host.ref], "config.graphicsInfo", shown))
+    changed += [_with(estate[m.vm.ref], "runtime.host", m.target.ref) for m in last.values()]
+    return view.with_facts(changed)
+
+
+def _with(facts: Facts, path: str, value: object) -> Facts:
+    return replace(facts, properties={**facts.properties, path: value})

@@ -1,0 +1,374 @@
+"""Reads the estate: lightly everywhere, then deeply where it matters, then the hosts' shells; in bulk, always."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from vsphere_ai.connect import service
+from vsphere_ai.connect.probing import Prober, Shells
+from vsphere_ai.connect.vcenter import VCenter
+from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
+from vsphere_ai.model.facts import UNTYPED, Estate, Facts
+from vsphere_ai.model.malformed import evaluate
+from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.runs import ssh_markers
+
+_NAMED = ("name", "parent")
+LIGHT: Mapping[str, tuple[str, ...]] = {
+    "Folder": _NAMED,
+    "Datacenter": _NAMED,
+    "ComputeResource": _NAMED,
+    "VirtualApp": (*_NAMED, "parentFolder"),
+    "DistributedVirtualSwitch": _NAMED,
+    "DistributedVirtualPortgroup": _NAMED,
+    "HostSystem": (
+        *_NAMED,
+        *service.PATHS,
+        "config.product",
+        "runtime.bootTime",
+        "runtime.inMaintenanceMode",
+        "runtime.powerState",
+    ),
+    "VirtualMachine": (
+        *_NAMED,
+        "config.managedBy",
+        "config.template",
+        "parentVApp",
+        "runtime.connectionState",
+        "runtime.host",
+        "runtime.powerState",
+    ),
+}
+"""What is read of every object, to know what there is and which objects a playbook means."""
+
+OPTION = "option:"
+"""``option:Net.PVRDMAVmknic`` among a host's paths is an advanced setting of that name."""
+SOFTWARE = "software"
+"""Among a host's paths: the installed packages (VIBs)."""
+QUERY = "query:"
+"""``query:NAME`` among a host's facts is the answer to the `Query` of that name."""
+_OPTION_MANAGER = "configManager.advancedOption"
+_IMAGE_MANAGER = "configManager.imageConfigManager"
+_CHOSEN = ("HostSystem", "VirtualMachine")
+
+
+@dataclass(frozen=True)
+class Depth:
+    """Which hosts and VMs are read deeply, and on which hosts the probes run; references.
+
+    `asked` are those of the hosts that get the calls of their own whatever devices they have (see `Request.worth`).
+    """
+
+    hosts: frozenset[str] = frozenset()
+    vms: frozenset[str] = frozenset()
+    probe: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
+
+    def __or__(self, other: Depth) -> Depth:
+        """Return what is in the one or the other."""
+        asked = self.asked | other.asked
+        return Depth(self.hosts | other.hosts, self.vms | other.vms, self.probe | other.probe, asked)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know.
+
+    `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
+    read as far as `choose` says after the light reading, every other type wholly. Settings,
+    packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it or in
+    `Depth.asked`; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
+    allows to start a stopped SSH service for the time of the probes. `progress` is told what is going on.
+    """
+
+    paths: Mapping[str, tuple[str, ...]]
+    choose: Callable[[Estate], Depth]
+    probes: tuple[Probe, ...] = ()
+    queries: tuple[Query, ...] = ()
+    ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
+    worth: Callable[[Facts], bool] = lambda _host: True
+    start_ssh: bool = False
+    parallel: int = 8
+    deadline_s: float = 60.0
+    progress: Callable[[str], None] | None = None
+
+
+def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
+    """Read one vCenter. The number of requests depends on pages and chosen hosts, not on how many VMs there are.
+
+    Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error. SSH that a
+    killed command had started is stopped, or, where that is not allowed, shown as stopped: nobody else started it.
+    """
+    tell = request.progress or (lambda _line: None)
+    tell(f"{vcenter.name}: reading the inventory")
+    objects = vcenter.read(_everywhere(request))
+    stops = request.start_ssh and shells is not None
+    if stops:
+        objects |= _stop_left(vcenter, objects)
+    depth, light = evaluate(Estate(vcenter.about, objects), request.choose)
+    deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
+    objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in light.objects.items()}
+    objects = _sound(Estate(vcenter.about, objects), request, depth)
+    # what another command has started to read is stopped again in a moment: nobody can count on it
+    objects |= _as_stopped(Estate(vcenter.about, objects), ssh_markers.held(vcenter.about.instance))
+    tell(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
+    estate = _with_answers(vcenter, shells, request, objects, depth)
+    return estate if stops else _as_found(estate)
+
+
+def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth, *, shared: bool) -> Estate:
+    """Read the hosts and VMs of `depth` closely, no other ones; and, with `shared`, everything that is neither.
+
+    For somebody who has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
+    """
+    others = {kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN}
+    objects = vcenter.read(others) if shared else {}
+    closely = _closely(request)
+    paths = {kind: (*LIGHT[kind], *closely.get(kind, ())) for kind in _CHOSEN}
+    objects |= vcenter.read_objects(sorted(depth.hosts | depth.vms), paths)
+    objects = _sound(Estate(vcenter.about, objects), request, depth)
+    return _with_answers(vcenter, shells, request, objects, depth)
+
+
+def _sound(estate: Estate, request: Request, depth: Depth) -> dict[str, Facts]:
+    """Return the objects without those values of hosts and VMs that cannot even be looked at here."""
+
+    def look(estate: Estate) -> list[object]:
+        hosts = [estate[ref] for ref in sorted(depth.hosts) if ref in estate.objects]
+        vms = [estate[ref] for ref in sorted(depth.vms) if ref in estate.objects]
+        services = [(service.is_running(h), service.is_locked(h)) for h in estate.of_type("HostSystem")]
+        return [services, [request.worth(h) for h in hosts], _red(hosts), _recent(vms)]
+
+    return dict(evaluate(estate, look)[1].objects)
+
+
+def _with_answers(
+    vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
+) -> Estate:
+    hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
+    for facts in _extras(vcenter, hosts, request, depth.asked):
+        objects[facts.ref] = facts
+    objects |= _alarms(vcenter, hosts)
+    objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
+    objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
+    return ask_hosts(vcenter, shells, request, Estate(vcenter.about, objects), depth.probe)
+
+
+def ask_also(vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]) -> Estate:
+    """Ask what `request.ask` wants to know of an estate that was read, and run the probes on these hosts."""
+    answers = _answers(vcenter, estate, request, ())
+    return ask_hosts(vcenter, shells, request, Estate(estate.about, {**estate.objects, **answers}), hosts)
+
+
+def ask_hosts(
+    vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]
+) -> Estate:
+    """Run the probes of a request on hosts (references) that were read, and return the estate with the answers."""
+    probed = [estate[ref] for ref in sorted(hosts) if ref in estate.objects]
+    if shells is None or not (probed and request.probes):
+        return estate
+    if request.progress:
+        request.progress(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
+    answers = prober_of(vcenter, shells, request).probe_all(probed, request.probes, request.parallel)
+    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=a) for r, a in answers.items()}})
+
+
+def prober_of(vcenter: VCenter, shells: Shells, request: Request) -> Prober:
+    """Return what runs probes, and logs in to hosts, in the way of a request."""
+    note = partial(ssh_markers.noted, vcenter.about.instance)
+    return Prober(vcenter, shells, may_start=request.start_ssh, deadline_s=request.deadline_s, note=note)
+
+
+def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Facts]:
+    """Stop the SSH that a command which was killed had started for its probes; return those hosts' facts."""
+    found: dict[str, Facts] = {}
+    for ref in ssh_markers.left(vcenter.about.instance):
+        host = service.stopped(vcenter, objects[ref]) if ref in objects else None
+        if host is not None:
+            found[ref] = host
+        if host is not None or ref not in objects:
+            ssh_markers.forget(vcenter.about.instance, ref)
+    return found
+
+
+def _as_found(estate: Estate) -> Estate:
+    """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
+    found = _as_stopped(estate, ssh_markers.left(estate.about.instance))
+    return Estate(estate.about, {**estate.objects, **found}) if found else estate
+
+
+def _as_stopped(estate: Estate, refs: Iterable[str]) -> dict[str, Facts]:
+    """Return the facts of those of these hosts on which SSH runs, as if it were stopped."""
+    hosts = [estate[ref] for ref in refs if ref in estate.objects]
+    return {host.ref: service.as_stopped(host) for host in hosts if service.is_running(host)}
+
+
+def left_running(vcenter: VCenter) -> tuple[Facts, ...]:
+    """Return the hosts on which SSH runs because a command that was killed had started it to read."""
+    refs = ssh_markers.left(vcenter.about.instance)
+    found = vcenter.read_objects(refs, {"HostSystem": ("name", "config.service.service")}) if refs else {}
+    return tuple(host for host in found.values() if service.is_running(host))
+
+
+def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
+    """Return what the one view is read for: the light paths, and all paths of types there are few objects of."""
+    paths = {kind: (*LIGHT.get(kind, ()), *wanted) for kind, wanted in request.paths.items() if kind not in _CHOSEN}
+    return {**LIGHT, **paths}
+
+
+def _alarms(vcenter: VCenter, hosts: Iterable[Facts]) -> dict[str, Facts]:
+    """Read what the alarms are called that are red on these hosts; they are no part of the inventory tree."""
+    refs = _red(hosts)
+    found = vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
+    return {ref: Facts(ref, {"name": facts.get("info.name", ref)}) for ref, facts in found.items()}
+
+
+def _red(hosts: Iterable[Facts]) -> list[str]:
+    states = (s for h in hosts for s in h.get("triggeredAlarmState", ()))
+    return sorted({s["alarm"] for s in states if s.get("overallStatus") == "red"})
+
+
+def _recent(vms: Iterable[Facts]) -> list[str]:
+    return sorted({ref for vm in vms for ref in vm.get("recentTask", ())})
+
+
+def _tasks(vcenter: VCenter, vms: Iterable[Facts]) -> dict[str, Facts]:
+    """Read what is at work on these VMs, or was lately."""
+    refs = _recent(vms)
+    return vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")}) if refs else {}
+
+
+def _closely(request: Request) -> dict[str, tuple[str, ...]]:
+    """Return what chosen hosts and VMs are read for, beside the light paths."""
+    paths = {kind: _real(kind, request.paths.get(kind, ())) for kind in _CHOSEN}
+    paths["HostSystem"] = tuple(dict.fromkeys((*paths["HostSystem"], *(q.path for q in request.queries))))
+    return {kind: real for kind, real in paths.items() if real}
+
+
+def _real(kind: str, wanted: Iterable[str]) -> tuple[str, ...]:
+    """Replace what is no property path by the managers it is asked from."""
+    asked = tuple(wanted)
+    real = [path for path in asked if not is_call(path)]
+    if kind == "HostSystem":
+        if any(path.startswith(OPTION) for path in asked):
+            real.append(_OPTION_MANAGER)
+        if SOFTWARE in asked:
+            real.append(_IMAGE_MANAGER)
+    return tuple(real)
+
+
+def _merged(light: Facts, deep: Facts | None) -> Facts:
+    if deep is None:
+        return light
+    return replace(
+        light,
+        properties={**light.properties, **deep.properties},
+        unreadable={**light.unreadable, **deep.unreadable},
+    )
+
+
+def is_call(path: str) -> bool:
+    """Tell whether a path among a host's is asked for by a call of its own."""
+    return path == SOFTWARE or path.startswith(OPTION)
+
+
+def _extras(vcenter: VCenter, hosts: list[Facts], request: Request, always: Collection[str]) -> list[Facts]:
+    wanted = request.paths.get("HostSystem", ())
+    keys = tuple(path for path in wanted if path.startswith(OPTION))
+    if not hosts or not (keys or request.queries or SOFTWARE in wanted):
+        return []
+
+    def questions(host: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
+        for key in keys:
+            yield key, partial(_option, vcenter, host, key)
+        if SOFTWARE in wanted:
+            yield SOFTWARE, partial(_software, vcenter, host)
+        for query in request.queries:
+            yield f"{QUERY}{query.name}", partial(_query, vcenter, host, query)
+
+    chosen = [host for host in hosts if host.ref in always or request.worth(host)]
+    asked = [(host, *question) for host in chosen for question in questions(host)]
+    if not asked:
+        return []
+    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(asked))) as pool:
+        answers = pool.map(lambda each: _answered(*each), asked)
+        found = {host.ref: host for host in hosts}
+        for answer in answers:
+            found[answer.ref] = _merged(found[answer.ref], answer)
+    return list(found.values())
+
+
+def calls_at_once(hosts: int, calls: int) -> int:
+    """Return how many calls that only look may be under way at once, for so many hosts at a time."""
+    return max(1, min(4 * hosts, calls))
+
+
+def _answered(of: Facts, path: str, question: Callable[[], Any]) -> Facts:
+    try:
+        value = question()
+    except (Denied, StepFailed, Unparsed) as error:
+        said = f"{UNTYPED}: {error.message}" if isinstance(error, Unparsed) else error.message
+        return Facts(of.ref, {}, {path: said})
+    return Facts(of.ref, {} if value is None else {path: value})
+
+
+def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
+    manager = host.get(_OPTION_MANAGER)
+    if manager is None:
+        raise StepFailed(f"{host.name} has no option manager; it may be disconnected")
+    try:
+        values = vcenter.call(manager, "QueryOptions", {"name": path.removeprefix(OPTION)})
+    except VimFault as error:
+        # vSphere's answer for a setting that this version of ESXi does not have.
+        if error.fault == "InvalidName":
+            return None
+        raise
+    return next((v.get("value", "") for v in values or ()), None)
+
+
+def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collection[str]) -> dict[str, Facts]:
+    """Ask what depends on what was read; return the objects that were asked, with the answers.
+
+    Of hosts in lockdown mode, among those that were read deeply, who may log in all the same.
+    """
+    locked = (h for h in estate.of_type("HostSystem") if h.ref in deep and service.is_locked(h))
+    exceptions = (
+        Query(service.EXCEPTIONS, service.ACCESS_MANAGER, service.EXCEPTIONS_METHOD, on=h.ref) for h in locked
+    )
+    asking = (*evaluate(estate, request.ask)[0], *exceptions)
+    queries = [q for q in asking if q.on in estate.objects or q.on.startswith("ServiceInstance:")]
+    paths: dict[str, tuple[str, ...]] = {}
+    for query in queries:
+        managed = query.on.partition(":")[0]
+        paths[managed] = tuple(dict.fromkeys((*paths.get(managed, ()), query.path)))
+    if not queries:
+        return {}
+    read = vcenter.read_objects(sorted({q.on for q in queries}), paths)
+    asked = {ref: _merged(estate.get(ref) or Facts(ref), facts) for ref, facts in read.items()}
+
+    def answer(query: Query) -> Facts:
+        holder = asked[query.on]
+        return _answered(holder, f"{QUERY}{query.name}", partial(_query, vcenter, holder, query))
+
+    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(queries))) as pool:
+        for facts in pool.map(answer, [q for q in queries if q.on in asked]):
+            asked[facts.ref] = _merged(asked[facts.ref], facts)
+    return asked
+
+
+def _query(vcenter: VCenter, holder: Facts, query: Query) -> Any:
+    manager = holder.get(query.path)
+    if manager is None:
+        raise StepFailed(f"{holder.name} has no {query.path}; it may be disconnected")
+    return query.keep(vcenter.call(manager, query.method, query.args))
+
+
+def _software(vcenter: VCenter, host: Facts) -> Any:
+    manager = host.get(_IMAGE_MANAGER)
+    if manager is None:
+        raise StepFailed(f"{host.name} has no image manager; it may be disconnected")
+    return vcenter.call(manager, "fetchSoftwarePackages") or ()

@@ -1,0 +1,92 @@
+"""What is read and asked of a vCenter: everything that any kind or any rule wants, at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+
+from vsphere_ai.compat import gate
+from vsphere_ai.compat.vgpu_vmotion import PROFILES_API, SWITCH, profile_query
+from vsphere_ai.gpu.devices import has_vgpus
+from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.resources import kinds
+
+# what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
+WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
+    "ClusterComputeResource": ("name", "parent", "configurationEx"),
+    "HostSystem": (
+        "config.graphicsInfo",
+        "config.sharedGpuCapabilities",
+        "network",
+        "summary.rebootRequired",
+        "triggeredAlarmState",
+    ),
+    "VirtualMachine": (
+        "config.changeVersion",
+        "config.hardware.device",
+        "guest.toolsRunningStatus",
+        "network",
+        "runtime.question",
+    ),
+}
+
+
+def wanted_paths() -> dict[str, tuple[str, ...]]:
+    """Return every property path anybody needs, by managed type: the union is read at once."""
+    union: dict[str, dict[str, None]] = {}
+    everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
+        WINDOW_PATHS,
+        gate.properties(),
+        *(k.properties for k in kinds().values()),
+    )
+    for asked in everybody:
+        for managed, paths in asked.items():
+            union.setdefault(managed, {}).update(dict.fromkeys(paths))
+    return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
+
+
+def probes() -> tuple[Probe, ...]:
+    """Return the commands whose answers some kind wants."""
+    return tuple(dict.fromkeys(p for k in kinds().values() for p in k.probes))
+
+
+def queries() -> tuple[Query, ...]:
+    """Return the questions that every host is asked which is read deeply."""
+    return tuple({q.name: q for k in kinds().values() for q in k.queries}.values())
+
+
+def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:
+    """Return the questions that depend on what is wanted of whom; `estate` is what was read before."""
+    states = {t: p.states for t, p in wanted.items()}
+    asked = [q for k in kinds().values() for q in k.questions(states, estate)]
+    found = {(q.on, q.name): q for q in (*asked, *_about_moves(wanted, estate))}
+    return tuple(found[key] for key in sorted(found))
+
+
+def _about_moves(wanted: Mapping[Target, TargetPlan], estate: Estate) -> Iterator[Query]:
+    """Ask for what moving VMs with vGPUs takes, where they may have to move: the switch for it, and stun times."""
+    moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
+    hosts = [h for h in estate.hosts if estate[h.ref].get("parent") in moving]
+    sources = [h for h in hosts if any(has_vgpus(estate[v.ref]) for v in estate.vms_on(h.ref))]
+    if sources:
+        yield SWITCH
+        if estate.about.api_numbers >= PROFILES_API:
+            yield from (profile_query(h.ref) for h in sources)
+
+
+@cache
+def kinds_with_calls() -> frozenset[str]:
+    """Return the kinds that need what a host answers by calls of its own: to be read, or for their rules."""
+    from vsphere_ai.reading.collector import is_call
+
+    own = {n for n, k in kinds().items() if k.queries or any(map(is_call, k.properties.get("HostSystem", ())))}
+    rules = (r for r in gate.rules() if any(map(is_call, r.properties.get("HostSystem", ()))))
+    return frozenset(own.union(*(r.needed_by for r in rules)))
+
+
+def looked_at(targets: Collection[Target], estate: Estate) -> frozenset[str]:
+    """Return the VMs that are read although nobody names them, because what they have decides for the targets."""
+    return frozenset(ref for k in kinds().values() for ref in k.looks_at(targets, estate))

@@ -1,0 +1,99 @@
+"""How deeply to read what a playbook is about, and what is around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.reading import requirements
+from vsphere_ai.resources import kinds
+
+if TYPE_CHECKING:
+    from vsphere_ai.reading.collector import Depth
+
+
+def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
+    """Return whom to read deeply, and whom to ask over SSH.
+
+    Deeply: the targets, the VMs on target hosts (they may have to go off), and every host a target VM can run on. Over
+    SSH: the targets, and hosts whose probed state decides what a target VM finds there (MIG, for a vGPU).
+    """
+    from vsphere_ai.reading.collector import Depth
+
+    hosts = {t.ref for t in wanted if t.kind == "host"}
+    vms = {t.ref for t in wanted if t.kind == "vm"} | {v.ref for h in hosts for v in estate.vms_on(h)}
+    around = {h.ref for t in wanted if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    # what is shared must not cut off a host that has its management network on it
+    within = {h.ref for h in estate.hosts if estate.datacenter_of(h.ref) in wanted}
+    around |= within
+    # who shares a GPU with them; the whole cluster when its hosts have to stand in for one another
+    beside = {h.ref for t in wanted if t.kind == "vm" and (h := estate.host_of(t.ref))}
+    beside |= within  # whose RDMA goes over what is shared
+    # VMs of others on target hosts are never powered off: whether they are, and can move, has to be known
+    foreign = {v.ref for h in hosts for v in estate.managed_on(h)}
+    vms |= foreign
+    around |= {h.ref for v in foreign for h in estate.hosts_for(v)}
+    # where VMs of a host that enters maintenance mode may move
+    moving = {estate[t.ref].get("parent") for t, p in wanted.items() if p.rolling.evacuate == "vmotion"}
+    around |= (movers := {h.ref for h in estate.hosts if estate[h.ref].get("parent") in moving})
+    beside |= movers  # what runs there takes GPUs that others would move to
+    beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
+    vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
+    vms |= requirements.looked_at(wanted, estate)
+    deep, asked = frozenset(hosts | around), asked_by(wanted, estate)
+    return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked)
+
+
+def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
+    """Return the hosts (references) that are asked over SSH: for their own states, or for those of VMs there."""
+    probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
+    looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
+    probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
+    if any(p.spare_hosts for p in wanted.values()):
+        probing |= {h.ref for ref in looking for h in estate.hosts_for(ref)}
+    return probing
+
+
+def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> frozenset[str]:
+    """Return the hosts (references) whose options, packages and module parameters decide about what is wanted.
+
+    Those a play gives a kind that reads or checks them, and those a VM with such a kind can run on.
+    """
+    needing = requirements.kinds_with_calls()
+    found: set[str] = set()
+    for target, plan in wanted.items():
+        if any(needing & {s.kind, *kinds()[s.kind].concerns(s)} for s in plan.states):
+            found |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
+    return frozenset(found)
+
+
+def _looks_at_probes(plan: TargetPlan) -> bool:
+    return any(kinds()[earlier].probes for state in plan.states for earlier in kinds()[state.kind].after)
+
+
+def with_gpus(estate: Estate) -> frozenset[str]:
+    """Hosts are asked over SSH only when they may have a GPU; before the deep reading every host may."""
+    return frozenset(h.ref for h in estate.hosts if _connected(estate[h.ref]))
+
+
+def may_accelerate(host: Facts) -> bool:
+    """Tell whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
+
+    Only such a host is worth calls of its own, unless a play is about what they ask (drivers, RDMA settings).
+    """
+    devices, nics = host.get("hardware.pciDevice"), host.get("config.network.pnic") or ()
+    if devices is None or found_gpus(devices) or host.get("config.network.rdmaDevice"):
+        return True
+    return any(str(nic.get("driver", "")).startswith("nmlx") for nic in nics)
+
+
+def _powered_on(facts: Facts) -> bool:
+    return bool(facts.get("runtime.powerState") == "poweredOn")
+
+
+def _connected(facts: Facts) -> bool:
+    return bool(facts.get("runtime.connectionState") == "connected")

@@ -1,0 +1,251 @@
+"""What became of earlier runs: one definition of which of them somebody still has to bring to an end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.runs import journal, process_id
+from vsphere_ai.runs.journal import Journal
+
+State = Literal["finished", "rolled back", "superseded", "closed", "unfinished", "stopped", "failed"]
+OVER: tuple[State, ...] = ("finished", "rolled back", "superseded", "closed")
+"""Nobody is asked to finish a run in one of these."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run as its own journal tells of it. `since`: when it began, or went on for the last time (UTC, ISO)."""
+
+    run: str
+    instance: str
+    since: str
+    state: State
+    owes: bool
+    alive: bool
+    ended: bool
+    worked: bool
+    """It began a step, so it may have changed something."""
+    rolled_back: bool
+    takes_over: str
+    """The run whose debts became this one's when it began."""
+    rolls_back: str
+    """The run that this one goes back before."""
+    gates: tuple[tuple[str, str], ...] = ()
+    """Hosts that it owes a health gate and nothing else: reference and since when."""
+    passed: tuple[tuple[str, str], ...] = ()
+    """Hosts that it has seen healthy: reference and when."""
+
+    @property
+    def way_back(self) -> bool:
+        """It was rolled back, or is itself a rollback: after both, things are as they were."""
+        return self.rolled_back or bool(self.rolls_back)
+
+
+def see(book: Journal) -> Seen:
+    """Return what a journal tells of its run."""
+    owes, back = bool(book.debts()), book.get("rolled_back")
+    state: State = "failed"
+    if book.get("closed"):
+        state = "closed"
+    elif back is not None and not owes:
+        state = "rolled back"
+    elif book.finished:
+        state = "finished"
+    elif not book.ended:
+        state = "unfinished"
+    elif book.get("signal") and not book.get("exit_code"):
+        state = "stopped"
+    since = str(book.get("resumed") or book.get("started") or "")
+    return Seen(
+        book.id,
+        str(book.get("instance") or ""),
+        since,
+        state,
+        owes,
+        journal.is_alive(book),
+        book.ended,
+        bool(book.steps()),
+        back is not None,
+        str(book.get("takes_over") or ""),
+        str(book.get("rolls_back") or ""),
+        tuple(_gates(book)),
+        tuple((s.ref, s.ended) for s in book.done() if s.what == "healthy" and s.ref),
+    )
+
+
+def _gates(book: Journal) -> Iterator[tuple[str, str]]:
+    owed = [o for o in book.owed() if not o.settled]
+    out = {o.debt.target.ref for o in owed if o.debt.kind != "gate"}
+    yield from ((o.debt.target.ref, o.opened) for o in owed if o.debt.kind == "gate" and o.debt.target.ref not in out)
+
+
+def look() -> tuple[Seen, ...]:
+    """Return every run of this machine, the oldest first; what cannot be read is left out.
+
+    What a run that was killed had yet to note in the journal of the run before it is noted now.
+    """
+    found = _look()
+    noted = [_noted(seen, found) for seen in found if seen.takes_over or seen.rolls_back]
+    noted += [_seen_healthy(seen, found) for seen in found if seen.gates and not seen.alive]
+    return _look() if any(noted) else found
+
+
+def _look() -> tuple[Seen, ...]:
+    found = []
+    for book in journal.every():
+        found.append(see(book))
+        book.close()
+    return tuple(found)
+
+
+def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
+    """Note in an earlier journal that this run took its debts over, and that it was rolled back; tell whether so."""
+    named = {s.run: s for s in among}
+    before, undone = named.get(seen.takes_over), named.get(seen.rolls_back)
+    done = False
+    with suppress(Storage, UsageError):  # it cannot be written: the newer run has them all the same
+        if before is not None and before.owes:
+            done = _hand_over(seen.run, before.run)
+        if undone is not None and seen.state == "finished" and not undone.rolled_back and undone.since < seen.since:
+            _mark(undone.run, seen.run)
+            done = True
+    return done
+
+
+def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
+    """Settle a health gate that a later run has passed on the same host; tell whether so."""
+    others = [s for s in among if s.instance == seen.instance and s.run != seen.run]
+    healthy = [ref for ref, since in seen.gates if any(r == ref and at > since for o in others for r, at in o.passed)]
+    with suppress(Storage, UsageError):
+        if healthy:
+            book = journal.open_run(seen.run)
+            book.settle(*(d for d in book.debts() if d.kind == "gate" and d.target.ref in healthy))
+            book.close()
+            return True
+    return False
+
+
+def _hand_over(run: str, before: str) -> bool:
+    """Settle in an earlier journal what stands in a later one: the same debt, opened at the same moment."""
+    mine, theirs = journal.open_run(run), journal.open_run(before)
+    taken = {(o.debt.kind, o.debt.target.ref, o.opened) for o in mine.owed()}
+    both = [o.debt for o in theirs.owed() if not o.settled and (o.debt.kind, o.debt.target.ref, o.opened) in taken]
+    if both:
+        theirs.settle(*both)
+    mine.close()
+    theirs.close()
+    return bool(both)
+
+
+def state_of(seen: Seen, among: Sequence[Seen]) -> State:
+    """Return how a run ended; ``superseded`` when it owes nothing and a later one on its vCenter ended well."""
+    over = seen.state in OVER or seen.owes or seen.alive
+    return seen.state if over or not is_outdone(seen, among) else "superseded"
+
+
+def is_outdone(seen: Seen, among: Sequence[Seen]) -> bool:
+    """Tell whether a later run on the same vCenter ended well: then a run has at most its cleanup left to do."""
+    return any(s.state == "finished" and not s.way_back for s in later(seen, among))
+
+
+def way_on(seen: Seen, among: Sequence[Seen]) -> str:
+    """Return the command line that brings a run to its end, as it is by now."""
+    return f"vsphere-ai resume {seen.run}{' --cleanup' if is_outdone(seen, among) else ''}"
+
+
+def later(seen: Seen, among: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Return the runs that worked on the same vCenter since this one did."""
+    if not seen.instance:
+        return ()
+    return tuple(
+        s for s in among if s.run != seen.run and s.instance == seen.instance and s.worked and s.since > seen.since
+    )
+
+
+def waiting(among: Sequence[Seen]) -> tuple[Seen, ...]:
+    """Return the runs that were cut off, stopped or failed, or owe something, in the order they were worked on.
+
+    A run whose debts another one has and still owes waits for that one.
+    """
+    found = (s for s in among if state_of(s, among) not in OVER and heir(s.run, among) is None)
+    return tuple(sorted(found, key=lambda s: s.since))
+
+
+def unfinished(instance: str) -> dict[str, str]:
+    """Return the runs on a vCenter that somebody has to finish, and how; not those that are under way."""
+    among = look()
+    return {s.run: way_on(s, among) for s in waiting(among) if s.instance == instance and not s.alive}
+
+
+def latest() -> Journal:
+    """Open the run that a `resume` without a name is about; one that is under way only when there is no other."""
+    found = waiting(look())
+    if not found:
+        for damaged in (e for e in journal.unreadable() if not isinstance(e, journal.Foreign)):
+            raise damaged
+        raise UsageError("no run is unfinished", "vsphere-ai runs lists what there is")
+    return journal.open_run(max(found, key=lambda s: (not s.alive, s.since)).run)
+
+
+def heir(run: str, among: Sequence[Seen]) -> Seen | None:
+    """Return the run that took over what a run owed, and still owes it: that one has to be finished first."""
+    for each in (s for s in among if s.takes_over == run):
+        found = each if each.owes else heir(each.run, among)
+        if found is not None:
+            return found
+    return None
+
+
+def doubts(book: Journal) -> tuple[str, ...]:
+    """Return why nobody may expect any more that a run is finished; empty when nothing came after it."""
+    back = book.get("rolled_back")
+    said = [f"run {book.id} was rolled back{f' by run {back}' if back else ''}"] if back is not None else []
+    if book.get("closed"):
+        said.append(f"run {book.id} was closed by {book.get('closed')['by']}")
+    for other in later(see(book), look()):
+        how = ", and ended well" if other.state == "finished" else ""
+        said.append(f"run {other.run} came after run {book.id}{how}; what it changed stays")
+    return tuple(said)
+
+
+def take_up(book: Journal) -> None:
+    """Note that this process goes on with a run. Called under the lock: others may have gone on with it meanwhile."""
+    book.next_attempt()
+    book.set(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
+
+
+def close(book: Journal) -> None:
+    """Give a run up: it is over, and what it owes is left as it is. What that was stays in its journal."""
+    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in book.debts()]
+    me = process_id.identity()
+    book.set(closed={"at": journal.now(), "by": f"{me['user']}@{me['machine']}", "left": left})
+    book.settle(*book.debts())
+
+
+def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
+    """Return the runs that ended before a moment (UTC, ISO) and owe nothing, the oldest first.
+
+    Not those that came after a run of the same vCenter that still owes something: it has to know what they changed.
+    """
+    owing = {s.instance: s.since for s in sorted(among, key=lambda s: s.since, reverse=True) if s.owes or s.alive}
+    kept = {s.run for s in among if s.owes or s.alive or heir(s.run, among) is not None}
+    old = (s for s in among if s.run not in kept and s.since < min(before, owing.get(s.instance, before)))
+    return tuple(sorted((s for s in old if s.ended or state_of(s, among) in OVER), key=lambda s: s.since))
+
+
+def rolled_back(book: Journal) -> None:
+    """Note in the journal of the run that a finished rollback went back before."""
+    name = book.get("rolls_back")
+    if name and book.finished:
+        with suppress(Storage, UsageError):  # it was removed, or cannot be written: then it is only offered again
+            _mark(name, book.id)
+
+
+def _mark(run: str, back: str) -> None:
+    book = journal.open_run(run)
+    book.set(rolled_back=back)
+    book.close()

@@ -1,0 +1,384 @@
+"""The journal of a run: what was begun and how it ended, and what we owe; durable before each call and after it.
+
+One SQLite database per run in the user's state folder (0600, its folder 0700), WAL with synchronous=FULL. It holds
+debts, not state: maintenance we entered, SSH we started, VMs we switched off, the boot time before a reboot. What the
+world is like is always read from the world.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import socket
+import sqlite3
+import stat
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from vsphere_ai import __version__
+from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.recorded_steps import Owed, Step
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step as Planned
+from vsphere_ai.model.steps import what
+from vsphere_ai.runs import checksums, process_id
+from vsphere_ai.runs.journal_schema import (
+    BEGIN,
+    FORMAT,
+    OLDER,
+    OWE,
+    SCHEMA,
+    carry_over,
+    format_of,
+    instead_of,
+    is_credible,
+    is_time,
+)
+from vsphere_ai.security.redaction import clean
+from vsphere_ai.security.state_dir import own_folder, state_dir
+
+NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
+SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
+
+DRAFT_LASTS = 3600.0
+"""Seconds after which the draft of a journal, a matter of milliseconds, is nobody's any more."""
+
+
+class Journal:
+    """An open journal; usable from several threads. Every write is on the disk when the method returns."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path, self._db, self._lock = path, connection, threading.RLock()
+        self.attempt = 1
+
+    @property
+    def id(self) -> str:
+        """The run's name, which is its file's."""
+        return self.path.stem
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._db.close()
+
+    # -- writing
+
+    def set(self, **values: Any) -> None:
+        """Write values of the run as a whole."""
+        rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
+        with self._writing() as db:
+            db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
+            checksums.seal_values(db, rows)
+
+    def begin(self, id: str, step: Planned, debts: Sequence[Debt]) -> None:
+        """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
+        with self._writing() as db:
+            row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
+            db.execute(BEGIN, (*row, step.target.ref, " ".join(step.kinds)))
+            for debt in debts:
+                self._owe(db, debt)
+
+    def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+        """Note how a step ended, and the debts it settled."""
+        with self._writing() as db:
+            db.execute(
+                "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
+                (state, now(), clean(error), self.attempt, id),
+            )
+            for debt in settles:
+                self._settle(db, debt)
+
+    def owe(self, debt: Debt) -> None:
+        """Note a debt that was made outside of a step."""
+        with self._writing() as db:
+            self._owe(db, debt)
+
+    def _owe(self, db: sqlite3.Connection, debt: Debt, opened: str = "", sent: str = "") -> None:
+        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail)
+        row = (*owed, opened or now(), sent or None)
+        db.execute(OWE, row)
+        checksums.seal_debt(db, owed)
+
+    def sending(self, target: Target) -> None:
+        """Note that a host is about to be told to reboot, or a guest to shut down.
+
+        Raises `Storage`: then it must not be sent.
+        """
+        with self._writing() as db:
+            db.execute("update debt set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
+
+    def next_attempt(self) -> None:
+        """Count what is begun from now on as another attempt than what the journal holds."""
+        self.attempt = (self._rows("select max(attempt) from step")[0][0] or 0) + 1
+
+    def rebooted(self, host: Target, *, did: bool) -> None:
+        """Note whether a host did reboot, which the step that told it to could not know: it is done, or failed."""
+        state, error = ("done", None) if did else ("failed", "the host did not go down")
+        with self._writing() as db:
+            db.execute(
+                "update step set state = ?, ended = ?, error = ?"
+                " where iif(ref = '', target = ?, ref = ?) and what = 'reboot' and state <> 'skipped'"
+                " and (state = 'done') <> ?",
+                (state, now(), error, host.name, host.ref, did),
+            )
+
+    def submitted(self, id: str, task: str) -> None:
+        """Note the task vCenter made of a step that is under way."""
+        with self._writing() as db:
+            db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
+
+    def settle(self, *debts: Debt) -> None:
+        """Note that debts were settled outside of a step, or are another run's from now on: all of them or none."""
+        with self._writing() as db:
+            for debt in debts:
+                self._settle(db, debt)
+
+    def _settle(self, db: sqlite3.Connection, debt: Debt) -> None:
+        db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), debt.kind, debt.target.ref))
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._lock:
+            try:
+                with self._db:  # one transaction, committed at the end
+                    yield self._db
+            except sqlite3.Error as error:
+                raise Storage(
+                    f"{self.path}: {error}",
+                    f"make room or repair the folder, then continue with: vsphere-ai resume {self.id}",
+                ) from error
+
+    # -- reading
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a value of the run as a whole."""
+        found = self._rows("select value from run where key = ?", key)
+        return json.loads(found[0][0]) if found else default
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return every step that was begun, in order."""
+        rows = self._rows(
+            "select attempt, id, target, summary, state, began, ended, error, task, what, ref, kinds"
+            " from step order by attempt, began, rowid"
+        )
+        return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
+
+    def done(self) -> tuple[Step, ...]:
+        """Return the steps that ended well."""
+        return tuple(s for s in self.steps() if s.state == "done")
+
+    def debts(self) -> tuple[Debt, ...]:
+        """Return what is still owed."""
+        return tuple(owed.debt for owed in self.owed() if not owed.settled)
+
+    def owed(self) -> tuple[Owed, ...]:
+        """Return everything this run owed at some time, also what was settled since."""
+        rows = self._rows(
+            "select kind, target_kind, name, ref, detail, opened, sent, settled from debt order by opened, rowid"
+        )
+        if any(not is_time(moment) for row in rows for moment in row[5:] if moment):
+            raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
+        return tuple(
+            Owed(Debt(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
+            for kind, of, name, ref, detail, opened, sent, settled in rows
+        )
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the run came to a good end, with every step done, and owes nothing."""
+        return self.ended and not self.debts() and not self.get("exit_code", 0) and not self.get("skipped", 0)
+
+    @property
+    def ended(self) -> bool:
+        """Tell whether the run came to any end; one that was killed did not."""
+        return bool(self.get("ended"))
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        with self._lock:
+            try:
+                return list(self._db.execute(query, values))
+            except sqlite3.Error as error:
+                raise Storage(
+                    f"{self.path} cannot be read: {error}", "it may be damaged; plan again instead"
+                ) from error
+
+
+def runs_dir() -> Path:
+    """Return the folder of journals, made 0700; `Storage` when it is not ours alone."""
+    return own_folder("runs")
+
+
+def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
+    """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes.
+
+    `owes` are debts of an earlier run that become this one's, opened and sent when they were. They are in the file
+    before it has its name; the caller settles them in the earlier journal afterwards (see `past.look`).
+    """
+    path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
+    draft = path.with_name(f"{path.name}-draft")
+    try:
+        _sweep(path.parent)
+        if path.exists():
+            raise FileExistsError("there is one already")
+        os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600))
+    except OSError as error:  # what has this name already is another run's: it stays
+        raise Storage(f"{path}: {error}", "nothing was changed") from error
+    try:
+        # What the run is goes into the file itself, before there is a log: what cuts the log off leaves it whole.
+        journal = Journal(draft, _connect(draft, "delete"))
+        journal._db.executescript(f"{SCHEMA}{checksums.TABLE};")
+        journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **process_id.identity(), **about)
+        with journal._writing() as db:
+            for owed in owes:
+                journal._owe(db, owed.debt, owed.opened, owed.sent)
+        journal.close()
+        # A journal that has its name is whole: half of one would be taken for a damaged one.
+        draft.rename(path)
+        _flush(path.parent)
+        return Journal(path, _connect(path))
+    except (OSError, sqlite3.Error, Storage) as error:
+        for part in path.parent.glob(f"{path.name}*"):
+            part.unlink(missing_ok=True)
+        raise Storage(f"{path}: {error.__cause__ or error}", "nothing was changed") from error
+
+
+def _sweep(folder: Path) -> None:
+    """Remove drafts of runs that were killed before they had begun."""
+    for draft in folder.glob("*.db-draft*"):
+        with suppress(FileNotFoundError):
+            if time.time() - draft.stat().st_mtime > DRAFT_LASTS:
+                draft.unlink()
+
+
+def _flush(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def open_run(name: str) -> Journal:
+    """Open the journal of a run by its name or its beginning."""
+    found = [path for path in _files() if path.stem.startswith(name)]
+    if len(found) != 1:
+        what = f"several runs begin with {name}" if found else f"there is no run {name}"
+        raise UsageError(what, "vsphere-ai runs lists what there is")
+    return _open(found[0])
+
+
+def remove(run: str) -> None:
+    """Remove the journal of a run. Raises `Storage` where that cannot be; what is left then is a whole one or none."""
+    path = runs_dir() / f"{run}.db"
+    try:
+        for part in (path, *path.parent.glob(f"{path.name}-*")):
+            part.unlink(missing_ok=True)
+    except OSError as error:
+        raise Storage(f"{error.filename}: {error.strerror}", "look at who owns the folder of journals") from error
+
+
+def is_named(text: str) -> bool:
+    """Tell whether a text names a run: it has the form of a name, or is the beginning of the name of one there is."""
+    if NAME.fullmatch(text):
+        return True
+    return len(text) >= SHORTEST and any(path.stem.startswith(text) for path in _files())
+
+
+def every() -> Iterator[Journal]:
+    """Yield the journals of all runs, the oldest first; what cannot be read is left out (see `unreadable`)."""
+    yield from (found for found in _each() if isinstance(found, Journal))
+
+
+def unreadable() -> tuple[Storage, ...]:
+    """Return why journals cannot be read, except of runs that are over: each of the others may still owe something."""
+    found = []
+    for each in _each():
+        if isinstance(each, Journal):
+            each.close()
+        elif not (isinstance(each, Foreign) and each.over):
+            found.append(each)
+    return tuple(found)
+
+
+def _each() -> Iterator[Journal | Storage]:
+    for path in _files():
+        try:
+            yield _open(path)
+        except Storage as error:
+            yield error
+
+
+def is_alive(journal: Journal) -> bool:
+    """Tell whether a run is under way in a process of this machine."""
+    if journal.get("ended") or journal.get("machine") != socket.gethostname():
+        return False
+    return process_id.runs(int(journal.get("pid") or 0), str(journal.get("born") or ""), own=True)
+
+
+def _files() -> list[Path]:
+    if not (state_dir() / "runs").exists():
+        return []
+    return sorted(runs_dir().glob("*.db"))
+
+
+def _open(path: Path) -> Journal:
+    instead = instead_of(path)
+    try:
+        if stat.S_ISLNK(os.lstat(path).st_mode):
+            raise Storage(f"{path} is a link", "remove it")
+        journal = Journal(path, _connect(path))
+        if journal._db.execute("pragma integrity_check").fetchone() != ("ok",):
+            raise Storage(f"the journal of run {path.stem} is damaged and cannot be resumed", instead)
+        written = format_of(journal._db)
+    except (OSError, sqlite3.Error, ValueError) as error:
+        raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
+    damaged = Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
+    if written in OLDER and not is_alive(journal):
+        if not is_credible(journal._db):
+            raise damaged
+        with journal._writing() as db:
+            written = carry_over(db)
+    if written != FORMAT:
+        raise _foreign(journal, written, instead)
+    if not checksums.hold(journal._db):
+        raise damaged
+    journal.next_attempt()
+    return journal
+
+
+class Foreign(Storage):
+    """A journal of another format. `over`: its run came to an end and owes nothing, so nobody needs it."""
+
+    over = False
+
+
+def _foreign(journal: Journal, written: Any, instead: str) -> Foreign:
+    by = journal.get("vsphere_ai") or "another version"
+    error = Foreign(
+        f"the journal of run {journal.id} was written by vsphere-ai {by} (format {written}, this one is {FORMAT})",
+        f"resume it with that version; or {instead}",
+    )
+    with suppress(Storage):  # these are there in every format, but one cannot know
+        error.over = journal.ended and not journal._rows("select 1 from debt where settled is null")
+    journal.close()
+    return error
+
+
+def _connect(path: Path, mode: Literal["wal", "delete"] = "wal") -> sqlite3.Connection:
+    connection = sqlite3.connect(path, check_same_thread=False, timeout=5)
+    connection.execute(f"pragma journal_mode = {mode}")
+    connection.execute("pragma synchronous = full")
+    return connection
+
+
+def now() -> str:
+    """Return the time as journals hold it: UTC, ISO 8601, so that texts compare as times do."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,331 @@
+"""One run at a time on a vCenter: a kernel lock on this machine, and one in vCenter that other machines see."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from vsphere_ai.errors import Locked, Storage, VsphereAiError
+from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.state import Target
+from vsphere_ai.runs import journal, process_id
+from vsphere_ai.security.state_dir import own_folder, state_dir
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
+    from vsphere_ai.connect.vcenter_lock import Found, Holder, VCenterLock
+    from vsphere_ai.runs.lock_renewal import Keeper
+
+Mode = Literal["none", "local", "vcenter"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+LOCKS = "locks"
+SETTLING = 1.0
+"""Seconds for which the holder of a kernel lock may not yet, or no longer, have said who it is."""
+UNLOCK = "wait for it, or stop it; vsphere-ai unlock shows the locks, and removes one whose holder is gone"
+
+
+@dataclass
+class Note:
+    """What the holder of the kernel lock writes beside it. `advisory`: the locks in vCenter it made or found dead."""
+
+    path: Path
+    user: str = ""
+    machine: str = ""
+    pid: int = 0
+    born: str = ""
+    run: str = ""
+    since: str = ""
+    advisory: tuple[str, ...] = ()
+
+    def write(self) -> None:
+        """Put it into its file, in one piece."""
+        draft = self.path.with_suffix(".new")
+        draft.write_text(json.dumps({k: v for k, v in vars(self).items() if k != "path"}), encoding="utf-8")
+        draft.replace(self.path)
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether its writer may still run; on another machine that cannot be told."""
+        return self.machine != socket.gethostname() or process_id.runs(self.pid, self.born)
+
+    def __str__(self) -> str:
+        return f"{self.user} on {self.machine}, process {self.pid}, run {self.run}, since {self.since}"
+
+
+@dataclass
+class Hold:
+    """The locks of a run that is under way."""
+
+    mode: Mode
+    note: Note | None = None
+    lock: VCenterLock | None = None
+    vcenter: str = ""
+    book: journal.Journal | None = None
+    left: str = ""
+    """Why the lock in vCenter could not be removed at the end."""
+    keeper: Keeper | None = None
+
+    def serve(self, book: journal.Journal) -> None:
+        """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
+        before, self.book = self.book, book
+        book.set(lock=self.mode)
+        if self.note is not None:
+            self.note.run = book.id
+            self.note.write()
+        if self.lock is not None:
+            book.owe(self._debt(self.lock))
+            self.lock.remark(book.id)
+            if before is not None and before is not book:  # the run it was taken for goes on as another
+                before.settle(self._debt(self.lock))
+
+    def released(self) -> None:
+        """Settle the debt."""
+        if self.book is not None and self.lock is not None:
+            self.book.settle(self._debt(self.lock))
+
+    def let_go(self) -> None:
+        """Remove the lock in vCenter at once, whatever goes on: the process is about to leave."""
+        if self.lock is not None and self.note is not None:
+            if self.keeper is not None:
+                self.keeper.end()
+            _release(self, self.lock, self.note)
+            self.note.write()
+
+    def _debt(self, lock: VCenterLock) -> Debt:
+        # it keeps others off the whole vCenter, which is no target of its own; the nearest there is
+        return Debt("lock", Target("datacenter", self.vcenter, lock.ref))
+
+
+@contextmanager
+def hold(
+    vcenter: VCenter,
+    run: str | journal.Journal,
+    *,
+    mode: Mode = "local",
+    lost: Callable[[str], None],
+    every: float | None = None,
+) -> Iterator[Hold]:
+    """Hold the locks of a vCenter; `Locked` at once, naming the holder, when somebody has one of them.
+
+    Also ``local`` respects a lock in vCenter, but makes none. `run` is the journal of a run that goes on, or what a new
+    one is about. `lost` is called, from a thread, when the lock in vCenter is no longer ours; leaving then raises
+    `Locked`. `every`: seconds between renewals.
+    """
+    with ExitStack() as stack:
+        held = Hold(mode)
+        book = None if isinstance(run, str) else run
+        if mode != "none":
+            instance, name = vcenter.about.instance, book.id if book else str(run)
+            note = stack.enter_context(hold_here(instance, name))
+            dead = {*note.advisory, *(d.target.ref for d in (book.debts() if book else ()) if d.kind == "lock")}
+            if mode == "vcenter":
+                held = stack.enter_context(_in_vcenter(vcenter, note, dead, every, lost))
+            else:
+                _respect(vcenter, dead)
+                _bury(note, dead)
+                held = Hold(mode, note)
+        if book is not None:
+            held.serve(book)
+        yield held
+
+
+@contextmanager
+def hold_here(instance: str, run: str) -> Iterator[Note]:
+    """Hold the kernel lock of a vCenter (by its instance UUID); the death of this process frees it."""
+    from filelock import FileLock
+
+    own_folder(LOCKS)
+    path, note = _paths(instance)
+    lock = FileLock(path, mode=0o600)
+    try:
+        before = _acquire(lock, note)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        advisory = before.advisory if before else ()
+        mine = Note(note.path, **process_id.identity(), run=run, since=since, advisory=advisory)
+        mine.write()
+    except OSError as error:
+        lock.release()
+        why = f"{note.path.parent}: {error.strerror}"
+        raise Storage(why, "give a folder of your own in VSPHERE_AI_STATE_DIR") from error
+    try:
+        yield mine
+    finally:
+        if mine.advisory:
+            mine.write()  # the next run has to see to what is left in vCenter
+        else:
+            mine.path.unlink(missing_ok=True)
+        lock.release()
+
+
+@contextmanager
+def hold_run(run: str) -> Iterator[None]:
+    """Hold one run, so that no other process goes on with it or back before it, also where no lock is wanted."""
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(hold_here(f"run-{run}", run))
+        except Locked as error:
+            _, _, who = error.message.partition(": ")
+            raise Locked(f"another process works on run {run}: {who}", "wait for its end, or stop it") from error
+        yield
+
+
+def forget_run(run: str) -> None:
+    """Remove the file by which a run was held, once its journal is gone and nobody can take it up any more."""
+    for path in (_paths(f"run-{run}")[0], _paths(f"run-{run}")[1].path):
+        path.unlink(missing_ok=True)
+
+
+def here(instance: str) -> Note | None:
+    """Return who holds the kernel lock of a vCenter on this machine; None when nobody does."""
+    from filelock import FileLock, Timeout
+
+    path, note = _paths(instance)
+    if not path.exists():
+        return None
+    lock = FileLock(path, mode=0o600)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return _read(note.path) or note
+    lock.release()
+    return None
+
+
+def is_ours(found: Found) -> bool:
+    """Tell whether the holder of a lock in vCenter is a process that runs on this machine."""
+    return found.holder.machine == socket.gethostname() and process_id.runs(found.holder.pid)
+
+
+def words(holder: Holder) -> str:
+    """Say who holds a lock in vCenter."""
+    if not holder.machine or holder.since is None:
+        return "somebody whose name it does not hold"
+    since = holder.since.isoformat(timespec="seconds")
+    return f"{holder.user} on {holder.machine}, process {holder.pid}, run {holder.run}, since {since}"
+
+
+@contextmanager
+def _in_vcenter(
+    vcenter: VCenter, note: Note, dead: set[str], every: float | None, lost: Callable[[str], None]
+) -> Iterator[Hold]:
+    from vsphere_ai.connect import vcenter_lock
+    from vsphere_ai.runs.lock_renewal import Keeper
+
+    me = vcenter_lock.Holder(note.user, note.machine, note.pid, note.run)
+
+    def announce(ref: str) -> None:
+        note.advisory = (*note.advisory, ref)
+        note.write()
+
+    began = time.monotonic()
+    try:
+        lock = vcenter_lock.acquire(vcenter, me, dead=dead, every=every or vcenter_lock.PERIOD, announce=announce)
+    except vcenter_lock.Busy as busy:
+        _bury(note, {*dead, *note.advisory})
+        raise _locked(busy.found) from None
+    _bury(note, {*dead, *note.advisory} - {lock.ref})
+    held = Hold("vcenter", note, lock, vcenter.name)
+    keeper = held.keeper = Keeper(lock, began, lost)
+    try:
+        yield held
+    except BaseException as error:
+        if keeper.lost:
+            raise _gone(keeper) from error
+        raise
+    finally:
+        keeper.stop()
+        _release(held, lock, note)
+    if keeper.lost:
+        raise _gone(keeper)
+
+
+def _release(held: Hold, lock: VCenterLock, note: Note) -> None:
+    try:
+        lock.release()
+    except VsphereAiError as error:
+        held.left = error.message  # the note and the journal still know of it, and it lapses
+        return
+    note.advisory = tuple(r for r in note.advisory if r != lock.ref)
+    try:
+        held.released()
+    except Storage:
+        return  # the run has told of its journal already
+
+
+def _respect(vcenter: VCenter, dead: set[str]) -> None:
+    from vsphere_ai.connect import vcenter_lock
+
+    found = vcenter_lock.find(vcenter)
+    if found is None:
+        return
+    if found.ref in dead:
+        vcenter_lock.remove(vcenter, found.ref)
+    elif not found.lapsed(vcenter.now()):
+        raise _locked(found)
+
+
+def _bury(note: Note, dead: set[str]) -> None:
+    """Forget locks whose holders died here, now that they are gone."""
+    if dead:
+        note.advisory = tuple(r for r in note.advisory if r not in dead)
+        note.write()
+        settle(dead)
+
+
+def settle(gone: Collection[str]) -> None:
+    """Note in the journals of their runs that locks in vCenter are gone."""
+    for book in journal.every():
+        for debt in book.debts():
+            if debt.kind == "lock" and debt.target.ref in gone:
+                book.settle(debt)
+        book.close()
+
+
+def _locked(found: Found) -> Locked:
+    until = f"; it lapses at {found.expires.isoformat(timespec='seconds')}" if found.expires else ""
+    return Locked(f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK)
+
+
+def _gone(keeper: Keeper) -> Locked:
+    return Locked(
+        f"the lock in vCenter was lost: {keeper.why}", "what was in flight was finished; look at: vsphere-ai runs"
+    )
+
+
+def _paths(instance: str) -> tuple[Path, Note]:
+    folder = state_dir() / LOCKS
+    name = "".join(c for c in instance if c.isalnum() or c == "-") or "unknown"
+    return folder / f"{name}.lock", Note(folder / f"{name}.json")
+
+
+def _acquire(lock: Any, note: Note) -> Note | None:
+    """Get the kernel lock, and return what its last holder left when it died; or say who has it."""
+    from filelock import Timeout
+
+    end = time.monotonic() + SETTLING
+    while True:
+        try:
+            lock.acquire(timeout=0)
+            return _read(note.path)
+        except Timeout as error:
+            holder = _read(note.path)
+            known = holder is not None and holder.alive
+            if known or time.monotonic() > end:
+                who = holder if known else "it has not said who it is yet"
+                raise Locked(f"another run works on this vCenter: {who}", UNLOCK) from error
+        time.sleep(SETTLING / 20)
+
+
+def _read(path: Path) -> Note | None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return replace(Note(path), **{**found, "advisory": tuple(found.get("advisory", ()))})
+    except (OSError, ValueError, TypeError, AttributeError):
+        return None
