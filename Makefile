@@ -77,6 +77,9 @@ TESTED_IN = TMPDIR="$${TMPDIR:-$(IN_MEMORY)}"
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
 	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
 
+test-fast: $(VENV)/.installed-test  ## the tests that start no lab and no server, in a minute
+	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) --fast $(PYTEST_ARGS)
+
 RELIABILITY_TESTS := tests/reliability \
 	tests/e2e/test_resume.py::test_a_killed_run_is_resumed \
 	tests/e2e/test_faults.py::test_a_lost_answer_or_session_changes_nothing_for_the_operator \

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import subprocess
 import time
 from importlib import resources
 
 import pytest
-from support import order, seeds
+from support import fast, order, seeds
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -18,7 +19,15 @@ def pytest_report_header():
     return f"reliability: RELIABILITY={seeds.LEVELS[seeds.LEVEL] or 'small'} RELIABILITY_SEED={seeds.SEED}"
 
 
+def pytest_addoption(parser):
+    parser.addoption("--fast", action="store_true", help="only tests that start no lab, no server and no process")
+
+
 def pytest_collection_modifyitems(config, items):
+    if config.getoption("--fast"):
+        slow = [item for item in items if not fast.is_fast(item)]
+        config.hook.pytest_deselected(items=slow)
+        items[:] = [item for item in items if fast.is_fast(item)]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     items[:] = order.arranged(items, workers)
 
@@ -40,6 +49,18 @@ def pytest_runtest_makereport(item, call):
 def _own_state(tmp_path_factory, monkeypatch):
     """No test writes into, or is locked by, the journals and locks of the user or of another test."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
+
+
+@pytest.fixture(autouse=True)
+def _no_processes_in_fast_tests(request, monkeypatch):
+    """A test that starts the lab or another process does not belong to the fast ones: it says so by failing there."""
+    if not request.config.getoption("--fast"):
+        return
+
+    def refused(*args, **_options):
+        raise AssertionError(f"a fast test started a process: name its module in tests/support/fast.py ({args})")
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", refused)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,24 @@
+"""Which tests are fast: those of the rooms that start no lab, no server and no other process, and take milliseconds."""
+
+from __future__ import annotations
+
+SUITES = ("docs", "e2e", "honesty", "recorded", "reliability", "thirdparty", "vcsim", "lab", "connect", "security")
+"""Folders of tests that drive the whole tool, the lab, or servers of their own."""
+FIXTURES = {"lab", "session_lab", "make_lab", "idle_labs", "client", "cli", "tool"}
+SLOW = {
+    "tests/language/test_fuzz.py",
+    "tests/language/test_fuzz_cli.py",
+}
+"""Modules that start processes, or try thousands of cases."""
+
+
+def is_fast(item):
+    """Tell whether a test is one of the fast ones."""
+    path = item.nodeid.partition("::")[0]
+    return not (
+        path.split("/")[1] in SUITES
+        or path in SLOW
+        or FIXTURES & set(getattr(item, "fixturenames", ()))
+        or item.get_closest_marker("lab")
+        or item.get_closest_marker("vcsim")
+    )
