@@ -142,7 +142,7 @@ DIES_AFTER_A_DOUBLED_REQUEST = """
 import os
 from vsphere_ai.cli.main import run
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.execution.actions.executor import lifecycle
+from vsphere_ai.execution.actions import lifecycle
 call = VCenter.call
 def twice(self, ref, method, args=None):
     if method == "EnterMaintenanceMode_Task":
