@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import subprocess
 import time
 from importlib import resources
 
@@ -20,7 +19,7 @@ def pytest_report_header():
 
 
 def pytest_addoption(parser):
-    parser.addoption("--fast", action="store_true", help="only tests that start no lab, no server and no process")
+    parser.addoption("--fast", action="store_true", help="only tests that start no lab and no server, and are quick")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -52,15 +51,16 @@ def _own_state(tmp_path_factory, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def _no_processes_in_fast_tests(request, monkeypatch):
-    """A test that starts the lab or another process does not belong to the fast ones: it says so by failing there."""
+def _no_lab_in_fast_tests(request, monkeypatch):
+    """A test that starts a lab does not belong to the fast ones: it says so by failing there."""
     if not request.config.getoption("--fast"):
         return
+    from vsphere_ai.lab import process
 
-    def refused(*args, **_options):
-        raise AssertionError(f"a fast test started a process: name its module in tests/support/fast.py ({args})")
+    def refused(*_args, **_options):
+        raise AssertionError("a fast test started a lab: name its module in tests/support/fast.py")
 
-    monkeypatch.setattr(subprocess.Popen, "__init__", refused)
+    monkeypatch.setattr(process, "start", refused)
 
 
 @pytest.fixture(scope="session")

@@ -43,7 +43,10 @@ def test_a_command_loads_no_more_than_it_needs(arguments, unwanted, tmp_path):
     assert done.stdout.splitlines()[-1] == "LOADED"
 
 
-@pytest.mark.parametrize("module", ["execution.runner", "execution.actions.executor", "report.run_text", "report.run_json"])
+MODULES = ["execution.runner", "execution.actions.executor", "report.run_text", "report.run_json"]
+
+
+@pytest.mark.parametrize("module", MODULES)
 def test_what_tells_of_a_run_needs_no_library_for_a_connection(module):
     program = f"import sys, vsphere_ai.{module}; print([m for m in {(*NETWORK, *TERMINAL)!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)

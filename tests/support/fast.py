@@ -1,4 +1,4 @@
-"""Which tests are fast: those of the rooms that start no lab, no server and no other process, and take milliseconds."""
+"""Which tests are fast: those of the rooms that start no lab and no server, without the modules that take longest."""
 
 from __future__ import annotations
 
@@ -6,8 +6,13 @@ SUITES = ("docs", "e2e", "honesty", "recorded", "reliability", "thirdparty", "vc
 """Folders of tests that drive the whole tool, the lab, or servers of their own."""
 FIXTURES = {"lab", "session_lab", "make_lab", "idle_labs", "client", "cli", "tool"}
 SLOW = {
+    "tests/capacity/test_brute.py",
+    "tests/capacity/test_lab.py",
+    "tests/capacity/test_spare_hosts.py",
+    "tests/cli/test_startup.py",
     "tests/language/test_fuzz.py",
     "tests/language/test_fuzz_cli.py",
+    "tests/planning/test_document.py",
 }
 """Modules that start processes, or try thousands of cases."""
 

@@ -145,7 +145,7 @@ def polling(limit: float, *, fastest: float, slowest: float = 10.0) -> Iterator[
     while True:
         yield time.monotonic() - started
         left = limit - (time.monotonic() - started)
-        if left <= 0:
+        if left < 0.001:  # what rounding leaves over is no time to wait for
             return
         time.sleep(min(pause, left))
         pause = min(slowest, pause * 1.3)
