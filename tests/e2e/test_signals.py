@@ -19,6 +19,8 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import Process, apply
 from support.seeds import SEED, by_level
 
+from vsphere_ai.cli import signals
+
 pytestmark = pytest.mark.lab
 MISSION = PLAYBOOKS / "ai-ready-cluster.yml"
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -109,7 +111,8 @@ def test_the_second_signal_leaves_at_once(lab, cli, point, monkeypatch):
     # the first one's, when everything was over before the second one came
     assert code == last["exit_code"], process.said
     assert code in {130, CODES[point[0]]}, process.said
-    assert took <= 30
+    assert took <= 30  # FAREWELL, and what a busy machine needs
+    assert signals.FAREWELL < 5
     assert "Traceback" not in process.said
     for path in journals():
         with sqlite3.connect(path) as db:
