@@ -320,8 +320,13 @@ def test_a_host_that_does_not_come_back_stays_in_maintenance_and_is_named_with_i
 
 
 def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budget():
-    gone = threading.Event()
-    during = {("esx02", "reboot"): lambda say: gone.wait(5)}
+    begun, gone = threading.Event(), threading.Event()
+
+    def reboot(_say):
+        begun.set()
+        assert gone.wait(30)
+
+    during = {("esx01", "host-back"): lambda _: begun.wait(30), ("esx02", "reboot"): reboot}
     run, deeds, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during, failed=gone)
     found = states(run)
     assert found["esx02", "exit-maintenance"] == "done"  # it was on its way: it is brought to the end
@@ -332,10 +337,15 @@ def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budge
 
 def test_vms_elsewhere_go_on_after_an_unhealthy_host():
     idle = host(ESX2, active="sharedDirect")
-    gone = threading.Event()
+    begun, gone = threading.Event(), threading.Event()
     seen = estate(host(ESX1), idle, *(guest(vm(n), ESX2) for n in (1, 2)))
     plan = made(seen, {ESX1: wants(DIRECT)} | {vm(n): wants(FULL) for n in (1, 2)})
-    during = {(vm(1).name, "power-off"): lambda say: gone.wait(5)}
+
+    def power_off(_say):
+        begun.set()
+        assert gone.wait(30)
+
+    during = {("esx01", "host-back"): lambda _: begun.wait(30), (vm(1).name, "power-off"): power_off}
     run, _, _ = go(plan, {("esx01", "host-back"): LOST}, during, failed=gone)
     assert states(run)[vm(1).name, "power-on"] == states(run)[vm(2).name, "power-on"] == "done"
 
@@ -453,7 +463,7 @@ def test_a_host_that_cannot_leave_is_named_with_its_vms():
 def test_vms_that_went_off_before_another_one_failed_to_come_back():
     first = threading.Event()
     names = [(vm(n).name, "power-off") for n in (1, 2)]
-    during = {names[0]: lambda say: first.set(), names[1]: lambda say: first.wait(5)}
+    during = {names[0]: lambda say: first.set(), names[1]: lambda say: first.wait(30)}
     run, deeds, _ = go(farm(), {names[1]: StepFailed("no")}, during)
     assert ("esx01", "enter-maintenance") not in deeds.done
     assert deeds.put_back == VMS[:1]

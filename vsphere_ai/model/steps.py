@@ -75,7 +75,7 @@ class Invoke(Step):
     """Call a vim method by its WSDL name on the target (or on the object `on`), or on the manager at `path` of it.
 
     `path` is a property path such as ``configManager.graphicsManager``. A name ending in ``_Task`` is waited for.
-    `on` and strings in `args` may be looked up later (see `late`): what an earlier step makes has no reference yet.
+    `on` and strings in `args` may be looked up later (see `deferred`): what an earlier step makes has no reference yet.
     """
 
     method: str

@@ -123,7 +123,7 @@ class Resource(State, ABC):
     def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
         """Yield objects as they will be read once this (settled) state is there, for kinds that look them up.
 
-        An object that does not exist yet has a `late.Late` for its reference, and for keys only the server gives.
+        An object that does not exist yet has a `deferred.Late` for its reference, and for keys only the server gives.
         """
         return iter(())
 

@@ -220,7 +220,7 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
     """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes.
 
     `owes` are debts of an earlier run that become this one's, opened and sent when they were. They are in the file
-    before it has its name; the caller settles them in the earlier journal afterwards (see `past.look`).
+    before it has its name; the caller settles them in the earlier journal afterwards (see `history.look`).
     """
     path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     draft = path.with_name(f"{path.name}-draft")

@@ -36,7 +36,7 @@ class NotYet(Conflict):
 
 
 def looked_up(value: Any, vcenter: Reader) -> Any:
-    """Return a plain value with every `late.Late` in it replaced; `Conflict` when there is not one such object."""
+    """Return a plain value with every `deferred.Late` in it replaced; `Conflict` when there is not one such object."""
     if not is_late(value):
         return value
     missing: NotYet | None = None
