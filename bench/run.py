@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyVmomi.SoapAdapter import SoapStubAdapter
 
-from vsphere_ai.app.session import Options, Workbench
+from vsphere_ai.app.session import Options, Session
 from vsphere_ai.lab import process
 from vsphere_ai.language.inventory import CONNECTION, load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -65,19 +65,19 @@ def timed(what, times: int) -> tuple[float, int]:
     return statistics.median(seconds), Requests.count
 
 
-def open_bench(directory: Path, playbook=None) -> Workbench:
-    return Workbench(load_inventory(directory / CONNECTION), playbook, Options())
+def open_session(directory: Path, playbook=None) -> Session:
+    return Session(load_inventory(directory / CONNECTION), playbook, Options())
 
 
 def read_estate(directory: Path) -> None:
-    with open_bench(directory) as bench:
+    with open_session(directory) as bench:
         found = bench.read_everything()
         assert found.vms
 
 
 def plan_mission(directory: Path) -> None:
     playbook = load_playbook(PLAYBOOK, kinds())
-    with open_bench(directory, playbook) as bench:
+    with open_session(directory, playbook) as bench:
         assert bench.plan(playbook)[0].steps
 
 

@@ -13,12 +13,12 @@ from support.fabrics import DC
 
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
-from vsphere_ai.fabric.fixes import mending
+from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
+from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
 from vsphere_ai.resources import kinds
 
 ONE, TWO, THREE = vm(1), vm(2), vm(3)
@@ -58,23 +58,23 @@ def world(*more, mtu=9000, active=("Uplink 1",)):
     return estate(Facts(DC.ref, {"name": DC.name}), group, switch, machine(ESX1), machine(ESX2), *more)
 
 
-def hops(found, verdict="broken"):
+def links(found, verdict="broken"):
     return {h.name: h for t in found for h in t.having(verdict)}
 
 
 def plays(around, found):
-    return {t.name: k for t, k in mending(around, found).plays.items()}
+    return {t.name: k for t, k in fixes_for(around, found).plays.items()}
 
 
 def test_a_whole_path():
     around = world(train(ONE))
     (found,) = trace(around, ONE)
-    assert {h.verdict for h in found.hops} == {"ok"}
+    assert {h.verdict for h in found.links} == {"ok"}
     assert (found.host, found.port_group, found.protocol, found.rdma_mtu) == (ESX1, "dvpg-rdma", "rocev2", 4096)
     text = trace_text(around, [found], [])
     assert "BROKEN" not in text
     assert text.endswith("1 path: 1 whole")
-    assert mending_text(around, [found]) == ""
+    assert fixes_text(around, [found]) == ""
 
 
 def test_everything_that_is_broken_is_found_at_once():
@@ -86,7 +86,7 @@ def test_everything_that_is_broken_is_found_at_once():
         active=("Uplink 1", "Uplink 2"),
     )
     found = trace(around, ONE)
-    assert {name: hop.rule for name, hop in hops(found).items()} == {
+    assert {name: link.rule for name, link in links(found).items()} == {
         "virtual hardware": "vm.hardware-version",
         "active uplink of the port group": "vm.rdma-path",
         "RDMA NIC is the switch's only uplink": "host.rdma-uplinks",
@@ -114,15 +114,15 @@ def test_everything_that_is_broken_is_found_at_once():
 def test_the_smaller_mtu_is_raised(own, size, play):
     around = world(machine(ESX1, config__network__vnic=(vnic(mtu=own),)), train(ONE), mtu=size)
     found = trace(around, ONE)
-    assert hops(found)["MTU"].rule == "host.pvrdma-mtu"
+    assert links(found)["MTU"].rule == "host.pvrdma-mtu"
     assert plays(around, found) == play
 
 
 def test_what_no_playbook_mends_is_said_and_left_out():
     found = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE)), ONE)
-    (hop,) = hops(found).values()
-    assert (hop.name, hop.mend) == ("RDMA device of that NIC", None)
-    assert "TCP" in hop.help
+    (link,) = links(found).values()
+    assert (link.name, link.fix) == ("RDMA device of that NIC", None)
+    assert "TCP" in link.help
 
 
 def test_a_vm_without_an_adapter_gets_one_that_works():
@@ -150,14 +150,14 @@ def test_what_cannot_be_read_is_not_called_broken(changes, name):
     ready = machine(ESX1, **dict.fromkeys(changes))
     around = world(Facts(ESX1.ref, ready.properties, changes), train(ONE))
     (found,) = trace(around, ONE)
-    assert name in hops([found], "unknown")
-    assert hops([found]) == {}
+    assert name in links([found], "unknown")
+    assert links([found]) == {}
     assert "1 not known" in trace_text(around, [found], [])
 
 
 def test_a_host_that_is_away_is_unknown():
     found = trace(world(machine(ESX1, runtime__connectionState="notResponding"), train(ONE)), ONE)
-    assert "notResponding" in hops(found, "unknown")["host"].seen
+    assert "notResponding" in links(found, "unknown")["host"].seen
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_a_host_that_is_away_is_unknown():
 def test_the_vm_itself(change, name, seen):
     around = world(train(ONE, **change)) if "device" in change else world(
         guest(ONE, ESX1, config__hardware__device=(adapter(),), **change))  # fmt: skip
-    assert seen in hops(trace(around, ONE))[name].seen
+    assert seen in links(trace(around, ONE))[name].seen
 
 
 def test_a_missing_vmkernel_adapter_is_made():
@@ -178,7 +178,7 @@ def test_a_missing_vmkernel_adapter_is_made():
     found = trace(around, ONE)
     new = {"address": "CHOOSE AN ADDRESS", "pvrdma": True, "mtu": 9000}
     assert plays(around, found) == {"esx01": {"vmkernel": {"dvpg-rdma": new}}}
-    assert "vmk9 is named" in hops(found)["PVRDMA vmknic"].seen
+    assert "vmk9 is named" in links(found)["PVRDMA vmknic"].seen
 
 
 def between(*more, other=ESX2, **kinds_of):
@@ -209,7 +209,7 @@ def test_what_two_vms_use(pair, use, words):
 
 def test_the_guilty_link_is_named():
     pair = between(machine(ESX2, config__network__rdmaDevice=()))
-    assert [(g.owner, g.hop.name) for g in pair.guilty] == [(ESX2, "RDMA device of that NIC")]
+    assert [(g.owner, g.link.name) for g in pair.guilty] == [(ESX2, "RDMA device of that NIC")]
 
 
 def test_of_several_adapters_the_best_two_count():
@@ -221,7 +221,7 @@ def test_of_several_adapters_the_best_two_count():
 def test_every_rule_named_is_a_rule_of_check():
     shown = machine(ESX1, **{OPTION: "", FIREWALL: ()})
     around = [world(shown, train(ONE, config__version="vmx-11")), world(train(ONE, config__version="vmx-15"), mtu=1500)]
-    named = {h.rule for each in around for t in trace(each, ONE) for h in t.hops if h.rule}
+    named = {h.rule for each in around for t in trace(each, ONE) for h in t.links if h.rule}
     assert named <= {r.id for r in gate.rules()}
     assert {"vm.hardware-version", "vm.pvrdma-endpoints", "host.pvrdma-mtu"} <= named
 
@@ -230,7 +230,7 @@ def test_what_mends_it_is_a_playbook(tmp_path):
     around = world(machine(ESX1, **{OPTION: "", FIREWALL: ({"key": "pvrdma", "enabled": False},)}),
                    train(ONE, config__version="vmx-11"), mtu=1500)  # fmt: skip
     path = tmp_path / "mend.yml"
-    path.write_text(mending_text(around, trace(around, ONE)), encoding="utf-8")
+    path.write_text(fixes_text(around, trace(around, ONE)), encoding="utf-8")
     playbook = load_playbook(path, kinds())
     assert [p.pattern for p in playbook.plays] == ["DC0", "esx01", "train-01"]
 
@@ -240,8 +240,8 @@ def test_json_has_all_of_it():
     found = [t for v in (ONE, TWO) for t in trace(around, v)]
     document = json.loads(json.dumps(trace_document(around, found, tuple(pairs(found)))))
     assert [t["whole"] for t in document["traces"]] == [False, True]
-    (hop,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "broken"]
-    assert (hop["rule"], hop["mend"]) == (
+    (link,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "broken"]
+    assert (link["rule"], link["mend"]) == (
         "host.pvrdma-vmknic",
         {"target": "esx01", "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"},
     )
@@ -272,8 +272,8 @@ def test_many_pairs_are_counted():
 )
 def test_exit_codes(monkeypatch, one, form, code, words):
     around = world(machine(ESX1, **one), train(ONE))
-    bench = SimpleNamespace(read_vms=lambda names: (around, (ONE,)))
-    monkeypatch.setattr(rdma, "open_bench", lambda shared: nullcontext(bench))
+    session = SimpleNamespace(read_vms=lambda names: (around, (ONE,)))
+    monkeypatch.setattr(rdma, "open_bench", lambda shared: nullcontext(session))
     result = CliRunner().invoke(rdma.command, ["trace", "train-01", "--format", form], standalone_mode=False)
     assert (result.exception, result.return_value) == (None, code)
     assert words in result.output

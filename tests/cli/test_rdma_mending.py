@@ -24,9 +24,9 @@ from support.fabrics import (
     vmk,
 )  # fmt: skip
 
-from vsphere_ai.fabric.fix_plan import Draft
-from vsphere_ai.fabric.fixes import mending
-from vsphere_ai.fabric.links import Hop, Mend
+from vsphere_ai.fabric.fix_plan import FixPlan
+from vsphere_ai.fabric.fixes import fixes_for
+from vsphere_ai.fabric.links import Fix, Link
 from vsphere_ai.fabric.mtu_alignment import level
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.uplink_assignment import seat
@@ -57,7 +57,7 @@ def sized(device, mtu, key="dvportgroup-1", on="dvs-rdma"):
 
 
 def seated(around, *ways):
-    draft = Draft()
+    draft = FixPlan()
     seat(draft, around, [(host, around[ref]) for host, ref in ways])
     return draft
 
@@ -160,7 +160,7 @@ def levelled(*vnics, mtu=1500, **more):
         rdma(ESX1, {"Uplink 1": "vmnic4"}, vmks=(sized("vmk2", more.pop("own", 9000)),), **{OPTION: "vmk2"}),
         rdma(ESX2, {"Uplink 1": "vmnic4"}, vmks=vnics, **more),
     )
-    draft = Draft()
+    draft = FixPlan()
     level(draft, around, [(ESX1, around[ONE])])
     return draft
 
@@ -200,21 +200,21 @@ def test_only_the_own_adapter_is_raised_to_a_larger_switch():
     assert draft.plays == {ESX1: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}
 
 
-def wanting(*mends):
-    hops = tuple(Hop("x", "broken", "", mend=m) for m in mends)
-    return [Trace(VM, ESX1, "", "", hops)]
+def wanting(*fixes):
+    links = tuple(Link("x", "broken", "", fix=m) for m in fixes)
+    return [Trace(VM, ESX1, "", "", links)]
 
 
 def test_pvrdma_gets_one_adapter_of_a_host():
     new, there = {"b": {"address": "CHOOSE AN ADDRESS", "pvrdma": True}}, {"c": {"pvrdma": True}}
-    found = mending(fabric(), wanting(Mend(ESX1, "vmkernel", new), Mend(ESX1, "vmkernel", there)))
+    found = fixes_for(fabric(), wanting(Fix(ESX1, "vmkernel", new), Fix(ESX1, "vmkernel", there)))
     assert found.plays == {ESX1: {"vmkernel": there}}
 
 
 def test_two_links_of_one_adapter_make_one_entry():
     card = {"type": "pvrdma", "port_group": "dvpg-rdma"}
-    mends = [Mend(VM, "adapters", ({**card, **more},)) for more in ({"connected": True}, {"protocol": "rocev2"})]
-    found = mending(fabric(), wanting(*mends))
+    fixes = [Fix(VM, "adapters", ({**card, **more},)) for more in ({"connected": True}, {"protocol": "rocev2"})]
+    found = fixes_for(fabric(), wanting(*fixes))
     assert found.plays == {VM: {"adapters": ({**card, "connected": True, "protocol": "rocev2"},)}}
 
 
@@ -222,8 +222,8 @@ def test_no_adapter_for_a_vm_whose_host_stays_broken():
     managed = {"vmks": (vmk("vmk0", "dvs-rdma", "dvportgroup-1"),),
                "config__virtualNicManagerInfo__netConfig": tagged("vmk0")}  # fmt: skip
     around = fabric(teamed("Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}, **managed))
-    (found,) = wanting(Mend(VM, "pvrdma", ({"port_group": "dvpg-rdma"},)))
-    done = mending(around, [replace(found, ways=((ESX1, ONE),))])
+    (found,) = wanting(Fix(VM, "pvrdma", ({"port_group": "dvpg-rdma"},)))
+    done = fixes_for(around, [replace(found, ways=((ESX1, ONE),))])
     assert done.plays == {}
-    assert done.traces[0].hops[0].mend is None
+    assert done.traces[0].links[0].fix is None
     assert any("train-01 gets no PVRDMA adapter" in why for why in done.left)

@@ -8,11 +8,11 @@ import pytest
 from support.estates import ESX1, ESX2, SWITCH, estate, guest, host, vm
 from support.fabrics import DC
 
-from vsphere_ai.fabric.fixes import mending
+from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.pairs import pairs
 from vsphere_ai.fabric.trace import trace
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.report.trace_text import mending_text
+from vsphere_ai.report.trace_text import fixes_text
 
 ONE, TWO = vm(1), vm(2)
 GROUP = "DistributedVirtualPortgroup:dvportgroup-1"
@@ -47,8 +47,8 @@ def world(*, management=1500, own=(9000,), mtu=9000, extra=()):
 def seen(around):
     traces = [t for v in (ONE, TWO) for t in trace(around, v)]
     (pair,) = pairs(traces)
-    links = {h.name: h for h in traces[0].hops}
-    plays = {t.name: k for t, k in mending(around, traces).plays.items()}
+    links = {h.name: h for h in traces[0].links}
+    plays = {t.name: k for t, k in fixes_for(around, traces).plays.items()}
     return SimpleNamespace(vmknic=links["PVRDMA vmknic"], mtu=links["MTU"], pair=pair, plays=plays, traces=traces)
 
 
@@ -60,7 +60,7 @@ def test_it_is_not_certain_and_mended():
     assert (found.mtu.verdict, found.mtu.seen.partition(", ")[2][:29]) == ("unknown", "vmk0 1500 (not on dvs-rdma), ")
     assert (found.pair.use, found.pair.why.partition(":")[0]) == ("unknown", "RoCE or TCP, not certain")
     assert found.plays == {"esx01": {"vmkernel": {"dvpg-rdma": {"pvrdma": True}}}}
-    assert "pvrdma: true" in mending_text(around, found.traces)
+    assert "pvrdma: true" in fixes_text(around, found.traces)
 
 
 @pytest.mark.parametrize("management", [1500, 9000])
@@ -89,5 +89,5 @@ def test_it_is_not_taken_off_another_switch_with_an_rdma_nic():
     more = {"config.network.rdmaDevice": (*facts.get("config.network.rdmaDevice"), second)}
     objects = [f for f in around.objects.values() if f.ref != ESX1.ref]
     found = seen(estate(*objects, Facts(ESX1.ref, {**facts.properties, **more})))
-    assert (found.vmknic.verdict, found.vmknic.mend) == ("unknown", None)
+    assert (found.vmknic.verdict, found.vmknic.fix) == ("unknown", None)
     assert found.plays == {}

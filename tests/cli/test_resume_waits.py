@@ -14,7 +14,7 @@ from vsphere_ai.cli import at_rest
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal
 
@@ -22,7 +22,7 @@ HOST, OTHER = Target("host", "esx01", "HostSystem:host-1"), Target("host", "esx0
 BOOT = "2026-01-01T00:00:00+00:00"
 
 
-class Deeds:
+class Executor:
     """Remembers what it was to do. `rebooted`: every host it waits for has been down."""
 
     def __init__(self, *, rebooted=False):
@@ -52,42 +52,42 @@ def a_run(*, sent_before=None, timeout=900):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
     step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": timeout}}
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
-    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, BOOT), Debt("ssh-on", HOST)))
+    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, BOOT), Pending("ssh-on", HOST)))
     return told(book, HOST, sent_before)
 
 
 def test_a_command_that_never_left_is_not_waited_for():
-    book, deeds = a_run(), Deeds()
-    at_rest._await_reboots(None, deeds, book)
-    assert deeds.waits == []
-    assert [d.kind for d in book.debts()] == ["ssh-on"]
+    book, executor = a_run(), Executor()
+    at_rest._await_reboots(None, executor, book)
+    assert executor.waits == []
+    assert [d.kind for d in book.all_pending()] == ["ssh-on"]
 
 
 @pytest.mark.parametrize(("sent_before", "watched"), [(0, 120), (100, 20), (3600, 15), (-50, 120)])
 def test_the_time_since_it_left_counts(sent_before, watched):
-    book, deeds = a_run(sent_before=sent_before), Deeds()
+    book, executor = a_run(sent_before=sent_before), Executor()
     (left,) = (o.sent for o in book.owed() if o.sent)
-    at_rest._await_reboots(None, deeds, book)
-    ((host, until, options),) = deeds.waits
+    at_rest._await_reboots(None, executor, book)
+    ((host, until, options),) = executor.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
-    assert deeds.booted == [(HOST, BOOT, left)]
-    assert [d.kind for d in book.debts()] == ["ssh-on"]
+    assert executor.booted == [(HOST, BOOT, left)]
+    assert [d.kind for d in book.all_pending()] == ["ssh-on"]
 
 
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
-    book, deeds = a_run(sent_before=sent_before, timeout=timeout), Deeds()
-    at_rest._await_reboots(None, deeds, book)
-    ((_, _, options),) = deeds.waits
+    book, executor = a_run(sent_before=sent_before, timeout=timeout), Executor()
+    at_rest._await_reboots(None, executor, book)
+    ((_, _, options),) = executor.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
 
 def test_what_was_settled_is_not_waited_for():
-    book, deeds = a_run(sent_before=1), Deeds()
-    book.settle(Debt("reboot", HOST))
-    at_rest._await_reboots(None, deeds, book)
-    assert deeds.waits == []
+    book, executor = a_run(sent_before=1), Executor()
+    book.settle(Pending("reboot", HOST))
+    at_rest._await_reboots(None, executor, book)
+    assert executor.waits == []
 
 
 @pytest.mark.parametrize("ended", ["begun", "unknown", "failed"])
@@ -96,7 +96,7 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
     book = a_run(sent_before=1)
     if ended != "begun":
         book.end("s1", ended, "it broke off")
-    at_rest._await_reboots(None, Deeds(rebooted=rebooted), book)
+    at_rest._await_reboots(None, Executor(rebooted=rebooted), book)
     (step,) = book.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
@@ -107,9 +107,9 @@ def test_a_reboot_that_is_seen_is_the_restart_that_a_change_waits_for(rebooted):
     """Two boots within a minute: from the times alone, nobody could tell that the host has restarted since."""
     book = a_run(sent_before=1)
     for host in (HOST, OTHER):
-        book.owe(Debt("restart", host, BOOT))
-    at_rest._await_reboots(None, Deeds(rebooted=rebooted), book)
-    left = {(d.kind, d.target) for d in book.debts()} - {("ssh-on", HOST)}
+        book.owe(Pending("restart", host, BOOT))
+    at_rest._await_reboots(None, Executor(rebooted=rebooted), book)
+    left = {(d.kind, d.target) for d in book.all_pending()} - {("ssh-on", HOST)}
     assert left == {("restart", OTHER), *(() if rebooted else [("restart", HOST)])}
 
 
@@ -117,7 +117,7 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     book = a_run(sent_before=1)
     book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     book.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    at_rest._await_reboots(None, Deeds(rebooted=True), book)
+    at_rest._await_reboots(None, Executor(rebooted=True), book)
     assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
 
 
@@ -165,7 +165,7 @@ def an_order(*, via="api", task=ENTER):
     book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     if task:
         book.submitted("s1", f"Task:{task}")
-    book.begin("s2", act(HOST, "reboot", "reboot"), (Debt("reboot", HOST, BOOT),))
+    book.begin("s2", act(HOST, "reboot", "reboot"), (Pending("reboot", HOST, BOOT),))
     book.sending(HOST)
     return book
 
@@ -182,18 +182,18 @@ def an_order(*, via="api", task=ENTER):
 )
 def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch, capsys):
     monkeypatch.setattr(at_rest, "EVENTS_LAG", 2.0)
-    book, deeds = an_order(), Deeds()
-    at_rest._await_reboots(Tasks(*looks), deeds, book)
-    assert bool(deeds.waits) is waits
+    book, executor = an_order(), Executor()
+    at_rest._await_reboots(Tasks(*looks), executor, book)
+    assert bool(executor.waits) is waits
     assert ("vCenter has no task for the reboot" in capsys.readouterr().err) is not waits
-    assert book.debts() == ()
+    assert book.all_pending() == ()
 
 
 @pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
 def test_without_a_task_to_look_for_a_reboot_is_waited_for(more):
-    tasks, deeds = Tasks((ENTER,)), Deeds()
-    at_rest._await_reboots(tasks, deeds, an_order(**more))
-    assert (tasks.asked, len(deeds.waits)) == (0, 1)
+    tasks, executor = Tasks((ENTER,)), Executor()
+    at_rest._await_reboots(tasks, executor, an_order(**more))
+    assert (tasks.asked, len(executor.waits)) == (0, 1)
 
 
 VM = Target("vm", "train-01", "VirtualMachine:vm-1")
@@ -217,7 +217,7 @@ def a_shutdown(*, sent_before=None, timeout=300):
     steps = [{"target": vars(VM), "argv": []},
              {"target": vars(VM), "action": "power-off", "options": {"shutdown_timeout": timeout}}]  # fmt: skip
     book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
-    book.begin("s1", act(VM, "power-off", "shut down"), (Debt("off", VM),))
+    book.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     return told(book, VM, sent_before)
 
 
@@ -309,13 +309,13 @@ def test_of_twins_the_one_that_was_seen_off_is_told_apart():
     steps = [{"target": vars(each)} for each in (VM, twin)]
     book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
     for number, each in enumerate((VM, twin)):
-        book.begin(f"s{number}", act(each, "power-off", "shut down"), (Debt("off", each),))
+        book.begin(f"s{number}", act(each, "power-off", "shut down"), (Pending("off", each),))
         book.sending(each)
     book.end("s1", "done")
-    assert [o.debt.target for o in at_rest.told_to_shut_down(book)] == [VM]
+    assert [o.pending.target for o in at_rest.requested_shutdowns(book)] == [VM]
     book.set(pid=0)
     of_version(3, book.path)  # in which steps were noted by name
-    assert [o.debt.target for o in at_rest.told_to_shut_down(journal.open_run(book.id))] == [VM, twin]
+    assert [o.pending.target for o in at_rest.requested_shutdowns(journal.open_run(book.id))] == [VM, twin]
 
 
 # -- tasks
@@ -404,8 +404,8 @@ def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
 def an_entry(task="Task:own"):
     """A run that was cut off while a host was to enter maintenance mode."""
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}]}})
-    debts = (Debt("maintenance", HOST), Debt("gate", HOST), Debt("off", VM))
-    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), debts)
+    all_pending = (Pending("maintenance", HOST), Pending("gate", HOST), Pending("off", VM))
+    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), all_pending)
     if task:
         book.submitted("s1", task)
     return book
@@ -430,7 +430,7 @@ def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them(
     vcenter, book = entering(own=["error"], foreign=["running"]), an_entry()
     at_rest._stay_out(World(vcenter), book)
     assert vcenter.calls == []
-    assert [d.kind for d in book.debts()] == ["off"]
+    assert [d.kind for d in book.all_pending()] == ["off"]
 
 
 @pytest.mark.parametrize("task", ["Task:own", ""])
@@ -438,23 +438,25 @@ def test_our_own_order_is_called_back(task):
     vcenter, book = entering(own=[*["running"] * 4, "error"]), an_entry(task)
     at_rest._stay_out(World(vcenter), book)
     assert vcenter.calls == [("Task:own", "CancelTask")]
-    assert [d.kind for d in book.debts()] == ["maintenance", "gate", "off"], "what became of it is read afterwards"
+    assert [d.kind for d in book.all_pending()] == ["maintenance", "gate", "off"], (
+        "what became of it is read afterwards"
+    )
 
 
 # -- SSH
 
 
 def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys):
-    class Away(Deeds):
+    class Away(Executor):
         def switch_ssh(self, host, *, running):
             self.waits.append(host)
             if host == HOST:
                 raise Unreachable("it is notResponding")
 
-    book, deeds = journal.create({}), Away()
+    book, executor = journal.create({}), Away()
     for host in (HOST, OTHER):
-        book.owe(Debt("ssh-on", host))
-    assert at_rest._start_ssh_again(deeds, book) == (Debt("ssh-on", HOST),)
-    assert deeds.waits == [HOST, OTHER]
-    assert book.debts() == (Debt("ssh-on", HOST),)
+        book.owe(Pending("ssh-on", host))
+    assert at_rest._start_ssh_again(executor, book) == (Pending("ssh-on", HOST),)
+    assert executor.waits == [HOST, OTHER]
+    assert book.all_pending() == (Pending("ssh-on", HOST),)
     assert "SSH of esx01 cannot be started again: it is notResponding" in capsys.readouterr().err

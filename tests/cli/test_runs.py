@@ -12,7 +12,7 @@ from support.journals import act, of_version, put
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import Conflict
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal
 
@@ -45,10 +45,10 @@ def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
     book = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
                            "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
-    book.begin("s1", act(VM, "power-off", "shut down"), (Debt("off", VM),))
+    book.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     book.submitted("s1", "Task:task-7")
     book.end("s1", "done")
-    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), (Debt("maintenance", HOST),))
+    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), (Pending("maintenance", HOST),))
     return book
 
 
@@ -70,7 +70,7 @@ def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
 def test_show_tells_how_a_run_ended(command):
     book = a_run()
     book.end("s2", "failed", "vCenter refused it")
-    book.settle(Debt("maintenance", HOST))
+    book.settle(Pending("maintenance", HOST))
     book.set(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
     _, out, _ = command("show", book.id)
     for words in (
@@ -81,7 +81,7 @@ def test_show_tells_how_a_run_ended(command):
     ):
         assert words in out
     assert "maintenance mode because" not in out
-    book.settle(Debt("off", VM))
+    book.settle(Pending("off", VM))
     _, out, _ = command("show", book.id)
     assert "train-01 is powered off" in out
     book.set(exit_code=0, signal=2, open=[])
@@ -96,7 +96,7 @@ def test_show_tells_a_resumed_run_apart(command):
     book = a_run()
     book.attempt = 2
     book.begin("s1", act(HOST, "exit-maintenance", "leave maintenance mode"), ())
-    book.end("s1", "done", settles=(Debt("maintenance", HOST),))
+    book.end("s1", "done", settles=(Pending("maintenance", HOST),))
     _, out, _ = command("show", book.id)
     assert "resumed, attempt 2" in out
     assert "not begun" not in out
@@ -120,13 +120,13 @@ def test_show_as_json_has_everything(command):
 
 def test_a_debt_says_whether_its_command_ever_left():
     book = a_run()
-    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
-    reboot = next(o for o in book.owed() if o.debt.kind == "reboot")
+    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    reboot = next(o for o in book.owed() if o.pending.kind == "reboot")
     assert reboot.sent == ""
     book.sending(HOST)
-    reboot = next(o for o in book.owed() if o.debt.kind == "reboot")
+    reboot = next(o for o in book.owed() if o.pending.kind == "reboot")
     assert reboot.sent > reboot.opened[:19]
-    assert [o.sent for o in book.owed() if o.debt.kind != "reboot"] == ["", ""]
+    assert [o.sent for o in book.owed() if o.pending.kind != "reboot"] == ["", ""]
 
 
 def test_runs_lists_them(command):
@@ -185,16 +185,16 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, nu
 
 def test_a_journal_of_an_older_version_is_carried_over(command):
     book = a_run()
-    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
+    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
     book.close()
     of_version(1, book.path)
     nobody(book.path)
     for _ in range(2):
         again = journal.open_run(book.id)
-        reboot = next(o for o in again.owed() if o.debt.kind == "reboot")
+        reboot = next(o for o in again.owed() if o.pending.kind == "reboot")
         assert reboot.sent == reboot.opened, "whether it was sent nobody wrote down then"
-        assert [d.kind for d in again.debts()][:3] == ["off", "maintenance", "reboot"]
-        again.begin("s4", act(VM, "power-on", "power on"), (Debt("lock", HOST),))
+        assert [d.kind for d in again.all_pending()][:3] == ["off", "maintenance", "reboot"]
+        again.begin("s4", act(VM, "power-on", "power on"), (Pending("lock", HOST),))
         again.close()
     assert command("show", book.id)[0] == 0
 
@@ -217,8 +217,8 @@ def rebooting(*hosts):
 def test_what_is_over_is_not_told_of_again(command):
     for ended in (True, False):
         book = a_run()
-        for debt in book.debts():
-            book.settle(debt)
+        for pending in book.all_pending():
+            book.settle(pending)
         book.set(ended=ended)
         book.close()
         of_version(99, book.path)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from vsphere_ai.cli.main import main
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure, Wait
 from vsphere_ai.runs import history, journal, locks
@@ -17,11 +17,11 @@ HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01"
 WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
 
 
-def run(*debts, days=0, instance="vc", **values):
+def run(*all_pending, days=0, instance="vc", **values):
     """A run of that many days ago; cut off unless `values` say how it ended."""
     steps = [{"id": f"s{n}", "target": vars(VM), "summary": "reconfigure"} for n in (1, 2)]
     book = journal.create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
-    book.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), debts)
+    book.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), all_pending)
     book.end("s1", "done")
     began = datetime.now(UTC) - timedelta(days=days)
     book.set(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
@@ -38,7 +38,7 @@ def command(capsys):
 
 
 def test_a_run_is_closed_with_what_it_has_left(command):
-    book = run(Debt("maintenance", HOST), Debt("off", VM))
+    book = run(Pending("maintenance", HOST), Pending("off", VM))
     code, out, err = command("runs", "close", book.id)
     assert code == 64, "nothing is closed without a yes"
     assert "give --yes" in err
@@ -49,7 +49,7 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert [*history.unfinished("vc")] == [book.id]
     assert command("runs", "close", book.id, "--yes")[0] == 0
     assert history.unfinished("vc") == {}
-    assert journal.open_run(book.id).debts() == ()
+    assert journal.open_run(book.id).all_pending() == ()
     assert f"{book.id}  closed" in command("runs")[1]
     shown = command("show", book.id)[1]
     assert "CLOSED by" in shown
@@ -71,7 +71,7 @@ def test_a_run_that_is_over_or_under_way_is_not_closed(command):
 
 
 def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
-    book = run(Debt("off", VM))
+    book = run(Pending("off", VM))
     with locks.hold_run(book.id):
         code, _, err = command("runs", "close", book.id, "--yes")
     assert code == 7
@@ -79,7 +79,7 @@ def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
 
 
 def test_a_closed_run_that_goes_on_is_none(command):
-    book = run(Debt("off", VM))
+    book = run(Pending("off", VM))
     command("runs", "close", book.id, "--yes")
     history.take_up(again := journal.open_run(book.id))
     assert history.see(again).state == "unfinished"
@@ -91,7 +91,7 @@ def names():
 
 def test_old_runs_that_are_over_are_removed(command):
     old, failed, new = run(days=200, **WELL), run(days=150, **{**WELL, "exit_code": 1}), run(days=1, **WELL)
-    closed = run(Debt("off", VM), days=120)
+    closed = run(Pending("off", VM), days=120)
     command("runs", "close", closed.id, "--yes")
     code, out, err = command("runs", "prune")
     assert code == 64
@@ -107,7 +107,7 @@ def test_old_runs_that_are_over_are_removed(command):
 
 
 def test_what_is_owed_is_never_removed_nor_what_came_after_it(command):
-    before, owing = run(days=300, **WELL), run(Debt("maintenance", HOST), days=200, **{**WELL, "exit_code": 6})
+    before, owing = run(days=300, **WELL), run(Pending("maintenance", HOST), days=200, **{**WELL, "exit_code": 6})
     later, elsewhere = run(days=150, **WELL), run(days=150, instance="other", **WELL)
     cut_off = run(days=140, instance="third")
     assert command("runs", "prune", "--older-than", "1d", "--yes")[0] == 0
@@ -116,10 +116,10 @@ def test_what_is_owed_is_never_removed_nor_what_came_after_it(command):
 
 def test_a_run_stays_while_another_one_owes_what_it_took_over_from_it(command):
     before = run(days=300, **{**WELL, "exit_code": 6})
-    after = run(Debt("maintenance", HOST), days=200, takes_over=before.id, **{**WELL, "exit_code": 6})
+    after = run(Pending("maintenance", HOST), days=200, takes_over=before.id, **{**WELL, "exit_code": 6})
     assert command("runs", "prune", "--yes")[0] == 0
     assert names() == {before.id, after.id}
-    journal.open_run(after.id).settle(Debt("maintenance", HOST))
+    journal.open_run(after.id).settle(Pending("maintenance", HOST))
     assert command("runs", "prune", "--yes")[0] == 0
     assert names() == set()
 
@@ -141,7 +141,7 @@ def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
 
 
 @pytest.mark.parametrize(
-    ("ref", "instance", "late", "left"),
+    ("ref", "instance", "deferred", "left"),
     [
         (HOST.ref, "vc", True, ()),
         (HOST.ref, "vc", False, ("gate",)),
@@ -149,12 +149,12 @@ def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
         ("HostSystem:host-2", "vc", True, ("gate",)),
     ],
 )
-def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, late, left):
+def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, deferred, left):
     passed = Wait(target=Target("host", "esx01", ref), until="healthy", summary="health gate")
     books = []
 
     def owes():
-        books.append(run(Debt("gate", HOST)))
+        books.append(run(Pending("gate", HOST)))
         time.sleep(0.002)
 
     def passes():
@@ -163,7 +163,7 @@ def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, late, 
         book.end("s2", "done")
         time.sleep(0.002)
 
-    for each in (owes, passes) if late else (passes, owes):
+    for each in (owes, passes) if deferred else (passes, owes):
         each()
     history.look()
-    assert tuple(d.kind for d in journal.open_run(books[0].id).debts()) == left
+    assert tuple(d.kind for d in journal.open_run(books[0].id).all_pending()) == left

@@ -48,8 +48,8 @@ def test_two_hangups_with_time_between_are_two(handled, monkeypatch):
 @pytest.mark.parametrize("before", [True, False])
 def test_a_reason_of_our_own_is_not_the_operators_signal(handled, before):
     first, left = handled
-    deeds = [signals.stop, lambda: signals._handle(signal.SIGINT, None)]
-    for do in deeds if before else reversed(deeds):
+    executor = [signals.stop, lambda: signals._handle(signal.SIGINT, None)]
+    for do in executor if before else reversed(executor):
         do()
     assert sorted(first) == [signal.SIGINT, signal.SIGTERM]
     signals._handle(signal.SIGINT, None)

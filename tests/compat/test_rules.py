@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from support import state_rules
 
 from vsphere_ai.compat import gate
-from vsphere_ai.model.deferred import Late
+from vsphere_ai.model.deferred import Deferred
 
 ABSENT = "<absent>"  # replaced by the builder's own marker
 GPU = "0000:3b:00.0"
@@ -27,7 +27,7 @@ VGPU = {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": "VirtualP
 ROCE = {"device": "vmrdma0", "connectionInfo": {"state": "down"}, "capability": {"roceV1Capable": True}}
 
 NO_PFC = {"query:nmlx5_core": "max_vfs=8"}
-LATE = str(Late("dc", "HostSystem", "esx01", "config.network.vnic"))
+LATE = str(Deferred("dc", "HostSystem", "esx01", "config.network.vnic"))
 SMALL = {**ROCE, "connectionInfo": {"state": "active", "mtu": 1024}}
 
 

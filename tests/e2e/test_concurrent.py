@@ -10,7 +10,7 @@ from support.places import PLAYBOOKS
 from support.seeds import by_level
 
 from vsphere_ai.execution.actions.configure import Changes
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
@@ -140,7 +140,7 @@ def test_a_stale_saved_plan_is_refused_with_the_difference(cli, ledger, foreign,
 
 
 def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, farm, monkeypatch):
-    task, seen = Means.task, []
+    task, seen = Context.task, []
 
     def then_undo(self, target, method, *more):
         task(self, target, method, *more)
@@ -150,7 +150,7 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
             spec = foreign.vim.vm.device.VirtualDeviceSpec(operation="remove", device=card)
             foreign.reconfigure(deviceChange=[spec])
 
-    monkeypatch.setattr(Means, "task", then_undo)
+    monkeypatch.setattr(Context, "task", then_undo)
     monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_VM", 1)
     assert cli("apply", PLAY, "--yes") == 1, cli.out + cli.err
     assert seen == [1]
@@ -159,9 +159,9 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
 
 
 def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, soap, monkeypatch):
-    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.execution.actions.executor import Executor
 
-    do = Deeds.do
+    do = Executor.do
 
     def act_then_do(self, step, *more):
         if getattr(step, "method", "") == "UpdateGraphicsConfig" and step.target.name == "esx01.lab.local":
@@ -171,7 +171,7 @@ def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, s
             manager.UpdateGraphicsConfig(config)
         return do(self, step, *more)
 
-    monkeypatch.setattr(Deeds, "do", act_then_do)
+    monkeypatch.setattr(Executor, "do", act_then_do)
     assert cli("apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes") == 3, cli.out + cli.err
     assert "esx01.lab.local: somebody changed graphicsConfig since this was planned" in cli.out
     assert len(ledger("esx01.lab.local", "UpdateGraphicsConfig")) == 1

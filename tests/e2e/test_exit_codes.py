@@ -13,7 +13,7 @@ import pytest
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.processes import Process
 
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 
 pytestmark = pytest.mark.lab
 MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"
@@ -91,7 +91,7 @@ def no_journal(cli, lab, folder):
 
 
 def unknown(cli, lab, folder, monkeypatch):
-    monkeypatch.setattr(Means.task, "__defaults__", (3,))  # seconds a task is waited for
+    monkeypatch.setattr(Context.task, "__defaults__", (3,))  # seconds a task is waited for
     lab.set_faults([{"on": "ReconfigVM_Task", "nth": 1, "do": {"task-stuck": 20}}])
     return cli("apply", SMALL, "--yes")
 

@@ -48,7 +48,7 @@ def farm(hosts, *, mtu=1500, active=("Uplink 1", "Uplink 2"), vms=None):
 def run(cli, make_lab, monkeypatch):
     """Start a farm, trace VMs and apply what mends them; returns the two traces and the playbook."""
 
-    def mend(text, *vms):
+    def fix(text, *vms):
         lab = make_lab(text)
         monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
         whole = {t["vm"] for t in traced(cli)["traces"] if t["whole"]}
@@ -63,7 +63,7 @@ def run(cli, make_lab, monkeypatch):
         assert whole <= {t["vm"] for t in traced(cli)["traces"] if t["whole"]}, playbook
         return before, traced(cli, *vms), playbook
 
-    return mend
+    return fix
 
 
 def traced(cli, *vms):
@@ -125,9 +125,9 @@ def test_no_adapter_is_suggested_that_a_host_cannot_carry(cli, make_lab, monkeyp
     lab = make_lab(farm(hosts, active=["Uplink 1"], vms={1: {}, 2: {}}))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     (found,) = traced(cli, "train-01")["traces"]
-    (hop,) = [h for h in found["links"] if h["name"] == "VM adapter"]
-    assert hop["mend"] is None
-    assert "esx02.lab.local: vmnic4 -> no RDMA device" in hop["help"]
+    (link,) = [h for h in found["links"] if h["name"] == "VM adapter"]
+    assert link["mend"] is None
+    assert "esx02.lab.local: vmnic4 -> no RDMA device" in link["help"]
 
 
 def chance(seed):

@@ -75,16 +75,16 @@ def test_a_run_is_rolled_back_without_a_vm_that_was_removed_since(lab, cli, soap
 
 
 def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, soap, farm, monkeypatch):
-    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.execution.actions.executor import Executor
 
-    do = Deeds.do
+    do = Executor.do
 
     def remove_first(self, step, *more):
         if step.target.name == "train-04" and "train-04" in farm()["vms"]:
             unregister(soap, "train-04")
         return do(self, step, *more)
 
-    monkeypatch.setattr(Deeds, "do", remove_first)
+    monkeypatch.setattr(Executor, "do", remove_first)
     assert cli("apply", MISSION, "--yes") == 1, cli.out + cli.err
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert put_back(lab) == {}

@@ -87,7 +87,7 @@ def test_what_was_switched_is_put_back_though_the_plan_is_refused_today(lab, cli
     assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
     assert reboots(ledger) == []
     assert state_of(cli, book.id) == "failed", "what it was to change is not done"
-    assert journal.open_run(book.id).debts() == ()
+    assert journal.open_run(book.id).all_pending() == ()
 
 
 def test_only_the_cleanup_of_a_run_is_done_when_that_is_wanted(lab, cli, farm, ledger):
@@ -100,7 +100,7 @@ def test_only_the_cleanup_of_a_run_is_done_when_that_is_wanted(lab, cli, farm, l
     assert not now["hosts"][ESX1]["maintenance"]
     assert types(farm) == {ESX1: "shared", ESX2: "shared"}
     assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
-    assert journal.open_run(book.id).debts() == ()
+    assert journal.open_run(book.id).all_pending() == ()
     assert state_of(cli, book.id) == "failed"
     assert cli("resume", book.id, "--yes") == 0, cli.out + cli.err
     assert types(farm) == {ESX1: "sharedDirect", ESX2: "shared"}
@@ -113,10 +113,10 @@ def test_a_health_gate_that_a_later_run_has_passed_is_owed_no_more(lab, cli, far
     assert cli("apply", cli.file(GRAPHICS.format(ESX1, "shared_direct")), "--yes") == 6, cli.out + cli.err
     lab.clear_faults()
     (book,) = journal.every()
-    assert [d.kind for d in book.debts()] == ["gate"]
+    assert [d.kind for d in book.all_pending()] == ["gate"]
     assert cli("apply", cli.file(GRAPHICS.format(ESX1, "shared"), "back.yml"), "--yes") == 0, cli.out + cli.err
     assert state_of(cli, book.id) == "superseded"
-    assert journal.open_run(book.id).debts() == ()
+    assert journal.open_run(book.id).all_pending() == ()
     assert cli("plan", cli.file(GRAPHICS.format(ESX1, "shared"))) == 0
     assert "was not finished" not in cli.err
 
@@ -133,7 +133,7 @@ def test_a_farm_that_a_killed_run_left_open_is_not_called_done(lab, cli, farm, s
     """The settings are as wanted, but the host is in maintenance mode and its VMs are off."""
     play, run = cut_off_in_its_window(lab, cli)
     soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
-    journal.open_run(run).settle(*(d for d in journal.open_run(run).debts() if d.kind == "reboot"))
+    journal.open_run(run).settle(*(d for d in journal.open_run(run).all_pending() if d.kind == "reboot"))
     off = [n for n, v in farm()["vms"].items() if v["power"] == "poweredOff" and v["host"] == ESX1]
     assert farm()["hosts"][ESX1]["maintenance"]
     said = []
@@ -163,7 +163,7 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
         assert asked[before].startswith(question)
         assert f"! {ESX1} is in maintenance mode since run {run}" in cli.err
     assert not farm()["hosts"][ESX1]["maintenance"]
-    assert journal.open_run(run).debts() == ()
+    assert journal.open_run(run).all_pending() == ()
 
 
 def test_what_somebody_has_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):
@@ -171,8 +171,8 @@ def test_what_somebody_has_put_back_by_hand_is_not_left_open(lab, cli, farm, soa
     assert cli("resume", run, "--yes") == 0, cli.out + cli.err
     book = journal.open_run(run)
     for owed in book.owed():
-        if owed.debt.kind in ("maintenance", "off"):
-            book.owe(owed.debt)  # as if the run had been cut off, and an operator had put back what it left
+        if owed.pending.kind in ("maintenance", "off"):
+            book.owe(owed.pending)  # as if the run had been cut off, and an operator had put back what it left
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
 
 

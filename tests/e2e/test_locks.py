@@ -19,7 +19,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
 
-from vsphere_ai.app.session import Options, Workbench
+from vsphere_ai.app.session import Options, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventory import load_inventory
@@ -101,8 +101,8 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def vcenter(lab, here):
-    with Workbench(load_inventory(INVENTORY), None, Options()) as bench:
-        yield bench.vcenter
+    with Session(load_inventory(INVENTORY), None, Options()) as session:
+        yield session.vcenter
 
 
 def tell(why):
@@ -389,7 +389,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     assert vcenter_lock.find(vcenter).holder.run == run
     assert cli("show", run) == 0, cli.err
     assert vcenter.name in cli.out
-    assert "lock" in {d.kind for d in journal.open_run(run).debts()}
+    assert "lock" in {d.kind for d in journal.open_run(run).all_pending()}
     refused = contend(machine=1).ready().ask("go other")["locked"]
     assert f"process {process.pid}, run {run}, since" in refused
 
@@ -397,7 +397,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     assert free(vcenter)
     assert cli("show", run) == 0, cli.err
     assert "finished" in cli.out
-    assert journal.open_run(run).debts() == ()
+    assert journal.open_run(run).all_pending() == ()
 
 
 def test_unlock_settles_what_a_killed_run_owes(lab, cli, here, vcenter):
@@ -408,8 +408,8 @@ def test_unlock_settles_what_a_killed_run_owes(lab, cli, here, vcenter):
     process.wait()
     assert cli("unlock", "-i", INVENTORY, "--yes") == 0
     (book,) = journal.every()
-    assert "lock" not in {d.kind for d in book.debts()}
-    assert "maintenance" in {d.kind for d in book.debts()}
+    assert "lock" not in {d.kind for d in book.all_pending()}
+    assert "maintenance" in {d.kind for d in book.all_pending()}
     assert free(vcenter)
 
 
@@ -455,7 +455,7 @@ def test_a_run_that_leaves_at_once_gives_its_lock_back(lab, cli, here, contend, 
     (sessions,) = [i for i in lab.check()["invariants"] if i["name"] == "sessions"]
     assert len(sessions["findings"]) == 1, "it did not log out: there are more than this test's own"
     (book,) = journal.every()
-    assert "lock" not in {d.kind for d in book.debts()}
+    assert "lock" not in {d.kind for d in book.all_pending()}
     assert "locked" not in contend(machine=1).ready().ask("go other")
     lab.clear_faults()
 

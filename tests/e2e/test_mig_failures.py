@@ -93,7 +93,7 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
-    from vsphere_ai.app.session import Options, Workbench
+    from vsphere_ai.app.session import Options, Session
     from vsphere_ai.language.inventory_search import find_inventory
     from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
@@ -102,18 +102,18 @@ def workshop(lab, cli):
 
     def make(text):
         loaded = load_playbook(cli.file(text, "direct.yml"), kinds())
-        bench = Workbench(find_inventory(INVENTORY), loaded, Options())
-        benches.append(bench)
-        plan, estate = bench.plan(loaded)
+        session = Session(find_inventory(INVENTORY), loaded, Options())
+        benches.append(session)
+        plan, estate = session.plan(loaded)
         assert plan.problems == ()
-        means = executor.Means(
-            bench.vcenter, bench.shell, lambda target, _: bench.left(loaded, estate, target), gpus={}, hosts={}
+        means = executor.Context(
+            session.vcenter, session.shell, lambda target, _: session.left(loaded, estate, target), gpus={}, hosts={}
         )
-        return [p.step for p in plan.steps], executor.Deeds(means)
+        return [p.step for p in plan.steps], executor.Executor(means)
 
     yield make
-    for bench in benches:
-        bench.__exit__()
+    for session in benches:
+        session.__exit__()
 
 
 def test_the_layout_is_made_and_then_nothing_is_left(cli, farm):

@@ -198,8 +198,8 @@ def test_batches_grow_and_are_shown(sixteen, cli):
 
 
 def test_a_host_that_does_not_return_in_time_stops_everything_and_is_resumed_later(make_lab, cli, monkeypatch):
-    late = HOST.format(names="01") + "    boot_seconds: 11\n" + HOST.format(names="02")
-    lab = make_lab(FARM.replace(HOST.format(names="[01:16]"), late).replace("[01:04]", "[01:02]"))
+    deferred = HOST.format(names="01") + "    boot_seconds: 11\n" + HOST.format(names="02")
+    lab = make_lab(FARM.replace(HOST.format(names="[01:16]"), deferred).replace("[01:04]", "[01:02]"))
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     play = cli.file(TWO.format("timeout: 5s"))
     lab.mark()

@@ -13,7 +13,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.seeds import FULL
 
 from vsphere_ai.connect import tasks, vcenter
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.executor import Executor
 
 pytestmark = pytest.mark.lab
 PLAY = PLAYBOOKS / "pvrdma-only.yml"
@@ -68,7 +68,7 @@ def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(
 ):
     monkeypatch.setattr("vsphere_ai.execution.actions.context.STALL", 0.8)
     monkeypatch.setattr("vsphere_ai.execution.actions.context.TASK_TIMEOUT", 3)
-    task = Deeds.__init__.__globals__["Means"].task
+    task = Executor.__init__.__globals__["Means"].task
     monkeypatch.setattr(task, "__defaults__", (3,))
     monkeypatch.setattr(tasks, "_WAKE_S", 1)
     lab.set_faults(f"- {{on: ReconfigVM_Task, target: {VM}, do: {{task-stuck: {where}}}}}\n")
@@ -97,14 +97,14 @@ def test_a_task_that_vanishes_is_looked_for_by_its_effect(lab, cli, ledger):
 
 
 def before_reconfigure(monkeypatch, act):
-    do = Deeds.do
+    do = Executor.do
 
     def act_then_do(self, step, *more):
         if type(step).__name__ == "Reconfigure" and step.target.name == VM:
             act()
         return do(self, step, *more)
 
-    monkeypatch.setattr(Deeds, "do", act_then_do)
+    monkeypatch.setattr(Executor, "do", act_then_do)
 
 
 def test_a_vm_that_is_unregistered_is_a_conflict_of_its_own(cli, soap, farm, monkeypatch):

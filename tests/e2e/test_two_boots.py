@@ -58,7 +58,7 @@ def is_over(cli, farm, ledger, applied):
     assert reboots(ledger) == [ESX1, ESX1], cli.out + cli.err
     now = farm()["hosts"][ESX1]
     assert (now["graphics"], now["maintenance"]) == (applied[1], False)
-    assert all(b.debts() == () for b in journal.every())
+    assert all(b.all_pending() == () for b in journal.every())
     return True
 
 

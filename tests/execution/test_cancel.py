@@ -12,7 +12,7 @@ from vsphere_ai.errors import OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.execution.actions import cancel as withdrawal
 from vsphere_ai.execution.actions import context as means_
 from vsphere_ai.execution.actions.cancel import Withdrawn, enter_unless_stopped, leave_alone
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.facts import Facts
 
 TASK, OTHER = "Task:task-1", "Task:task-2"
@@ -58,46 +58,46 @@ def _quick(monkeypatch):
 
 
 def made(server, *, stopped=False):
-    means = Means(server, Shells(), lambda *_: (), {}, {})
+    context = Context(server, Shells(), lambda *_: (), {}, {})
     if stopped:
-        means.stop.set()
-    return means
+        context.stop.set()
+    return context
 
 
-def stop_when_running(means, server):
+def stop_when_running(context, server):
     def wait():
         while not server.running:
             pass
-        means.stop.set()
+        context.stop.set()
 
     threading.Thread(target=wait, daemon=True).start()
 
 
 def test_a_stop_cancels_the_one_task_and_withdraws_the_step():
     server = Server()
-    means, said = made(server), []
-    stop_when_running(means, server)
+    context, said = made(server), []
+    stop_when_running(context, server)
     with pytest.raises(Withdrawn):
-        enter_unless_stopped(means, ESX1, server.enter, said.append)
+        enter_unless_stopped(context, ESX1, server.enter, said.append)
     assert server.cancelled == [TASK]
     assert said == ["stopped: the host is asked not to enter maintenance mode"]
 
 
 def test_a_host_that_got_there_first_is_done():
     server = Server(stubborn=True)
-    means = made(server)
-    stop_when_running(means, server)
-    enter_unless_stopped(means, ESX1, server.enter, lambda _: None)
+    context = made(server)
+    stop_when_running(context, server)
+    enter_unless_stopped(context, ESX1, server.enter, lambda _: None)
     assert server.inside
 
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), OutcomeUnknown("lost"), StepFailed("busy")])
 def test_cancelling_is_tried_again(error):
     server = Server(cancel=[error, error])
-    means, said = made(server), []
-    stop_when_running(means, server)
+    context, said = made(server), []
+    stop_when_running(context, server)
     with pytest.raises(Withdrawn):
-        enter_unless_stopped(means, ESX1, server.enter, said.append)
+        enter_unless_stopped(context, ESX1, server.enter, said.append)
     assert server.cancelled == [TASK] * 3
     assert error.message in said[0]
 
@@ -128,14 +128,14 @@ def test_after_a_lost_answer_the_second_try_of_a_stopped_run_cancels_the_first()
 
 def test_a_lost_answer_is_looked_into_first():
     server = Server()
-    means = made(server)
+    context = made(server)
 
     def lose():
-        means.stop.set()
+        context.stop.set()
         raise OutcomeUnknown("lost")
 
     with pytest.raises(OutcomeUnknown):
-        enter_unless_stopped(means, ESX1, lose, lambda _: None)
+        enter_unless_stopped(context, ESX1, lose, lambda _: None)
 
 
 def test_a_host_that_is_not_on_its_way_is_left_alone():

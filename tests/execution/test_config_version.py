@@ -9,8 +9,8 @@ from support.estates import ESX1, ESX2
 
 from vsphere_ai.errors import ChangedMeanwhile, Conflict
 from vsphere_ai.execution.actions.configure import MOST_ATTEMPTS, Changes
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.model.deferred import Late
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
@@ -34,8 +34,8 @@ def step(target=DC, on=SWITCH, **fields):
     )
 
 
-def joining(host, *, late=False):
-    key = str(Late(DC.ref, "HostSystem", host.name, "x")) if late else "0"
+def joining(host, *, deferred=False):
+    key = str(Deferred(DC.ref, "HostSystem", host.name, "x")) if deferred else "0"
     backing = {"pnicSpec": ({"pnicDevice": "vmnic4", "uplinkPortKey": key},)}
     return step(host, host=({"operation": "edit", "host": host.ref, "backing": backing},))
 
@@ -72,7 +72,7 @@ class Switch:
 
 def sending(switch, planned=None):
     """Return what sends; `planned` is how the switch was when the plan was made."""
-    return Changes(Means(switch, None, lambda t: (), {}, {}, planned={SWITCH: planned or switch.facts()}))
+    return Changes(Context(switch, None, lambda t: (), {}, {}, planned={SWITCH: planned or switch.facts()}))
 
 
 def say(_line):
@@ -141,7 +141,7 @@ def test_what_an_earlier_step_of_the_plan_has_changed_is_no_conflict(monkeypatch
     switch = Switch(**{"config.host": (member(ESX1, "vmnic5"),)})
     planned = switch.facts()
     switch.now["config.host"] = (member(ESX1),)
-    sending(switch, planned).invoke(joining(ESX1, late=True), say)
+    sending(switch, planned).invoke(joining(ESX1, deferred=True), say)
     assert len(switch.sent) == 1
 
 

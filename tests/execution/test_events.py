@@ -8,7 +8,7 @@ import pytest
 from support.estates import ESX1
 
 from vsphere_ai.errors import Denied, Unreachable
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.events import MOST, was_told_to_reboot
 from vsphere_ai.model.facts import Facts
 
@@ -60,8 +60,8 @@ class History:
 
 def told(recent, events):
     server = History(recent, events)
-    means = Means(server, lambda _: None, lambda *_: (), {}, {})
-    return was_told_to_reboot(means, ESX1, KNOWN, BEGAN.isoformat()), server
+    context = Context(server, lambda _: None, lambda *_: (), {}, {})
+    return was_told_to_reboot(context, ESX1, KNOWN, BEGAN.isoformat()), server
 
 
 @pytest.mark.parametrize(

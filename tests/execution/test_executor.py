@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
+from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle
 from support.estates import ESX1, pvrdma_device, vgpu_device
 
 from vsphere_ai.errors import (
@@ -256,7 +256,7 @@ def test_a_vm_that_does_not_stay_on_was_not_powered_on():
     ],
 )
 def test_only_what_certainly_had_no_effect_was_refused(action, error, refused):
-    assert deeds(Server({})).was_refused(lifecycle(action), error) is refused
+    assert executor(Server({})).was_refused(lifecycle(action), error) is refused
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_only_what_certainly_had_no_effect_was_refused(action, error, refused):
 )
 def test_a_reboot_was_refused_when_its_order_was_answered_with_no(error, refused):
     server = Server({"runtime.inMaintenanceMode": True})
-    own, step = deeds(server), lifecycle("reboot", via="api")
+    own, step = executor(server), lifecycle("reboot", via="api")
     server.error = error
     with pytest.raises(type(error)):
         own.do(step, lambda _: None)
@@ -281,16 +281,16 @@ def test_a_reboot_was_refused_when_its_order_was_answered_with_no(error, refused
 
 @pytest.mark.parametrize("error", [Unreachable("no answer"), Storage("full"), Denied("no login"), Conflict("gone")])
 def test_a_reboot_whose_order_was_never_sent_was_refused(error):
-    assert deeds(Server({})).was_refused(lifecycle("reboot", via="ssh"), error)
+    assert executor(Server({})).was_refused(lifecycle("reboot", via="ssh"), error)
 
 
 def test_a_change_is_not_taken_for_refused():
-    assert not deeds(Server({})).was_refused(reconfigure(), fault("InvalidState"))
+    assert not executor(Server({})).was_refused(reconfigure(), fault("InvalidState"))
 
 
 def test_a_guest_that_was_told_to_shut_down_may_do_so_yet():
     server = Server({"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"})
-    own, step = deeds(server), lifecycle("power-off", VM, force=True, shutdown_timeout=0)
+    own, step = executor(server), lifecycle("power-off", VM, force=True, shutdown_timeout=0)
     server.error = fault("InvalidState")
     with pytest.raises(VimFault):
         own.do(step, lambda _: None)
@@ -303,7 +303,7 @@ def test_a_guest_that_was_told_to_shut_down_may_do_so_yet():
 )
 def test_a_host_without_a_boot_time_is_not_rebooted(step):
     with pytest.raises(HostUnhealthy, match="does not show when esx01 booted"):
-        deeds(Server({})).before(step)
+        executor(Server({})).before(step)
 
 
 def test_ssh_that_is_being_read_over_is_not_taken_for_started_by_somebody(monkeypatch):
@@ -315,5 +315,5 @@ def test_ssh_that_is_being_read_over_is_not_taken_for_started_by_somebody(monkey
         looks.append(host)
         return len(looks) < 4
 
-    assert not deeds(server, is_being_read=is_read).is_so(lifecycle("start-ssh"))
+    assert not executor(server, is_being_read=is_read).is_so(lifecycle("start-ssh"))
     assert looks == [ESX1] * 4

@@ -7,8 +7,8 @@ from support.acting import VM, Clock, Server, Shells
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions import context
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import Invoke, Shell
@@ -52,7 +52,7 @@ def acting(server, again, shells=None):
     def left(_target):
         return given.pop(0) if len(given) > 1 else given[0]
 
-    return Deeds(Means(server, shells or Shells(), lambda *_: (ITEM,), {}, {}, again=left))
+    return Executor(Context(server, shells or Shells(), lambda *_: (ITEM,), {}, {}, again=left))
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,12 @@ def test_the_first_of_two_is_adopted_when_only_the_second_is_left(clock, left, c
 @pytest.mark.parametrize("fault", ["DuplicateName", "AlreadyExists"])
 def test_what_is_found_made_when_it_is_sent_again_is_adopted(fault):
     server = Answers(LOST, VimFault("there is one", "", {"_typeName": fault}))
-    deeds = Deeds(
-        Means(server, Shells(), lambda *_: (ITEM,), {}, {}, again=lambda _: (TWO,) if len(server.calls) > 1 else (ONE,))
+    executor = Executor(
+        Context(
+            server, Shells(), lambda *_: (ITEM,), {}, {}, again=lambda _: (TWO,) if len(server.calls) > 1 else (ONE,)
+        )
     )
-    deeds.do(ONE, print)
+    executor.do(ONE, print)
     assert len(server.calls) == 2
 
 

@@ -7,12 +7,12 @@ from support.acting import Server, Shells
 from support.estates import ESX1
 
 from vsphere_ai.errors import Conflict, VimFault
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.fabric.module_options import changed, merged, parsed, written
-from vsphere_ai.model.deferred import Late, chosen, inside, nested, property_path, read, spelled
+from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, read, spelled
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Debt, opened_by, settled_by
+from vsphere_ai.model.pending import Pending, opened_by, settled_by
 from vsphere_ai.model.steps import Invoke, Shell, Wait
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.resume import lay_over
@@ -21,11 +21,11 @@ CORE = "nmlx5_core"
 KIND = "some-kind"
 
 
-def deeds(server, **planned):
+def executor(server, **planned):
     """Deeds that know what was read when this was planned; reading back always finds something left to do."""
     left = (Item(ESX1, KIND, ()),)
     facts = {ESX1.ref: Facts(ESX1.ref, planned)} if planned else {}
-    return Deeds(Means(server, Shells(), lambda *_: left, {}, {}, planned=facts))
+    return Executor(Context(server, Shells(), lambda *_: left, {}, {}, planned=facts))
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def options(text):
 
 def test_options_that_appeared_since_planning_are_kept():
     server = Modules("max_vfs=8")
-    deeds(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
+    executor(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
     ((_, method, args),) = server.calls
     assert (method, args) == ("UpdateModuleOptionString", {"name": CORE, "options": "max_vfs=8 pfctx=0x08"})
 
@@ -78,13 +78,13 @@ def test_options_that_appeared_since_planning_are_kept():
 def test_an_option_that_somebody_changed_is_not_overwritten():
     server = Modules("pfctx=0x02")
     with pytest.raises(Conflict, match="pfctx"):
-        deeds(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
+        executor(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
     assert server.calls == []
 
 
 def test_what_is_there_is_not_sent_again():
     server = Modules("pfctx=0x08")
-    deeds(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
+    executor(server, **{f"query:{CORE}": ""}).do(options("pfctx=0x08"), str)
     assert server.calls == []
 
 
@@ -109,13 +109,13 @@ def add(address):
 )
 def test_no_second_adapter_is_made(present, calls):
     server = Server({VNICS: present})
-    deeds(server).do(add("10.0.0.5"), str)
+    executor(server).do(add("10.0.0.5"), str)
     assert len(server.calls) == calls
 
 
 def test_an_adapter_of_somebody_else_is_not_taken_for_ours():
     with pytest.raises(Conflict, match="vmk1 has appeared"):
-        deeds(Server({VNICS: (vnic("vmk1", "10.0.0.9"),)})).do(add("10.0.0.5"), str)
+        executor(Server({VNICS: (vnic("vmk1", "10.0.0.9"),)})).do(add("10.0.0.5"), str)
 
 
 def update(**nic):
@@ -127,7 +127,7 @@ def update(**nic):
 def test_an_adapter_is_changed_with_all_it_has_now():
     now = vnic("vmk1", "10.0.0.7")
     server = Server({VNICS: (now,)})
-    deeds(server, **{VNICS: (vnic("vmk1", "10.0.0.5"),)}).do(update(mtu=9000), str)
+    executor(server, **{VNICS: (vnic("vmk1", "10.0.0.5"),)}).do(update(mtu=9000), str)
     ((_, _, args),) = server.calls
     assert args["nic"] == {**now["spec"], "mtu": 9000}  # the address somebody else has given it
 
@@ -136,14 +136,14 @@ def test_an_adapter_is_changed_with_all_it_has_now():
 def test_an_adapter_that_is_not_what_it_was(now):
     server = Server({VNICS: now})
     with pytest.raises(Conflict):
-        deeds(server, **{VNICS: (vnic("vmk1", "10.0.0.5"),)}).do(update(mtu=9000), str)
+        executor(server, **{VNICS: (vnic("vmk1", "10.0.0.5"),)}).do(update(mtu=9000), str)
     assert server.calls == []
 
 
 def test_a_change_that_counts_after_a_restart_is_owed_one():
     step = options("a=1")
-    (debt,) = opened_by(step, own_ssh=False, detail="2026-01-01T00:00:00Z")
-    assert debt == Debt("restart", ESX1, "2026-01-01T00:00:00Z")
+    (pending,) = opened_by(step, own_ssh=False, detail="2026-01-01T00:00:00Z")
+    assert pending == Pending("restart", ESX1, "2026-01-01T00:00:00Z")
     back = settled_by(Wait(target=ESX1, until="host-back", summary=""))
     assert {d.kind for d in back} == {"reboot", "restart"}
     assert opened_by(Invoke(target=ESX1, summary="", method="x"), own_ssh=False) == ()
@@ -154,21 +154,21 @@ def test_a_host_that_has_not_restarted_since_is_restarted(booted, owes):
     from vsphere_ai.model.facts import About, Estate
 
     estate = Estate(About("", "", "", "", ""), {ESX1.ref: Facts(ESX1.ref, {"runtime.bootTime": booted})})
-    owed = lay_over(estate, [Debt("restart", ESX1, "2026-01-01T00:00:00Z")])
+    owed = lay_over(estate, [Pending("restart", ESX1, "2026-01-01T00:00:00Z")])
     steps = [s for of in owed.extra.values() for s in of]
     assert [(s.needs_reboot, s.needs_maintenance) for s in steps] == [(True, True)] * owes
 
 
 def test_the_boot_time_is_remembered_before_such_a_change():
-    assert deeds(Server({"runtime.bootTime": "then"})).before(options("a=1")) == "then"
-    assert deeds(Server({})).before(Shell(target=ESX1, summary="", argv=("true",))) == ""
+    assert executor(Server({"runtime.bootTime": "then"})).before(options("a=1")) == "then"
+    assert executor(Server({})).before(Shell(target=ESX1, summary="", argv=("true",))) == ""
 
 
 def test_what_is_looked_up_can_hang_on_what_is_looked_up():
-    key = Late("Datacenter:1", "DistributedVirtualPortgroup", "dvpg-new", "key")
+    key = Deferred("Datacenter:1", "DistributedVirtualPortgroup", "dvpg-new", "key")
     path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", str(key)), "device")
-    late = Late("Datacenter:1", "HostSystem", "esx01", path)
-    assert read(str(late)) == late
+    deferred = Deferred("Datacenter:1", "HostSystem", "esx01", path)
+    assert read(str(deferred)) == deferred
     assert property_path(path) == VNICS
     assert spelled(path) == f"{VNICS} > spec.distributedVirtualPort.portgroupKey dvpg-new > device"
     asked = []
@@ -206,14 +206,14 @@ def setting(value):
 )
 def test_a_setting_is_sent_where_it_is_as_planned(planned, now, sent):
     server = Settings(now)
-    deeds(server, **{f"option:{OPTION}": planned}).do(setting("vmk2"), str)
+    executor(server, **{f"option:{OPTION}": planned}).do(setting("vmk2"), str)
     assert len(server.calls) == sent
 
 
 def test_a_setting_that_somebody_changed_is_not_overwritten():
     server = Settings("vmk7")
     with pytest.raises(Conflict, match=r"Net\.PVRDMAVmknic is vmk7 since this was planned, was vmk1"):
-        deeds(server, **{f"option:{OPTION}": "vmk1"}).do(setting("vmk2"), str)
+        executor(server, **{f"option:{OPTION}": "vmk1"}).do(setting("vmk2"), str)
     assert server.calls == []
 
 
@@ -232,7 +232,7 @@ def shared(functions):
                                            (device(whole=True), None)])  # fmt: skip
 def test_a_device_is_shared_where_it_is_as_planned(now, sent):
     server = Server({PCI_INFO: (now, {"id": "0000:86:00.0"})})
-    doing = deeds(server, **{PCI_INFO: (device(), {"id": "0000:86:00.0"})})
+    doing = executor(server, **{PCI_INFO: (device(), {"id": "0000:86:00.0"})})
     if sent is None:
         with pytest.raises(Conflict, match=r"of 0000:5e:00\.0 is"):
             doing.do(shared(4), str)
@@ -251,7 +251,7 @@ def test_a_speed_is_set_where_it_is_as_planned(now, sent):
     server = Server({PNICS: (pnic(now),)})
     args = {"device": "vmnic4", "linkSpeed": {"_typeName": "PhysicalNicLinkInfo", "speedMb": 100_000, "duplex": True}}
     step = Invoke(target=ESX1, kinds=(KIND,), summary="", method="UpdatePhysicalNicLinkSpeed", args=args)
-    doing = deeds(server, **{PNICS: (pnic(None),)})
+    doing = executor(server, **{PNICS: (pnic(None),)})
     if sent is None:
         with pytest.raises(Conflict, match="the speed of vmnic4 is"):
             doing.do(step, str)

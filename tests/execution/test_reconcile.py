@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, deeds
+from support.acting import VM, Clock, Server, Shells, executor
 from support.estates import ESX1, pvrdma_device, vgpu_device
 
 from vsphere_ai.errors import (
@@ -19,8 +19,8 @@ from vsphere_ai.errors import (
     VimFault,
 )
 from vsphere_ai.execution.actions import conflicts, context
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts, Output
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell
@@ -69,7 +69,7 @@ def acting(server, *left):
     def read_back(target, but_last):
         return given.pop(0) if len(given) > 1 else given[0]
 
-    return deeds(server, left=read_back)
+    return executor(server, left=read_back)
 
 
 def fault(name):
@@ -168,7 +168,7 @@ def test_a_gpu_instance_is_never_made_twice(clock):
     step = Shell(target=ESX1, summary="", kinds=("mig",), argv=("nvidia-smi", "mig", "-cgi", "9"))
     left = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
     with pytest.raises(OutcomeUnknown):
-        deeds(Server({}), shells, left=lambda *_: (left,)).do(step, print)
+        executor(Server({}), shells, left=lambda *_: (left,)).do(step, print)
     assert len(shells.ran) == 1
 
 
@@ -210,7 +210,7 @@ def test_a_lost_command_about_instances_is_judged_by_what_would_have_to_be_done_
 
     shells = Shells(LOST, RAN)
     item = Item(ESX1, "mig", (FieldChange("layout", (), ("a",)),))
-    acting = Deeds(Means(Server({}), shells, lambda *_: (item,), {ESX1.ref: 2}, {}, again=again))
+    acting = Executor(Context(Server({}), shells, lambda *_: (item,), {ESX1.ref: 2}, {}, again=again))
     if ran:
         acting.do(step, print)
         assert len(shells.ran) == ran
@@ -268,7 +268,7 @@ def stalled(server_progress, clock):
                 progress(percent)
 
     said, noticed = [], []
-    Deeds(Means(Slow({}), Shells(), lambda *_: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
+    Executor(Context(Slow({}), Shells(), lambda *_: (), {}, {}, notice=noticed.append)).do(UPGRADE, said.append)
     return said, noticed
 
 
@@ -295,7 +295,7 @@ def test_a_task_that_moves_is_not_noticed(clock):
 
 
 def planned(server, **properties):
-    return Deeds(Means(server, Shells(), lambda *_: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
+    return Executor(Context(server, Shells(), lambda *_: (), {}, {}, planned={VM.ref: Facts(VM.ref, properties)}))
 
 
 DEVICES = "config.hardware.device"
@@ -355,7 +355,7 @@ def test_what_a_step_is_not_about_may_change(now):
 
 
 def test_an_effect_that_comes_at_the_last_moment_is_not_a_conflict():
-    class Late(Busy):
+    class Deferred(Busy):
         landed = False
 
         def read_objects(self, refs, paths):
@@ -364,9 +364,11 @@ def test_an_effect_that_comes_at_the_last_moment_is_not_a_conflict():
             self.readings = [{**THEN, "config.firmware": "efi"} if self.landed else THEN]
             return super().read_objects(refs, paths)
 
-    server = Late(LOST, readings=[THEN])
+    server = Deferred(LOST, readings=[THEN])
     facts = {VM.ref: Facts(VM.ref, THEN)}
-    Deeds(Means(server, Shells(), lambda *_: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(STEP, print)
+    Executor(Context(server, Shells(), lambda *_: () if server.landed else (LEFT,), {}, {}, planned=facts)).do(
+        STEP, print
+    )
     assert server.landed
     assert len(server.calls) == 1
 
@@ -377,11 +379,11 @@ WANTED = {"_typeName": "HostGraphicsConfig", "hostDefaultGraphicsType": "sharedD
 
 def graphics(now):
     server = Server({"config.graphicsConfig": now})
-    means_ = Means(server, Shells(), lambda *_: (), {}, {},
+    means_ = Context(server, Shells(), lambda *_: (), {}, {},
                    planned={ESX1.ref: Facts(ESX1.ref, {"config.graphicsConfig": GRAPHICS})})  # fmt: skip
     step = Invoke(target=ESX1, summary="", path="configManager.graphicsManager", method="UpdateGraphicsConfig",
                   args={"config": WANTED})  # fmt: skip
-    Deeds(means_).do(step, print)
+    Executor(means_).do(step, print)
     return server.calls
 
 
@@ -419,5 +421,5 @@ def test_a_step_is_done_within_its_name():
         yield
         seen.append("end")
 
-    Deeds(Means(Server({}), Shells(), lambda *_: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
+    Executor(Context(Server({}), Shells(), lambda *_: (), {}, {}, within=within)).do(UPGRADE, print, "s007")
     assert seen == ["s007", "end"]

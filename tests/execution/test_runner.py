@@ -24,7 +24,7 @@ from vsphere_ai.execution import runner as apply
 from vsphere_ai.execution.outcome import failures
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.playbook import Rolling
-from vsphere_ai.model.pending import Debt, NoBook
+from vsphere_ai.model.pending import NoRecord, Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
@@ -38,7 +38,7 @@ DIRECT, MIG, FULL = (
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
 
 
-class Deeds:
+class Executor:
     """Remembers (target, word) of every step; raises or waits where a test says so. `on`: whether VMs run."""
 
     on = True
@@ -93,14 +93,14 @@ class Deeds:
 
 def go(plan, failing=None, during=None, *, parallel=8, already=(), book=None, failed=None):
     """Run a plan; return the run, the deeds and the events. `failed` is set once the run knows that a step has."""
-    deeds, events = Deeds(plan, failing, during, already), []
+    executor, events = Executor(plan, failing, during, already), []
 
     def heard(event):
         events.append(event)
         if failed and event.what == "failed":
             failed.set()
 
-    return Runner(plan, deeds, heard, parallel=parallel, book=book).run(), deeds, events
+    return Runner(plan, executor, heard, parallel=parallel, book=book).run(), executor, events
 
 
 def farm(hosts=2, vms=2, *, budget=1, **more):
@@ -129,15 +129,15 @@ def states(run):
 
 def test_every_step_runs_once_after_what_it_waits_for():
     plan = farm()
-    run, deeds, _ = go(plan)
-    order = {key: i for i, key in enumerate(deeds.done)}
+    run, executor, _ = go(plan)
+    order = {key: i for i, key in enumerate(executor.done)}
     names = {p.id: (p.step.target.name, words([p.step])[0]) for p in plan.steps}
-    assert len(deeds.done) == len(plan.steps)
+    assert len(executor.done) == len(plan.steps)
     for planned in plan.steps:
         assert all(order[names[a]] < order[names[planned.id]] for a in planned.after)
     assert (run.exit_code, run.open, run.interrupted) == (0, (), False)
     assert run.count("done") == len(plan.steps)
-    assert deeds.put_back == []
+    assert executor.put_back == []
 
 
 def test_targets_that_were_read_back_are_verified():
@@ -146,8 +146,8 @@ def test_targets_that_were_read_back_are_verified():
 
 
 def test_an_empty_plan_ends_well():
-    run, deeds, events = go(made(estate(host(ESX1)), {}))
-    assert (run.exit_code, run.outcomes, deeds.done, events) == (0, (), [], [])
+    run, executor, events = go(made(estate(host(ESX1)), {}))
+    assert (run.exit_code, run.outcomes, executor.done, events) == (0, (), [], [])
 
 
 def test_targets_go_side_by_side():
@@ -183,14 +183,14 @@ def test_a_sign_of_life_while_nothing_happens(monkeypatch):
     monkeypatch.setattr(apply, "HEARTBEAT", 0.05)
     told = threading.Event()
     plan, events = vms_only(1), []
-    deeds = Deeds(plan, during={(vm(1).name, "reconfigure"): lambda say: told.wait(10)})
+    executor = Executor(plan, during={(vm(1).name, "reconfigure"): lambda say: told.wait(10)})
 
     def emit(event):
         events.append(event)
         if event.what == "waiting":
             told.set()
 
-    assert Runner(plan, deeds, emit).run().exit_code == 0
+    assert Runner(plan, executor, emit).run().exit_code == 0
     assert told.is_set()
     assert any(e.what == "waiting" and vm(1).name in e.text for e in events)
 
@@ -221,8 +221,8 @@ def test_a_skipped_step_names_what_it_waited_for():
 
 def test_a_vm_whose_change_was_refused_is_powered_on_again():
     failing = {(vm(1).name, "reconfigure"): StepFailed("no")}
-    run, deeds, events = go(vms_only(1), failing)
-    assert deeds.put_back == [("power-on", vm(1).name)]
+    run, executor, events = go(vms_only(1), failing)
+    assert executor.put_back == [("power-on", vm(1).name)]
     assert run.open == ()
     assert any(e.what == "settled" and vm(1).name in e.text for e in events)
 
@@ -236,9 +236,9 @@ def test_a_vm_whose_change_was_refused_is_powered_on_again():
     ],
 )
 def test_a_vm_whose_state_is_in_doubt_stays_off_and_is_named(word, error, code):
-    run, deeds, _ = go(vms_only(1), {(vm(1).name, word): error})
+    run, executor, _ = go(vms_only(1), {(vm(1).name, word): error})
     assert run.exit_code == code
-    assert deeds.put_back == []
+    assert executor.put_back == []
     assert len(run.open) == 1
     assert vm(1).name in run.open[0]
     assert "powered off" in run.open[0]
@@ -253,15 +253,17 @@ def test_an_unknown_outcome_is_never_called_done_or_failed():
 
 @pytest.mark.parametrize("on", [True, False, Unreachable("vCenter is away")], ids=["on", "off", "unknown"])
 def test_a_guest_that_may_still_shut_down_is_not_forgotten(monkeypatch, on):
-    monkeypatch.setattr(Deeds, "on", on)
+    monkeypatch.setattr(Executor, "on", on)
     book, name = Settled(), vm(1).name
-    run, deeds, _ = go(vms_only(2), {(name, "power-off"): GuestStillRuns("it did not shut down in 300 s")}, book=book)
+    run, executor, _ = go(
+        vms_only(2), {(name, "power-off"): GuestStillRuns("it did not shut down in 300 s")}, book=book
+    )
     assert run.exit_code == 1
     if on is False:
-        assert (run.open, deeds.put_back, book.settled) == ((), [("power-on", name)], [("off", name)])
+        assert (run.open, executor.put_back, book.settled) == ((), [("power-on", name)], [("off", name)])
     else:
         assert run.open == (f"{name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on",)
-        assert (deeds.put_back, book.settled) == ([], [])
+        assert (executor.put_back, book.settled) == ([], [])
 
 
 def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
@@ -272,12 +274,12 @@ def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
 
 
 def test_a_bug_in_a_deed_does_not_leave_the_rest_without_a_word():
-    run, deeds, _ = go(vms_only(2), {(vm(1).name, "reconfigure"): ZeroDivisionError("oops")})
+    run, executor, _ = go(vms_only(2), {(vm(1).name, "reconfigure"): ZeroDivisionError("oops")})
     assert run.exit_code == 70
     (failed,) = failures(run.outcomes)
     assert "ZeroDivisionError" in failed.error.message
     assert isinstance(failed.error.__cause__, ZeroDivisionError)
-    assert ("power-on", vm(1).name) in deeds.put_back
+    assert ("power-on", vm(1).name) in executor.put_back
     assert states(run)[vm(2).name, "power-on"] == "done"
 
 
@@ -308,15 +310,15 @@ LOST = HostUnhealthy("esx01 did not come back within 1800 s")
 
 
 def test_a_host_that_does_not_come_back_stays_in_maintenance_and_is_named_with_its_vms():
-    run, deeds, _ = go(farm(), {("esx01", "host-back"): LOST})
+    run, executor, _ = go(farm(), {("esx01", "host-back"): LOST})
     assert run.exit_code == 6
-    assert deeds.put_back == []
+    assert executor.put_back == []
     text = "\n".join(run.open)
     assert "esx01 is still in maintenance mode" in text
     assert "govc host.maintenance.exit esx01" in text
     assert f"{vm(1).name} is powered off" in text
     assert f"{vm(2).name} is powered off" in text
-    assert "esx02" not in {name for name, _ in deeds.done}
+    assert "esx02" not in {name for name, _ in executor.done}
 
 
 def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budget():
@@ -327,11 +329,11 @@ def test_no_further_host_is_started_after_an_unhealthy_one_even_within_the_budge
         assert gone.wait(30)
 
     during = {("esx01", "host-back"): lambda _: begun.wait(30), ("esx02", "reboot"): reboot}
-    run, deeds, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during, failed=gone)
+    run, executor, _ = go(farm(4, 0, budget=2), {("esx01", "host-back"): LOST}, during, failed=gone)
     found = states(run)
     assert found["esx02", "exit-maintenance"] == "done"  # it was on its way: it is brought to the end
     assert found["esx03", "enter-maintenance"] == found["esx04", "enter-maintenance"] == "skipped"
-    assert {name for name, _ in deeds.done} == {"esx01", "esx02"}
+    assert {name for name, _ in executor.done} == {"esx01", "esx02"}
     assert any("esx01" in o.reason for o in run.outcomes if o.planned.step.target.name == "esx04")
 
 
@@ -351,16 +353,16 @@ def test_vms_elsewhere_go_on_after_an_unhealthy_host():
 
 
 def test_ssh_that_we_started_is_stopped_when_the_window_breaks():
-    run, deeds, _ = go(
+    run, executor, _ = go(
         farm(1, 0, config__service__service=NO_SSH), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}
     )
-    assert deeds.put_back == [("ssh", "esx01", False)]
+    assert executor.put_back == [("ssh", "esx01", False)]
     assert run.open == ()
 
 
 def test_ssh_that_was_running_is_left_running():
-    _, deeds, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
-    assert deeds.put_back == []
+    _, executor, _ = go(farm(1, 0), {("esx01", "gpus-answer"): HostUnhealthy("no GPU answers")})
+    assert executor.put_back == []
 
 
 # -- a window that fails before its reboot was sent
@@ -382,11 +384,11 @@ LEFT = "leave maintenance mode on esx01: no reboot was sent, nothing there needs
 )
 def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
     book = Settled()
-    run, deeds, events = go(farm(), {("esx01", word): error}, book=book)
-    own = [done for name, done in deeds.done if name == "esx01"]
+    run, executor, events = go(farm(), {("esx01", word): error}, book=book)
+    own = [done for name, done in executor.done if name == "esx01"]
     assert own[-2:] == ["exit-maintenance", "healthy"], "after the failing step, and seen to be well"
     assert own.index("exit-maintenance") > own.index(word)
-    assert sorted(deeds.put_back) == VMS
+    assert sorted(executor.put_back) == VMS
     assert run.open == ()
     assert run.put_back == (LEFT, f"power on {vm(1).name}", f"power on {vm(2).name}")
     assert LEFT in [e.text for e in events if e.what == "settled"]
@@ -407,27 +409,27 @@ def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
     ],
 )
 def test_a_window_that_fails_later_or_in_doubt_is_not_left(word, error):
-    run, deeds, _ = go(farm(), {("esx01", word): error})
-    assert ("esx01", "exit-maintenance") not in deeds.done
-    assert deeds.put_back == []
+    run, executor, _ = go(farm(), {("esx01", word): error})
+    assert ("esx01", "exit-maintenance") not in executor.done
+    assert executor.put_back == []
     assert run.put_back == ()
     assert any("esx01 is still in maintenance mode" in line for line in run.open)
 
 
 def test_a_host_that_was_seen_not_to_reboot_is_left_again():
-    class Noting(Book):
+    class Noting(Record):
         noted, settled = (), ()
 
         def rebooted(self, host, *, did):
             self.noted += ((host.name, did),)
 
-        def settle(self, *debts):
-            self.settled += tuple((d.kind, d.target.name) for d in debts)
+        def settle(self, *all_pending):
+            self.settled += tuple((d.kind, d.target.name) for d in all_pending)
 
     book = Noting()
-    run, deeds, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, book=book)
-    assert ("esx01", "exit-maintenance") in deeds.done
-    assert (run.exit_code, run.open, sorted(deeds.put_back)) == (6, (), VMS)
+    run, executor, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, book=book)
+    assert ("esx01", "exit-maintenance") in executor.done
+    assert (run.exit_code, run.open, sorted(executor.put_back)) == (6, (), VMS)
     assert book.noted == (("esx01", False),), "resume may reboot it"
     assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(book.settled)
 
@@ -439,22 +441,22 @@ def test_a_window_without_a_reboot_that_is_not_as_planned_is_not_left():
     )
     plan = made(seen, {ESX1: wants(MIG, rolling=rolling)})
     assert (plan.impact.reboots, plan.impact.maintenance) == ((), (ESX1,))
-    run, deeds, _ = go(plan, {("esx01", "as-planned"): NotVerified("something else")})
-    assert ("esx01", "exit-maintenance") not in deeds.done
+    run, executor, _ = go(plan, {("esx01", "as-planned"): NotVerified("something else")})
+    assert ("esx01", "exit-maintenance") not in executor.done
     assert any("esx01 is still in maintenance mode" in line for line in run.open)
 
 
 def test_what_an_earlier_attempt_put_into_maintenance_stays_there():
-    book = Book(Debt("maintenance", ESX1), Debt("gate", ESX1))
-    run, deeds, _ = go(farm(), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}, book=book)
-    assert ("esx01", "exit-maintenance") not in deeds.done
+    book = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
+    run, executor, _ = go(farm(), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}, book=book)
+    assert ("esx01", "exit-maintenance") not in executor.done
     assert any("esx01 is still in maintenance mode" in line for line in run.open)
 
 
 def test_a_host_that_cannot_leave_is_named_with_its_vms():
     failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), ("esx01", "exit-maintenance"): StepFailed("busy")}
-    run, deeds, _ = go(farm(), failing)
-    assert (deeds.put_back, run.put_back) == ([], ())
+    run, executor, _ = go(farm(), failing)
+    assert (executor.put_back, run.put_back) == ([], ())
     text = "\n".join(run.open)
     assert "esx01 is still in maintenance mode" in text
     assert f"{vm(1).name} is powered off" in text
@@ -464,9 +466,9 @@ def test_vms_that_went_off_before_another_one_failed_to_come_back():
     first = threading.Event()
     names = [(vm(n).name, "power-off") for n in (1, 2)]
     during = {names[0]: lambda say: first.set(), names[1]: lambda say: first.wait(30)}
-    run, deeds, _ = go(farm(), {names[1]: StepFailed("no")}, during)
-    assert ("esx01", "enter-maintenance") not in deeds.done
-    assert deeds.put_back == VMS[:1]
+    run, executor, _ = go(farm(), {names[1]: StepFailed("no")}, during)
+    assert ("esx01", "enter-maintenance") not in executor.done
+    assert executor.put_back == VMS[:1]
     assert run.put_back == (f"power on {vm(1).name}",)
     assert run.open == ()
 
@@ -474,33 +476,33 @@ def test_vms_that_went_off_before_another_one_failed_to_come_back():
 def test_a_host_with_a_vm_that_cannot_be_powered_on_is_not_called_healthy():
     failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), VMS[1]: StepFailed("no GPU")}
     book = Settled()
-    run, deeds, _ = go(farm(), failing, book=book)
-    assert ("esx01", "healthy") not in deeds.done
+    run, executor, _ = go(farm(), failing, book=book)
+    assert ("esx01", "healthy") not in executor.done
     assert ("gate", "esx01") not in book.settled
     assert run.open == (f"{vm(2).name} is powered off; it was running before",)
 
 
-class Settled(NoBook):
+class Settled(NoRecord):
     """Remembers the debts that were settled outside of a step."""
 
     def __init__(self):
         self.settled = []
 
-    def settle(self, *debts):
-        self.settled += [(d.kind, d.target.name) for d in debts]
+    def settle(self, *all_pending):
+        self.settled += [(d.kind, d.target.name) for d in all_pending]
 
 
-class Book(NoBook):
+class Record(NoRecord):
     """Remembers the debts of every step that was begun; owes some from an earlier attempt."""
 
     full = ()
     """Words of steps whose end cannot be written down."""
 
-    def __init__(self, *debts):
-        self.earlier, self.opened, self.void, self.words = debts, [], [], {}
+    def __init__(self, *all_pending):
+        self.earlier, self.opened, self.void, self.words = all_pending, [], [], {}
 
-    def begin(self, id, step, debts):
-        self.opened += [(d.kind, d.target.name) for d in debts]
+    def begin(self, id, step, all_pending):
+        self.opened += [(d.kind, d.target.name) for d in all_pending]
         self.words[id] = words([step])[0]
 
     def end(self, id, state, error="", settles=()):
@@ -509,16 +511,16 @@ class Book(NoBook):
         if state != "done":
             self.void += [(d.kind, d.target.name) for d in settles]
 
-    def debts(self):
+    def all_pending(self):
         return self.earlier
 
 
 def test_a_vm_that_somebody_switched_off_meanwhile_stays_off():
-    book, name = Book(), vm(1).name
-    run, deeds, events = go(farm(), already={(name, "power-off")}, book=book)
+    book, name = Record(), vm(1).name
+    run, executor, events = go(farm(), already={(name, "power-off")}, book=book)
     assert (run.exit_code, run.open, run.unstarted) == (0, (), 0)
     assert run.left == (f"{name} was switched off meanwhile, not by this run: left off",)
-    own = [word for target, word in deeds.done if target == name]
+    own = [word for target, word in executor.done if target == name]
     assert own == ["reconfigure", "as-planned"], "it is changed all the same"
     assert ("off", name) not in book.opened
     assert {("off", vm(2).name), ("maintenance", "esx01")} <= set(book.opened)
@@ -528,27 +530,27 @@ def test_a_vm_that_somebody_switched_off_meanwhile_stays_off():
 
 def test_the_health_gate_does_not_ask_for_a_vm_that_stays_off(monkeypatch):
     asked = []
-    deeds = Deeds(plan := farm(), already={(vm(1).name, "power-off")})
-    done = deeds.do
-    deeds.do = lambda step, *more: (asked.append(getattr(step, "options", {}).get("vms")), done(step, *more))
-    assert Runner(plan, deeds, lambda _: None).run().exit_code == 0
+    executor = Executor(plan := farm(), already={(vm(1).name, "power-off")})
+    done = executor.do
+    executor.do = lambda step, *more: (asked.append(getattr(step, "options", {}).get("vms")), done(step, *more))
+    assert Runner(plan, executor, lambda _: None).run().exit_code == 0
     assert [[v["name"] for v in vms] for vms in asked if vms] == [[vm(2).name]]
 
 
 def test_what_an_earlier_attempt_switched_is_ours():
-    book = Book(Debt("off", vm(1)), Debt("ssh", ESX1))
+    book = Record(Pending("off", vm(1)), Pending("ssh", ESX1))
     plan = farm(1, 1, config__service__service=NO_SSH)
-    run, deeds, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, book=book)
+    run, executor, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, book=book)
     assert (run.exit_code, run.left, run.count("done")) == (0, (), len(plan.steps))
-    assert {(vm(1).name, "power-on"), ("esx01", "stop-ssh")} <= set(deeds.done)
+    assert {(vm(1).name, "power-on"), ("esx01", "stop-ssh")} <= set(executor.done)
 
 
 def test_ssh_that_somebody_started_meanwhile_runs_on_and_again_after_a_reboot():
-    book = Book()
-    run, deeds, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, book=book)
-    assert (run.exit_code, run.open, deeds.put_back) == (0, (), [])
+    book = Record()
+    run, executor, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, book=book)
+    assert (run.exit_code, run.open, executor.put_back) == (0, (), [])
     assert run.left == ("SSH of esx01 was started meanwhile, not by this run: left running",)
-    own = [word for target, word in deeds.done if target == "esx01"]
+    own = [word for target, word in executor.done if target == "esx01"]
     assert own.count("start-ssh") == 1
     assert own.index("start-ssh") > own.index("reboot"), "the reboot stops it"
     assert "stop-ssh" not in own
@@ -559,10 +561,10 @@ def test_ssh_that_somebody_started_meanwhile_runs_on_and_again_after_a_reboot():
 def test_ssh_that_we_started_is_ours_also_when_a_boot_has_started_it():
     plan = farm(1, 0, config__service__service=NO_SSH)
     already = set()
-    run, deeds, _ = go(plan, during={("esx01", "reboot"): lambda say: already.add(("esx01", "start-ssh"))},
+    run, executor, _ = go(plan, during={("esx01", "reboot"): lambda say: already.add(("esx01", "start-ssh"))},
                        already=already)  # fmt: skip
     assert (run.exit_code, run.left) == (0, ())
-    assert ("esx01", "stop-ssh") in deeds.done
+    assert ("esx01", "stop-ssh") in executor.done
 
 
 def test_ssh_that_cannot_be_stopped_is_named():
@@ -572,8 +574,8 @@ def test_ssh_that_cannot_be_stopped_is_named():
 
 
 def test_vms_of_a_host_that_could_not_enter_maintenance_are_powered_on_again():
-    run, deeds, _ = go(farm(), {("esx01", "enter-maintenance"): StepFailed("a VM is in the way")})
-    assert sorted(deeds.put_back) == [("power-on", vm(1).name), ("power-on", vm(2).name)]
+    run, executor, _ = go(farm(), {("esx01", "enter-maintenance"): StepFailed("a VM is in the way")})
+    assert sorted(executor.put_back) == [("power-on", vm(1).name), ("power-on", vm(2).name)]
     assert run.open == ()
 
 
@@ -582,20 +584,20 @@ ENTER = ("esx01", "enter-maintenance")
 
 def test_what_was_refused_is_not_owed():
     """Else `resume` would take it for ours when somebody else does it later, and reboot their host."""
-    book = Book()
+    book = Record()
     go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
     assert ("maintenance", "esx01") in book.opened
     assert book.void == [("maintenance", "esx01"), ("gate", "esx01")]
 
 
 def test_what_may_have_happened_stays_owed():
-    book = Book()
+    book = Record()
     go(farm(), {ENTER: OutcomeUnknown("lost")}, book=book)
     assert book.void == []
 
 
 def test_what_an_earlier_attempt_owes_stays_owed():
-    book = Book(Debt("maintenance", ESX1), Debt("gate", ESX1))
+    book = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
     go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
     assert book.void == []
 
@@ -605,27 +607,27 @@ def test_what_an_earlier_attempt_owes_stays_owed():
     [("reboot", "esx01 is still in maintenance mode"), ("enter-maintenance", None), ("power-off", None)],
 )
 def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, named):
-    book = Book()
+    book = Record()
     book.full = (word,)
-    run, deeds, _ = go(farm(), book=book)
+    run, executor, _ = go(farm(), book=book)
     assert run.exit_code == 8
     if named:
         assert any(named in line for line in run.open)
     elif word == "enter-maintenance":
-        assert (("esx01", "exit-maintenance") in deeds.done, run.open) == (True, ())
+        assert (("esx01", "exit-maintenance") in executor.done, run.open) == (True, ())
     else:
-        off = [name for name, done in deeds.done if done == word]
+        off = [name for name, done in executor.done if done == word]
         assert off
-        assert sorted(deeds.put_back) == sorted(("power-on", name) for name in off)
+        assert sorted(executor.put_back) == sorted(("power-on", name) for name in off)
 
 
 def test_what_was_put_back_and_could_not_be_written_down_is_not_called_open():
-    class Full(Book):
-        def settle(self, *debts):
+    class Full(Record):
+        def settle(self, *all_pending):
             raise Storage("the disk is full")
 
-    run, deeds, events = go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=Full())
-    assert deeds.put_back
+    run, executor, events = go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=Full())
+    assert executor.put_back
     assert run.open == ()
     assert [e.text for e in events if "done, but not written down: the disk is full" in e.text]
 
@@ -641,22 +643,22 @@ def stopped(plan, at, number=2, *, after=0.0, **options):
         time.sleep(after)
         holder[0].stop(number)
 
-    deeds = Deeds(plan, during={at: stop})
-    holder.append(Runner(plan, deeds, events.append, **options))
-    return holder[0].run(), deeds
+    executor = Executor(plan, during={at: stop})
+    holder.append(Runner(plan, executor, events.append, **options))
+    return holder[0].run(), executor
 
 
 def test_nothing_is_started_after_a_stop():
-    run, deeds = stopped(farm(), ("esx01", "exit-maintenance"))
+    run, executor = stopped(farm(), ("esx01", "exit-maintenance"))
     assert run.interrupted
     assert run.signal == 2
-    assert "esx02" not in {name for name, _ in deeds.done}
+    assert "esx02" not in {name for name, _ in executor.done}
     assert {o.reason for o in run.outcomes if o.planned.step.target == ESX2} == {"stopped by the operator"}
 
 
 def test_a_host_in_its_window_is_brought_to_its_end():
-    run, deeds = stopped(farm(), ("esx01", "reboot"))
-    assert ("esx01", "exit-maintenance") in deeds.done
+    run, executor = stopped(farm(), ("esx01", "reboot"))
+    assert ("esx01", "exit-maintenance") in executor.done
     assert states(run)["esx01", "exit-maintenance"] == "done"
     assert run.open == ()
 
@@ -668,23 +670,23 @@ def test_a_vm_that_is_off_comes_back():
 
 
 def test_a_vm_that_went_off_for_a_host_that_was_not_started_comes_back():
-    run, deeds = stopped(farm(1, 1), (vm(1).name, "power-off"))
-    assert ("esx01", "enter-maintenance") not in deeds.done
-    assert deeds.put_back == [("power-on", vm(1).name)]
+    run, executor = stopped(farm(1, 1), (vm(1).name, "power-off"))
+    assert ("esx01", "enter-maintenance") not in executor.done
+    assert executor.put_back == [("power-on", vm(1).name)]
     assert run.open == ()
 
 
 def test_steps_that_wait_for_a_free_thread_are_not_started_either():
-    run, deeds = stopped(vms_only(5), (vm(1).name, "power-off"), parallel=1, after=0.2)
-    assert {name for name, _ in deeds.done} == {vm(1).name}
+    run, executor = stopped(vms_only(5), (vm(1).name, "power-off"), parallel=1, after=0.2)
+    assert {name for name, _ in executor.done} == {vm(1).name}
     assert run.count("skipped") == 4 * 4
     assert run.open == ()
 
 
 def test_a_stop_before_anything_starts_nothing():
-    plan, deeds = vms_only(1), None
-    deeds = Deeds(plan)
-    runner = Runner(plan, deeds, lambda event: None)
+    plan, executor = vms_only(1), None
+    executor = Executor(plan)
+    runner = Runner(plan, executor, lambda event: None)
     runner.stop(15)
     run = runner.run()
-    assert (deeds.done, run.signal, run.exit_code) == ([], 15, 0)
+    assert (executor.done, run.signal, run.exit_code) == ([], 15, 0)

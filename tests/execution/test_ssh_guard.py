@@ -6,7 +6,7 @@ import pytest
 from support.estates import ESX1, ESX2
 
 from vsphere_ai.errors import Denied, Unreachable
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.ssh_guard import PATHS, Access
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Shell, Wait
@@ -55,8 +55,8 @@ def world():
 
 @pytest.fixture
 def access(world):
-    means = Means(world, None, None, gpus={}, hosts={}, notice=world.told.append, ssh_user="root")
-    return Access(means, world.start)
+    context = Context(world, None, None, gpus={}, hosts={}, notice=world.told.append, ssh_user="root")
+    return Access(context, world.start)
 
 
 @pytest.mark.parametrize("step", [COMMAND, GPUS, SSH_REBOOT])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from support.acting import VM, Clock, Server, Shells, deeds, do, lifecycle
+from support.acting import VM, Clock, Server, Shells, do, executor, lifecycle
 from support.estates import ESX1, ON, PCI, smi, vm
 
 from vsphere_ai.errors import (
@@ -78,7 +78,7 @@ def back(clock, *readings, limit=60):
     """Reboot, then wait with these readings; return what was said."""
     server = Server(READY, READY, *({"runtime.connectionState": s, **({"runtime.bootTime": b} if b else {})}
                              for s, b in readings))  # fmt: skip
-    acting, said = deeds(server, Shells(Output(0, ""))), []
+    acting, said = executor(server, Shells(Output(0, ""))), []
     assert acting.before(lifecycle("reboot", via="ssh")) == BOOT
     acting.do(lifecycle("reboot", via="ssh"), said.append)
     acting.do(Wait(target=ESX1, summary="", until="host-back", options={"timeout": limit}), said.append)
@@ -139,7 +139,7 @@ def shown(booted, state="connected"):
 
 def returned(uptime, *readings, never=120):
     """Wait for a reboot whose command left a minute ago; return whether it is seen and for how long that took."""
-    acting, sent = deeds(Up(uptime, *readings)), datetime.now(UTC) - timedelta(seconds=60)
+    acting, sent = executor(Up(uptime, *readings)), datetime.now(UTC) - timedelta(seconds=60)
     acting.remember_boot(ESX1, BOOT, sent.isoformat())
     options = {"timeout": 600, "unless_never_down": never}
     acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
@@ -319,6 +319,6 @@ def test_a_state_that_is_lost_without_a_changed_field_is_described():
 
 
 def test_the_host_of_a_vm_is_the_planned_one():
-    acting = deeds(Server({}))
+    acting = executor(Server({}))
     assert acting.host_of(VM) == ESX1.ref
     assert acting.host_of(vm(9)) is None

@@ -38,7 +38,7 @@ class Verdict:
     planned: int = -1
     applied: int = -1
     possible: bool = True
-    late: bool = False
+    deferred: bool = False
     """Foreseen by `apply`, before the first disruption: planning was not allowed to try the login."""
     struck: int = 0
     """How often something struck during the run."""
@@ -156,7 +156,7 @@ class Trial:
 
     def _after_failure(self, done: list[dict]) -> None:
         """Only what has to be so may be so: a host whose reboot was sent, and its VMs."""
-        self.verdict.late = not any(e["call"] in DISRUPTS for e in done)
+        self.verdict.deferred = not any(e["call"] in DISRUPTS for e in done)
         rebooted = {e["object"] for e in done if e["call"] in REBOOTS} | self._struck()
         for name in LEFT:
             for finding in self._violated(name):
@@ -182,7 +182,7 @@ class Trial:
         if self.case.strikes:
             return
         ended = v.applied == 0
-        foreseen = ended or (v.late and any(f.hidden(self.case) for f in self.case.faults))
+        foreseen = ended or (v.deferred and any(f.hidden(self.case) for f in self.case.faults))
         if v.accepted and not foreseen:
             self._wrong(f"not foreseen: plan accepts, apply ends with {v.applied}")
         if not v.accepted and ended:

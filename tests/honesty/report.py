@@ -63,9 +63,9 @@ class Report:
         }  # fmt: skip
         rows = []
         for kind, said in words.items():
-            well, ill = self.counts[kind, True], self.counts[kind, False]
-            if well + ill:
-                rows.append(f"{said}: {well} of {well + ill} ({100 * well / (well + ill):.1f} %)")
+            well, unhealthy = self.counts[kind, True], self.counts[kind, False]
+            if well + unhealthy:
+                rows.append(f"{said}: {well} of {well + unhealthy} ({100 * well / (well + unhealthy):.1f} %)")
         again = f"one case again: .venv/bin/python tests/honesty/run.py --seed {self.seed} --case N"
         failed = f"broken: cases {', '.join(map(str, sorted(self.wrong)))}; kept in .failures/" if self.wrong else ""
         return "\n".join((*rows, *([failed] if failed else []), again))

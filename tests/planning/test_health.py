@@ -8,8 +8,8 @@ from support.estates import ESX1, ESX2, gpu_info, vm
 
 from vsphere_ai.errors import HostUnhealthy, StepFailed
 from vsphere_ai.execution.actions import context
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle, Wait
 from vsphere_ai.planning.document import plain
@@ -50,13 +50,13 @@ def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     """Pass the gate; return what was said meanwhile."""
     said = []
     known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
-    acting = Deeds(Means(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
+    acting = Executor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
     acting.do(Wait(target=ESX1, until="healthy", summary="", options=options), said.append)
     return said
 
 
-def ill(world, **more):
+def unhealthy(world, **more):
     with pytest.raises(HostUnhealthy) as caught:
         gate(world, **more)
     assert caught.value.remedy
@@ -82,12 +82,12 @@ def test_a_host_as_it_was_is_healthy(clock):
 )
 def test_what_is_not_as_it_was_is_said_after_the_deadline(clock, change, words):
     now = {k: v for k, v in {**WELL, **change}.items() if v is not None}
-    assert words in ill(World(now, alarms={"Alarm:alarm-1": "Fan"}))
+    assert words in unhealthy(World(now, alarms={"Alarm:alarm-1": "Fan"}))
     assert sum(clock.pauses) == pytest.approx(30)
 
 
 def test_a_host_that_was_in_maintenance_has_to_be_in_it(clock):
-    assert "it is not in maintenance mode any more" in ill(World(WELL), maintenance=True)
+    assert "it is not in maintenance mode any more" in unhealthy(World(WELL), maintenance=True)
 
 
 def test_it_may_become_well_until_the_deadline(clock):
@@ -111,13 +111,13 @@ def test_it_may_become_well_until_the_deadline(clock):
 def test_only_an_alarm_that_went_red_since_counts(clock, state, new):
     world = World({**WELL, "triggeredAlarmState": (state,)}, alarms={"Alarm:alarm-1": "Fan"})
     if new:
-        assert "the alarm 'Fan' is red" in ill(world, alarms=(OLD,))
+        assert "the alarm 'Fan' is red" in unhealthy(world, alarms=(OLD,))
     else:
         assert gate(world, alarms=(OLD,)) == []
 
 
 def test_an_alarm_whose_name_cannot_be_read_is_named_by_its_reference(clock):
-    assert "the alarm 'Alarm:alarm-1' is red" in ill(World({**WELL, "triggeredAlarmState": (RED,)}))
+    assert "the alarm 'Alarm:alarm-1' is red" in unhealthy(World({**WELL, "triggeredAlarmState": (RED,)}))
 
 
 def test_what_was_found_survives_the_journal():
@@ -144,7 +144,7 @@ FREE = ({**OURS[0], "stays": False},)
 def test_vms_that_were_switched_off_run_again(clock, vms, now, words):
     world = World(WELL, vms=now)
     if words:
-        assert words in ill(world, vms=vms)
+        assert words in unhealthy(world, vms=vms)
     else:
         assert gate(world, vms=vms) == []
 
@@ -154,7 +154,7 @@ def test_vms_that_were_switched_off_run_again(clock, vms, now, words):
 
 def before(world, action, found=True, **options):
     known = {ESX1.ref: Found(ESX1, 2)} if found else {}
-    acting = Deeds(Means(world, Shells(), lambda target: (), {}, {}, found=known))
+    acting = Executor(Context(world, Shells(), lambda target: (), {}, {}, found=known))
     return acting.before(Lifecycle(target=ESX1, action=action, summary="", options=options))
 
 

@@ -14,7 +14,7 @@ from support.every_kind import TOGETHER
 from support.places import INVENTORY
 from support.seeds import by_level
 
-from vsphere_ai.app.session import Options, Workbench
+from vsphere_ai.app.session import Options, Session
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -41,9 +41,9 @@ def whole(session_lab, tmp_path_factory):
         patch.setenv("VSPHERE_AI_LAB_DIR", str(session_lab.directory))
         patch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         playbook = load_playbook(path, kinds())
-        with Workbench(load_inventory(INVENTORY), playbook, Options()) as bench:
-            estate = bench.read_for(playbook)
-            wanted = partial(bench.desired, playbook)
+        with Session(load_inventory(INVENTORY), playbook, Options()) as session:
+            estate = session.read_for(playbook)
+            wanted = partial(session.desired, playbook)
             return SimpleNamespace(estate=estate, wanted=wanted, plan=planned(wanted(estate), estate, kinds())[0])
 
 

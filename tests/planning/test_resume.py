@@ -7,7 +7,7 @@ from support.estates import ESX1, vm
 
 from vsphere_ai.language.play import Play, Playbook
 from vsphere_ai.model.facts import About, Estate, Facts
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.resume import gone, lay_over
 
@@ -22,7 +22,7 @@ def estate(**names):
 
 
 def test_the_adapters_of_a_vm_that_was_switched_off_are_as_when_it_ran():
-    laid = lay_over(estate(), [Debt("off", VM)]).estate[VM.ref]
+    laid = lay_over(estate(), [Pending("off", VM)]).estate[VM.ref]
     assert laid.get("runtime.powerState") == "poweredOn"
     assert laid.get(DEVICES) == (
         {"key": 4000, "connectable": {"startConnected": True, "connected": True}},
@@ -33,16 +33,16 @@ def test_the_adapters_of_a_vm_that_was_switched_off_are_as_when_it_ran():
 
 
 def test_what_is_owed_to_a_vm_is_planned_for_it_under_its_new_name():
-    owed = lay_over(estate(vm="renamed"), [Debt("off", VM)])
+    owed = lay_over(estate(vm="renamed"), [Pending("off", VM)])
     assert [(t.name, t.ref) for t in owed.extra] == [("renamed", VM.ref)]
     assert {s.target.name for steps in owed.extra.values() for s in steps} == {"renamed"}
-    assert owed.true == (Debt("off", VM),), "as it is written down"
+    assert owed.true == (Pending("off", VM),), "as it is written down"
 
 
 def test_what_was_approved_or_is_owed_and_is_not_there_is_gone():
     lost = Target("vm", "train-09", "VirtualMachine:vm-9")
     plays = (Play("", "vm", "all", (), targets=(VM, lost)), Play("", "vm", "all", ()))
-    owing = [Debt("off", VM), Debt("maintenance", ESX1), Debt("lock", Target("datacenter", "vc", "x"))]
+    owing = [Pending("off", VM), Pending("maintenance", ESX1), Pending("lock", Target("datacenter", "vc", "x"))]
     assert gone(Playbook("", "", plays), owing, estate(vm="renamed")) == (ESX1, lost)
 
 
@@ -63,25 +63,25 @@ def host(**properties):
     ],
 )
 def test_a_restart_is_owed_until_the_host_has_booted(boot, owes):
-    debt = Debt("restart", ESX1, BOOTED)
-    owed = lay_over(host(**{"runtime.bootTime": boot}), [debt])
-    assert (owed.true, owed.unclear) == ((debt,) if owes else (), ())
+    pending = Pending("restart", ESX1, BOOTED)
+    owed = lay_over(host(**{"runtime.bootTime": boot}), [pending])
+    assert (owed.true, owed.unclear) == ((pending,) if owes else (), ())
     assert any(s.needs_reboot for steps in owed.extra.values() for s in steps) is owes
 
 
-@pytest.mark.parametrize("debt", [Debt("restart", ESX1, BOOTED), Debt("ssh", ESX1)], ids=lambda d: d.kind)
-def test_a_debt_of_a_host_that_cannot_be_read_is_kept(debt):
-    owed = lay_over(host(), [debt])
-    assert (owed.true, owed.unclear, owed.extra) == ((), (debt,), {})
+@pytest.mark.parametrize("pending", [Pending("restart", ESX1, BOOTED), Pending("ssh", ESX1)], ids=lambda d: d.kind)
+def test_a_debt_of_a_host_that_cannot_be_read_is_kept(pending):
+    owed = lay_over(host(), [pending])
+    assert (owed.true, owed.unclear, owed.extra) == ((), (pending,), {})
 
 
 def test_ssh_that_was_stopped_since_is_owed_no_more():
     stopped = ({"key": "TSM-SSH", "running": False},)
-    owed = lay_over(host(**{"config.service.service": stopped}), [Debt("ssh", ESX1)])
+    owed = lay_over(host(**{"config.service.service": stopped}), [Pending("ssh", ESX1)])
     assert (owed.true, owed.unclear) == ((), ())
 
 
 def test_a_boot_time_that_was_never_known_settles_nothing():
     """So were restarts noted once: the text of a value that vCenter did not show."""
-    debt = Debt("restart", ESX1, "None")
-    assert lay_over(host(**{"runtime.bootTime": BOOTED}), [debt]).unclear == (debt,)
+    pending = Pending("restart", ESX1, "None")
+    assert lay_over(host(**{"runtime.bootTime": BOOTED}), [pending]).unclear == (pending,)

@@ -14,7 +14,7 @@ from vsphere_ai.execution import availability
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.playbook import Rolling
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Debt, opened_by, settled_by
+from vsphere_ai.model.pending import Pending, opened_by, settled_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Wait
 from vsphere_ai.planning.document import plan_document
@@ -191,18 +191,18 @@ def test_alarms_that_are_red_before_are_named():
 
 def test_the_gate_is_owed_from_entering_maintenance_on():
     enter = Lifecycle(target=ESX1, action="enter-maintenance", summary="")
-    assert Debt("gate", ESX1) in opened_by(enter, own_ssh=False)
-    assert settled_by(Wait(target=ESX1, until="healthy", summary="")) == (Debt("gate", ESX1),)
+    assert Pending("gate", ESX1) in opened_by(enter, own_ssh=False)
+    assert settled_by(Wait(target=ESX1, until="healthy", summary="")) == (Pending("gate", ESX1),)
     assert settled_by(Wait(target=ESX1, until="as-planned", summary="")) == ()
 
 
 # -- what an earlier attempt has begun
 
 
-def again(seen, debts, targets, looks=(), **rolling):
+def again(seen, all_pending, targets, looks=(), **rolling):
     from vsphere_ai.planning.planner import Besides, make_plan
 
-    owed = lay_over(seen, debts, looks)
+    owed = lay_over(seen, all_pending, looks)
     wanted = wants(DIRECT, rolling=Rolling(**{"evacuate": "power_off", **rolling}))
     return make_plan({t: wanted for t in targets}, owed.estate, kinds(), "", besides=Besides(owed.extra))
 
@@ -210,7 +210,7 @@ def again(seen, debts, targets, looks=(), **rolling):
 def test_a_gate_that_is_owed_comes_before_any_further_host():
     done = host(ESX1, active="sharedDirect")
     seen = estate(done, host(ESX2), guest(vm(1), ESX1, runtime__powerState="poweredOff"))
-    plan = again(seen, [Debt("gate", ESX1), Debt("off", vm(1))], (ESX1, ESX2))
+    plan = again(seen, [Pending("gate", ESX1), Pending("off", vm(1))], (ESX1, ESX2))
     assert words(steps_of(plan, ESX1)) == ["healthy"]
     gate = next(p for p in plan.steps if p.step.target == ESX1)
     assert [v["name"] for v in gate.step.options["vms"]] == ["train-01"]
@@ -223,19 +223,21 @@ def test_a_gate_that_is_owed_comes_before_any_further_host():
 def test_gpus_that_nobody_has_seen_since_the_reboot_are_looked_at(rebooted):
     now = {"active": "sharedDirect"} if rebooted else {}
     seen = estate(host(ESX1, runtime__inMaintenanceMode=True, **now))
-    plan = again(seen, [Debt("maintenance", ESX1)], (ESX1,), looks={ESX1.ref})
+    plan = again(seen, [Pending("maintenance", ESX1)], (ESX1,), looks={ESX1.ref})
     done = words(steps_of(plan, ESX1))
     assert done.count("gpus-answer") == 1
     assert ("reboot" in done) is not rebooted
     assert done.index("gpus-answer") < done.index("as-planned") < done.index("exit-maintenance")
-    assert "gpus-answer" not in words(steps_of(again(seen, [Debt("maintenance", ESX1)], (ESX1,)), ESX1)) or not rebooted
+    assert (
+        "gpus-answer" not in words(steps_of(again(seen, [Pending("maintenance", ESX1)], (ESX1,)), ESX1)) or not rebooted
+    )
 
 
 def test_who_has_begun_goes_first_and_may_be_in_maintenance():
     down = host(machine(4), runtime__inMaintenanceMode=True)
     seen = estate(*(host(machine(n)) for n in (1, 2, 3)), down)
-    debts = [Debt("maintenance", machine(4)), Debt("gate", machine(4))]
-    plan = again(seen, debts, [machine(n) for n in (1, 2, 3, 4)])
+    all_pending = [Pending("maintenance", machine(4)), Pending("gate", machine(4))]
+    plan = again(seen, all_pending, [machine(n) for n in (1, 2, 3, 4)])
     (roll,) = plan.impact.rolls
     assert [h.name for h in roll.hosts] == ["esx04", "esx01", "esx02", "esx03"]
     begun = {
@@ -247,12 +249,12 @@ def test_who_has_begun_goes_first_and_may_be_in_maintenance():
 # -- while it runs
 
 
-class Deeds:
+class Executor:
     """Remembers which hosts are out of service; raises where a test says so."""
 
     def __init__(self, failing=None, others=None):
         self.failing, self.did, self.out, self.most = failing or {}, [], set(), 0
-        self.others = others or (lambda deeds: {})
+        self.others = others or (lambda executor: {})
 
     def is_so(self, step):
         return False
@@ -293,8 +295,8 @@ class Deeds:
 
 
 def go(plan, failing=None, others=None, emit=lambda event: None):
-    deeds = Deeds(failing, others)
-    return Runner(plan, deeds, emit).run(), deeds
+    executor = Executor(failing, others)
+    return Runner(plan, executor, emit).run(), executor
 
 
 NO = StepFailed("no")
@@ -305,8 +307,8 @@ def reason(run, name):
 
 
 def test_a_failed_host_stops_the_next_ones_by_default():
-    run, deeds = go(farm(3), {("esx01", "UpdateGraphicsConfig"): NO})
-    assert deeds.entered == ["esx01"]
+    run, executor = go(farm(3), {("esx01", "UpdateGraphicsConfig"): NO})
+    assert executor.entered == ["esx01"]
     assert reason(run, "esx02") == "esx01 failed, and max_fail is 0, so no further host is started"
     assert run.exit_code == 1
 
@@ -315,21 +317,23 @@ def test_a_failed_host_stops_the_next_ones_by_default():
 def test_as_many_may_fail_as_allowed(max_fail, entered):
     failing = {(f"esx{n:02d}", "UpdateGraphicsConfig"): NO for n in (1, 3)}
     plan = farm(4, serial=1, max_unavailable=4, max_fail=max_fail)
-    run, deeds = go(plan, failing)
+    run, executor = go(plan, failing)
     # two of four fail: the first, and the third when it is reached
-    assert len(deeds.entered) == entered
+    assert len(executor.entered) == entered
     assert run.exit_code == 1
 
 
 def test_a_failed_host_that_stays_out_of_service_keeps_its_place():
-    run, deeds = go(farm(3, max_fail=2), {("esx01", "UpdateGraphicsConfig"): NO})
-    assert deeds.entered == ["esx01"]
+    run, executor = go(farm(3, max_fail=2), {("esx01", "UpdateGraphicsConfig"): NO})
+    assert executor.entered == ["esx01"]
     assert reason(run, "esx02") == "esx01 is out of service, and no more hosts may be at once"
-    run, deeds = go(farm(5, max_fail=2, max_unavailable=2), {("esx01", "UpdateGraphicsConfig"): NO})
-    assert sorted(deeds.entered) == [f"esx0{n}" for n in range(1, 6)]
-    assert deeds.most <= 2
-    run, deeds = go(farm(5, max_fail=2, max_unavailable=2), {(f"esx0{n}", "UpdateGraphicsConfig"): NO for n in (1, 2)})
-    assert sorted(deeds.entered) == ["esx01", "esx02"]
+    run, executor = go(farm(5, max_fail=2, max_unavailable=2), {("esx01", "UpdateGraphicsConfig"): NO})
+    assert sorted(executor.entered) == [f"esx0{n}" for n in range(1, 6)]
+    assert executor.most <= 2
+    run, executor = go(
+        farm(5, max_fail=2, max_unavailable=2), {(f"esx0{n}", "UpdateGraphicsConfig"): NO for n in (1, 2)}
+    )
+    assert sorted(executor.entered) == ["esx01", "esx02"]
 
 
 DOWN = "in maintenance mode"
@@ -337,14 +341,14 @@ DOWN = "in maintenance mode"
 
 def gone_since(number, after, why=DOWN):
     """One host is out of service once so many others have entered maintenance mode."""
-    return lambda deeds: {number: why} if len(deeds.entered) >= after else {}
+    return lambda executor: {number: why} if len(executor.entered) >= after else {}
 
 
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_hosts_that_went_out_of_service_since_the_plan_count(after):
-    run, deeds = go(farm(4), others=gone_since(4, after))
-    assert len(deeds.entered) == after, "a turn that has begun is brought to its end"
-    assert deeds.out == set()
+    run, executor = go(farm(4), others=gone_since(4, after))
+    assert len(executor.entered) == after, "a turn that has begun is brought to its end"
+    assert executor.out == set()
     assert run.exit_code == 6
     (failed,) = [o for o in run.outcomes if o.state == "failed"]
     assert failed.error.message == (
@@ -358,66 +362,66 @@ def test_with_less_room_fewer_hosts_go_at_once_and_all_have_their_turn():
     seen = estate(*(host(machine(n)) for n in range(1, 6)))
     wanted = wants(DIRECT, rolling=Rolling(evacuate="power_off", max_unavailable=2))
     plan = made(seen, {machine(n): wanted for n in range(1, 5)})
-    run, deeds = go(plan, others=lambda d: {5: DOWN}, emit=said.append)
+    run, executor = go(plan, others=lambda d: {5: DOWN}, emit=said.append)
     assert run.exit_code == 0
-    assert sorted(deeds.entered) == [f"esx0{n}" for n in range(1, 5)]
-    assert deeds.most == 1, "esx05 takes the other place"
+    assert sorted(executor.entered) == [f"esx0{n}" for n in range(1, 5)]
+    assert executor.most == 1, "esx05 takes the other place"
     assert any("esx05 is in maintenance mode" in e.text for e in said if e.what == "waiting")
 
 
 def test_a_host_that_is_not_connected_for_a_moment_is_waited_for(monkeypatch):
     looks = []
 
-    def others(deeds):
+    def others(executor):
         looks.append(1)
         return {4: "notResponding"} if len(looks) < 3 else {}
 
     monkeypatch.setattr(availability, "AGAIN", 0.01)
-    run, deeds = go(farm(4), others=others)
+    run, executor = go(farm(4), others=others)
     assert run.exit_code == 0
-    assert len(deeds.entered) == 4
+    assert len(executor.entered) == 4
     monkeypatch.setattr(availability, "PATIENCE", 0.05)
-    run, deeds = go(farm(4), others=lambda d: {4: "notResponding"})
-    assert (run.exit_code, deeds.entered) == (6, [])
+    run, executor = go(farm(4), others=lambda d: {4: "notResponding"})
+    assert (run.exit_code, executor.entered) == (6, [])
 
 
 def test_nothing_is_begun_when_nobody_can_tell_how_the_cluster_is():
-    def others(deeds):
+    def others(executor):
         raise Unreachable("no answer")
 
-    run, deeds = go(farm(2), others=others)
-    assert (run.exit_code, deeds.did) == (5, [])
+    run, executor = go(farm(2), others=others)
+    assert (run.exit_code, executor.did) == (5, [])
 
 
 def test_another_cluster_goes_on_when_one_has_no_room():
     seen = estate(*(host(machine(n)) for n in (1, 2)), *(host(machine(n), parent="ComputeResource:r-9") for n in (3,)))
     wanted = wants(DIRECT, rolling=Rolling(evacuate="power_off"))
-    run, deeds = go(made(seen, {machine(n): wanted for n in (1, 3)}), others=lambda d: {2: DOWN})
+    run, executor = go(made(seen, {machine(n): wanted for n in (1, 3)}), others=lambda d: {2: DOWN})
     assert run.exit_code == 6
-    assert deeds.entered == ["esx03"]
+    assert executor.entered == ["esx03"]
 
 
 def test_a_host_whose_answer_was_lost_may_be_out_of_service():
-    run, deeds = go(farm(3, max_fail=2), {("esx01", "enter-maintenance"): OutcomeUnknown("lost")})
-    assert deeds.entered == ["esx01"]
+    run, executor = go(farm(3, max_fail=2), {("esx01", "enter-maintenance"): OutcomeUnknown("lost")})
+    assert executor.entered == ["esx01"]
     assert run.exit_code == 9
 
 
 def test_a_failed_vm_counts_for_its_host_which_is_in_service_again():
     failing = {("train-01", "power-on"): NO}
-    run, deeds = go(farm(2, {1: 1}), failing)
-    assert deeds.entered == ["esx01"]
-    run, deeds = go(farm(2, {1: 1}, max_fail=1), failing)
-    assert deeds.entered == ["esx01", "esx02"]
+    run, executor = go(farm(2, {1: 1}), failing)
+    assert executor.entered == ["esx01"]
+    run, executor = go(farm(2, {1: 1}, max_fail=1), failing)
+    assert executor.entered == ["esx01", "esx02"]
     assert run.open == ("train-01 is powered off; it was running before",)
 
 
 def test_the_other_vms_stay_on_when_one_cannot_be_switched_off():
     plan = farm(1, {n: 1 for n in range(1, 13)})
-    _, deeds = go(plan, {("train-01", "power-off"): NO})
-    assert deeds.entered == []
-    back = {name for name, word in deeds.did if word == "put back"}
-    assert back == {name for name, word in deeds.did if word == "power-off"} - {"train-01"}
+    _, executor = go(plan, {("train-01", "power-off"): NO})
+    assert executor.entered == []
+    back = {name for name, word in executor.did if word == "put back"}
+    assert back == {name for name, word in executor.did if word == "power-off"} - {"train-01"}
 
 
 @pytest.mark.parametrize("word", ["host-back", "gpus-answer", "healthy", "exit-maintenance"])
@@ -425,18 +429,18 @@ def test_an_unhealthy_host_stops_everything_whatever_may_fail(word):
     other = "ClusterComputeResource:domain-c2"
     plan = farm(4, facts={4: {"parent": other}}, serial=1, max_fail=3, max_unavailable=4)
     slow = {("esx01", word): HostUnhealthy("ill"), ("esx04", "enter-maintenance"): HostUnhealthy("ill")}
-    run, deeds = go(plan, slow)
-    assert sorted(deeds.entered) in (["esx01", "esx04"], ["esx04"], ["esx01"])
+    run, executor = go(plan, slow)
+    assert sorted(executor.entered) in (["esx01", "esx04"], ["esx04"], ["esx01"])
     assert run.exit_code == 6
     assert "is not healthy, so no further host is started" in reason(run, "esx02")
 
 
 def test_at_most_one_reboot_per_host():
-    run, deeds = go(farm(6, {n: n for n in range(1, 5)}, serial=(1, 2), max_unavailable=2))
+    run, executor = go(farm(6, {n: n for n in range(1, 5)}, serial=(1, 2), max_unavailable=2))
     assert run.exit_code == 0
-    rebooted = [name for name, word in deeds.did if word == "reboot"]
+    rebooted = [name for name, word in executor.did if word == "reboot"]
     assert len(rebooted) == len(set(rebooted)) == 6
-    assert deeds.most <= 2
+    assert executor.most <= 2
 
 
 # -- where running VMs go

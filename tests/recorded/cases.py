@@ -15,8 +15,8 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
@@ -131,10 +131,12 @@ def carry_out(endpoint: Endpoint, name: str, wanted: TargetPlan, chosen: Callabl
         def left(of: Target, _: bool) -> tuple[Any, ...]:
             return remaining(desired, again(of), kinds(), of)
 
-        deeds = Deeds(Means(vcenter, no_shell, left, {}, {v.ref: estate.host_of(v.ref).ref for v in estate.vms}))
+        executor = Executor(
+            Context(vcenter, no_shell, left, {}, {v.ref: estate.host_of(v.ref).ref for v in estate.vms})
+        )
         for planned in plan.steps:
             if chosen(planned.step):
-                deeds.do(planned.step, lambda _: None)
+                executor.do(planned.step, lambda _: None)
         after = again(target)
         still = remaining(desired, after, kinds(), target)
         return Work(plan, estate[target.ref].properties, after[target.ref].properties, still)

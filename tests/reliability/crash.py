@@ -92,11 +92,11 @@ def watch_journal(points):
     begin, end = Journal.begin, Journal.end
 
     @functools.wraps(begin)
-    def begin_seen(self, id, step, debts):
+    def begin_seen(self, id, step, all_pending):
         label = f"{step.target.name} | {step.summary}"
         _doing.step = label
         points.reach("before begin", label)
-        begin(self, id, step, debts)
+        begin(self, id, step, all_pending)
         points.reach("after begin", label)
 
     @functools.wraps(end)

@@ -84,10 +84,10 @@ def test_what_is_there_and_stated_needs_network_io_control():
 
 def test_running_vms_on_the_switch_are_looked_at():
     there = farm(card(4000))
-    assert Adapters.looks_at({VM}, there) == {VM.ref, OTHER.ref}
-    assert Adapters.looks_at({ESX2}, there) == {VM.ref, OTHER.ref}
-    assert Adapters.looks_at({VM}, farm(card(4000), quota=0)) == set()
-    assert Adapters.looks_at({VM}, farm(card(4000), runtime__powerState="poweredOff")) == {VM.ref}
+    assert Adapters.related_vms({VM}, there) == {VM.ref, OTHER.ref}
+    assert Adapters.related_vms({ESX2}, there) == {VM.ref, OTHER.ref}
+    assert Adapters.related_vms({VM}, farm(card(4000), quota=0)) == set()
+    assert Adapters.related_vms({VM}, farm(card(4000), runtime__powerState="poweredOff")) == {VM.ref}
 
 
 def test_many_are_counted():

@@ -93,9 +93,9 @@ def test_a_first_gpu_implies_what_it_needs():
     (change,) = step.device_changes
     backing = change["device"]["backing"]
     assert (backing["id"], backing["deviceId"], backing["vendorId"]) == (GPU_0, "20f1", 0x10DE)
-    late = read(backing["systemId"])
-    assert (late.managed, late.name) == ("HostSystem", ESX1.name)
-    assert late.path.startswith("configTarget.pciPassthrough")
+    deferred = read(backing["systemId"])
+    assert (deferred.managed, deferred.name) == ("HostSystem", ESX1.name)
+    assert deferred.path.startswith("configTarget.pciPassthrough")
     assert any("BIOS" in note for note in judged.notes)
     assert any(f"on {ESX1.name} only" in note for note in judged.notes)
 

@@ -27,7 +27,7 @@ from support.fabrics import (
 from support.judging import judge, plan_one, words
 
 from vsphere_ai import fabric as chain
-from vsphere_ai.model.deferred import Late, read
+from vsphere_ai.model.deferred import Deferred, read
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
@@ -279,7 +279,7 @@ def test_an_adapter_is_proved_along_a_port_group_of_the_same_plan():
     assert plan.problems == ()
     (reconfigure,) = [p.step for p in plan.steps if getattr(p.step, "device_changes", ())]
     port = reconfigure.device_changes[0]["device"]["backing"]["port"]
-    assert read(port["portgroupKey"]) == Late(DC.ref, PG, "new", "key")
+    assert read(port["portgroupKey"]) == Deferred(DC.ref, PG, "new", "key")
     assert port["switchUuid"] == "uuid of dvs-rdma"
 
 

@@ -66,9 +66,9 @@ def test_a_host_joins_first_and_its_ports_are_looked_up_then():
     assert sent(join) == (RDMA, "add", {})
     assert "backing" not in join.args["spec"]["host"][0]
     ((port, device),) = sent(give)[2].items()
-    late = read(port)
-    assert (device, late.managed, late.name) == ("vmnic4", "HostSystem", "esx01")
-    assert chosen((proxy("dvs-lan"), proxy("dvs-rdma")), late.path) == "dvs-rdma/0"
+    deferred = read(port)
+    assert (device, deferred.managed, deferred.name) == ("vmnic4", "HostSystem", "esx01")
+    assert chosen((proxy("dvs-lan"), proxy("dvs-rdma")), deferred.path) == "dvs-rdma/0"
     assert give.args["spec"]["host"][0]["backing"]["pnicSpec"][0]["uplinkPortgroupKey"] == "up-dvs-rdma"
 
 
@@ -256,8 +256,8 @@ def test_whatever_is_wanted_the_management_network_has_a_nic_after_every_step(da
 
 
 def uplink_of(port, name):
-    late = read(port)
-    key = chosen((proxy("dvs-lan"), proxy("dvs-rdma")), late.path) if late else port
+    deferred = read(port)
+    key = chosen((proxy("dvs-lan"), proxy("dvs-rdma")), deferred.path) if deferred else port
     return {f"{name}/0": "Uplink 1", f"{name}/1": "Uplink 2"}[key]
 
 

@@ -8,7 +8,7 @@ from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, host, made, view,
 from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
-from vsphere_ai.model.deferred import Late, inside, is_late, read
+from vsphere_ai.model.deferred import Deferred, inside, is_deferred, read
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel import Adapter, VmkernelAdapters
@@ -76,7 +76,7 @@ def test_what_a_new_adapter_is_for_is_said_by_its_name_to_come():
     assert words(judged) == ["AddVirtualNic", "SelectVnicForNicType", "UpdateOptions"]
     _, service, option = judged.steps
     path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", "dvportgroup-1"), "device")
-    assert read(service.args["device"]) == Late("Datacenter:dc-1", "HostSystem", "esx01", path)
+    assert read(service.args["device"]) == Deferred("Datacenter:dc-1", "HostSystem", "esx01", path)
     assert option.args["changedValue"][0]["value"] == service.args["device"]
     assert "first free number" in judged.notes[0]
 
@@ -215,7 +215,7 @@ def test_a_new_adapter_cannot_be_named_by_its_number():
 def test_those_who_follow_see_the_adapter_and_the_option():
     seen = view(estate(esx(LAN)))
     (facts,) = wanted(**NEW, pvrdma=True).facts_after(ESX1, seen)
-    (made_one,) = [v for v in facts.get(VNICS) if is_late(v["device"])]
+    (made_one,) = [v for v in facts.get(VNICS) if is_deferred(v["device"])]
     assert (facts.get(OPTION), made_one["spec"]["mtu"]) == (made_one["device"], 9000)
     assert facts.get(VNICS)[0] == LAN
 

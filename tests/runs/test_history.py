@@ -11,7 +11,7 @@ import pytest
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.runs import history, journal
@@ -22,11 +22,11 @@ WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
 SECONDS = count()
 
 
-def run(*debts, instance="vc", step=True, **values):
+def run(*all_pending, instance="vc", step=True, **values):
     """A run that began a second after the one before it; cut off unless `values` say how it ended."""
     book = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
     if step:
-        book.begin("s1", Reconfigure(target=VM, summary="reconfigure"), debts)
+        book.begin("s1", Reconfigure(target=VM, summary="reconfigure"), all_pending)
         book.end("s1", "done")
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
     book.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
@@ -108,13 +108,13 @@ def test_an_earlier_run_does_not():
 
 
 def test_a_run_that_owes_stays_announced_but_asks():
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id}"}
     after = run(**WELL)
     assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id} --cleanup"}, "the rest is outdone"
     assert history.latest().id == book.id
     assert history.doubts(book) == (f"run {after.id} came after run {book.id}, and ended well; what it changed stays",)
-    book.settle(Debt("maintenance", HOST))
+    book.settle(Pending("maintenance", HOST))
     assert state(book) == "superseded"
 
 
@@ -162,7 +162,7 @@ def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
 
 
 def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     history.take_up(book)
     assert history.unfinished("vc") == {}
     boot, _, ticks = book.get("born").partition("/")
@@ -172,7 +172,7 @@ def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
 
 
 def test_a_journal_from_before_beginnings_were_noted():
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     with sqlite3.connect(book.path) as db:
         db.execute("delete from run where key = 'born'")
         db.execute("delete from seal where what = 'run/born'")
@@ -195,13 +195,13 @@ def taking_over(book, **values):
 def owing():
     found = {}
     for book in journal.every():
-        found[book.id] = {d.kind for d in book.debts()}
+        found[book.id] = {d.kind for d in book.all_pending()}
         book.close()
     return found
 
 
 def test_a_debt_that_stands_in_two_journals_is_the_newer_runs():
-    book = run(Debt("maintenance", HOST), Debt("reboot", HOST, "2026-01-01T00:00:00+00:00"))
+    book = run(Pending("maintenance", HOST), Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"))
     book.sending(HOST)
     before = book.owed()
     newer = taking_over(book, rolls_back=book.id)
@@ -209,33 +209,33 @@ def test_a_debt_that_stands_in_two_journals_is_the_newer_runs():
     assert owing() == {book.id: {"maintenance", "reboot"}, newer.id: {"maintenance", "reboot"}}
     among = history.look()
     assert owing() == {book.id: set(), newer.id: {"maintenance", "reboot"}}
-    assert history.heir(book.id, among).run == newer.id
+    assert history.successor(book.id, among).run == newer.id
     assert [*history.unfinished("vc")] == [newer.id], "the earlier one waits for it"
     assert history.latest().id == newer.id
     assert journal.open_run(newer.id).owed() == before, "and it is sealed"
-    newer.settle(*newer.debts())
-    assert history.heir(book.id, history.look()) is None
+    newer.settle(*newer.all_pending())
+    assert history.successor(book.id, history.look()) is None
     assert set(history.unfinished("vc")) == {book.id, newer.id}
 
 
 def test_the_heir_of_an_heir_is_found():
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     second = taking_over(book)
     third = taking_over(second)
     for _ in range(2):
-        assert history.heir(book.id, history.look()).run == third.id
+        assert history.successor(book.id, history.look()).run == third.id
     assert [*history.unfinished("vc")] == [third.id]
 
 
 def test_what_a_run_owes_since_is_its_own():
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     newer = taking_over(book)
-    newer.settle(Debt("maintenance", HOST))
+    newer.settle(Pending("maintenance", HOST))
     history.look()
     assert owing()[book.id] == set()
     history.take_up(book)
     book.set(**GONE)
-    book.owe(Debt("maintenance", HOST))  # and dies once more
+    book.owe(Pending("maintenance", HOST))  # and dies once more
     history.look()
     assert owing()[book.id] == {"maintenance"}
 
@@ -251,7 +251,7 @@ def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
 
 
 def test_a_journal_that_is_not_written_leaves_no_debt_behind(monkeypatch):
-    book = run(Debt("maintenance", HOST))
+    book = run(Pending("maintenance", HOST))
     monkeypatch.setattr(journal.Journal, "_owe", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
     with pytest.raises(Storage, match="full"):
         taking_over(book)

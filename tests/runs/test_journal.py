@@ -15,7 +15,7 @@ from support.journals import act, of_version, put
 
 from vsphere_ai.cli import running
 from vsphere_ai.errors import Storage
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell, Wait
 from vsphere_ai.planning.resume import rebooted_twice
@@ -24,7 +24,7 @@ from vsphere_ai.runs import checksums, history, journal
 HOST = Target("host", "esx01", "HostSystem:host-1")
 
 
-@pytest.mark.parametrize("where", ["TABLE", "seal_values"])
+@pytest.mark.parametrize("where", ["TABLE", "checksum_values"])
 def test_a_journal_that_could_not_be_begun_leaves_nothing(tmp_path, monkeypatch, where):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     journal.create({"mode": "apply"})
@@ -68,7 +68,7 @@ def test_a_log_that_was_cut_off_leaves_what_the_run_is(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "whole"))
     book = journal.create({"mode": "apply", "approved": {"items": ["a"]}})
     host = Target("host", "esx01", "HostSystem:host-1")
-    book.begin("1", act(host, "enter-maintenance", "enter maintenance mode"), [Debt("maintenance", host)])
+    book.begin("1", act(host, "enter-maintenance", "enter maintenance mode"), [Pending("maintenance", host)])
     (log,) = book.path.parent.glob("*.db-wal")
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "cut"))
     copy = journal.runs_dir() / book.path.name
@@ -79,12 +79,12 @@ def test_a_log_that_was_cut_off_leaves_what_the_run_is(tmp_path, monkeypatch):
         (read,) = journal.every()
         assert read.get("approved") == {"items": ["a"]}
         assert not read.finished
-        known.add(len(read.debts()))
+        known.add(len(read.all_pending()))
         read.close()
         for part in copy.parent.iterdir():
             part.unlink()
     assert known == {0}  # the log has one entry, and it was never whole
-    assert [debt.target for debt in book.debts()] == [host]
+    assert [pending.target for pending in book.all_pending()] == [host]
     book.close()
 
 
@@ -146,7 +146,7 @@ def test_a_journal_of_format_2_is_carried_over(tmp_path, monkeypatch):
         assert old.get("format") == journal.FORMAT
         assert [(s.id, s.what) for s in old.done() if s.what] == [("s4", "reboot"), ("s6", "as-planned")]
         assert [(s.id, s.state, s.error) for s in old.steps()][-1] == ("s8", "failed", "vCenter refused it")
-        assert [(d.kind, d.target.name) for d in old.debts()] == [
+        assert [(d.kind, d.target.name) for d in old.all_pending()] == [
             ("off", "train-01"), ("gate", "esx01"), ("maintenance", "esx02"), ("gate", "esx02")]  # fmt: skip
         assert {s.target: s.ref for s in old.steps()} == {
             "train-01": "VirtualMachine:vm-1", "esx01": "HostSystem:host-1", "esx02": "HostSystem:host-2"}  # fmt: skip
@@ -209,7 +209,7 @@ def test_a_journal_is_carried_over_wholly_or_not_at_all(tmp_path, monkeypatch, n
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(checksums, "seal_all", cut)
+        patched.setattr(checksums, "checksum_all", cut)
         with pytest.raises(KeyboardInterrupt):
             journal.open_run(path.stem)
     assert columns(path) == before
@@ -243,20 +243,20 @@ VM = Target("vm", "train-01", "VirtualMachine:vm-1")
 def test_what_was_told_once_was_told_also_when_it_is_begun_again(tmp_path, monkeypatch):
     """An earlier order may take effect after a later attempt was killed before it had sent its own."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book, debt = journal.create({}), Debt("off", VM)
-    book.begin("s1", act(VM, "power-off", "shut down"), (debt,))
+    book, pending = journal.create({}), Pending("off", VM)
+    book.begin("s1", act(VM, "power-off", "shut down"), (pending,))
     book.sending(VM)
     (first,) = book.owed()
     book.close()
     again = journal.open_run(book.id)
-    again.begin("s1", act(VM, "power-off", "shut down"), (debt,))
+    again.begin("s1", act(VM, "power-off", "shut down"), (pending,))
     assert again.owed() == (first,)
-    again.settle(debt)
-    again.begin("s2", act(VM, "power-off", "shut down"), (debt,))
+    again.settle(pending)
+    again.begin("s2", act(VM, "power-off", "shut down"), (pending,))
     (anew,) = again.owed()
     assert (anew.sent, anew.settled) == ("", ""), "the guest of a VM that ran again was not told yet"
     again.close()
-    assert journal.open_run(book.id).debts() == (debt,), "its seal holds"
+    assert journal.open_run(book.id).all_pending() == (pending,), "its seal holds"
 
 
 def test_who_goes_on_second_counts_another_attempt(tmp_path, monkeypatch):
@@ -277,7 +277,7 @@ def test_who_goes_on_second_counts_another_attempt(tmp_path, monkeypatch):
 def test_a_time_that_cannot_be_read_is_damage(tmp_path, monkeypatch, column, time):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     book = journal.create({})
-    book.owe(Debt("off", VM))
+    book.owe(Pending("off", VM))
     with contextlib.closing(sqlite3.connect(book.path)) as db, db:
         db.execute(f"update debt set {column} = ?", (time,))
     with pytest.raises(Storage, match="damaged"):

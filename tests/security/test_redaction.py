@@ -92,7 +92,7 @@ def test_the_longer_secret_goes_first():
 
 def test_what_is_too_short_to_be_told_from_words_is_left_and_said():
     redaction.register("abc&1")
-    assert redaction.clean("the abc&1 of it") == redaction.foreign("the abc&1 of it") == "the abc&1 of it"
+    assert redaction.clean("the abc&1 of it") == redaction.untrusted("the abc&1 of it") == "the abc&1 of it"
     (note,) = redaction.notes()
     assert "fewer than 6 characters" in note
     assert "abc" not in note
@@ -104,7 +104,7 @@ def test_a_word_of_our_own_output_is_masked_in_foreign_texts_only(word):
     redaction.register(word)
     for text in (f"{word}  ok", f'{{"rule": "{word}", "n": {word}}}', f"{word}: host.{word}.x {word}s"):
         assert redaction.clean(text) == text
-    assert redaction.foreign(f"login {word} of root\\n{word}s {word}") == f"login *** of root\\n{word}s ***"
+    assert redaction.untrusted(f"login {word} of root\\n{word}s {word}") == f"login *** of root\\n{word}s ***"
     assert base64.b64encode(word.encode()).decode() not in redaction.clean(base64.b64encode(word.encode()).decode())
     (note,) = redaction.notes()
     assert word not in note

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from support.estates import ESX1, vm
 from vsphere_ai.execution.actions import ssh_guard
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Lifecycle
 
@@ -83,14 +83,14 @@ class Shells:
         return now
 
 
-def deeds(server, shell=None, left=lambda *_: (), gpus=2, **more):
-    return Deeds(Means(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}, **more))
+def executor(server, shell=None, left=lambda *_: (), gpus=2, **more):
+    return Executor(Context(server, shell or Shells(), left, {ESX1.ref: gpus}, {VM.ref: ESX1.ref}, **more))
 
 
 def do(step, server, shell=None, **more):
     """Do one step; return what was said."""
     said = []
-    deeds(server, shell, **more).do(step, said.append)
+    executor(server, shell, **more).do(step, said.append)
     return said
 
 

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from vsphere_ai.app.session import Options, Workbench
+from vsphere_ai.app.session import Options, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
 from vsphere_ai.language.inventory import load_inventory
@@ -45,8 +45,8 @@ def main(mode, every):
     if machine:
         socket.gethostname = lambda: machine
     die_at(int(os.environ.get("CONTENDER_DIES_AT", "0")))
-    with Workbench(load_inventory(INVENTORY), None, Options()) as bench, ExitStack() as stack:
-        vcenter = bench.vcenter
+    with Session(load_inventory(INVENTORY), None, Options()) as session, ExitStack() as stack:
+        vcenter = session.vcenter
         say(ready=os.getpid())
         for line in sys.stdin:
             word, _, name = line.strip().partition(" ")

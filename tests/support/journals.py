@@ -29,7 +29,7 @@ def of_version(number, path):
         db.execute("alter table step drop column kinds")
         if number < 3:
             db.execute("alter table step drop column what")
-        checksums.seal_all(db)
+        checksums.checksum_all(db)
         if number == 1:
             db.execute("delete from run where key = 'vsphere_ai'")
             db.execute("alter table step drop column task")

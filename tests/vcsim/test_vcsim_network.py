@@ -10,8 +10,8 @@ from support.estates import wants
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import VimFault
-from vsphere_ai.execution.actions.context import Means
-from vsphere_ai.execution.actions.executor import Deeds
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.steps import Wait
 from vsphere_ai.planning.planner import make_plan, observe_all
 from vsphere_ai.reading.collector import Depth, Request, collect
@@ -57,11 +57,11 @@ def plan_for(estate, **wanted):
 def carry_out(vcenter, estate, plan):
     """Do the steps of a plan; return their methods."""
     assert {p.rule for p in plan.problems} <= TOO_OLD
-    deeds = Deeds(Means(vcenter, None, lambda target: (), {}, {}, planned=estate.objects))
+    executor = Executor(Context(vcenter, None, lambda target: (), {}, {}, planned=estate.objects))
     done = []
     for planned in plan.steps:
         if not isinstance(planned.step, Wait):
-            deeds.do(planned.step, lambda line: None)
+            executor.do(planned.step, lambda line: None)
             done.append(planned.step.method)
     return done
 

@@ -24,7 +24,7 @@ from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.security.file_ownership import gap
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.app.session import Session
 
 Verdict = Literal["ok", "warn", "fail"]
 DISTRIBUTION = "vsphere-ai"
@@ -49,40 +49,40 @@ class Check:
     remedy: str = ""
 
 
-def examine(bench: Workbench) -> Iterator[Check]:
+def examine(session: Session) -> Iterator[Check]:
     """Yield every check, the cheap ones first; what needs a vCenter ends with the first reason why there is none."""
     yield from libraries()
-    own = inventory(bench)
+    own = inventory(session)
     yield own
-    yield from files(bench)
+    yield from files(session)
     if own.verdict != "ok":
         why = "others may have written the inventory, which says what programs are run and where passwords go"
         yield Check("vCenter", "warn", f"the rest was not looked at: {why}")
         return
-    yield from ssh_secret(bench)
+    yield from ssh_secret(session)
     reachable = True
-    for check in (*address(bench), *certificate(bench)):
+    for check in (*address(session), *certificate(session)):
         reachable = reachable and check.verdict != "fail"
         yield check
     if not reachable:
         yield Check("vCenter", "warn", "the rest was not looked at: there is no trusted connection to the vCenter")
         return
     try:
-        vcenter = bench.vcenter
+        vcenter = session.vcenter
     except VsphereAiError as error:
         yield Check("login", "fail", error.message, error.remedy)
         return
     about = vcenter.about
-    yield Check("login", "ok", f"{bench.settings.username} is logged in")
+    yield Check("login", "ok", f"{session.settings.username} is logged in")
     yield Check("vCenter", "ok", f"{about.name} {about.version} build {about.build}, API {about.api}")
     yield from library_of(about)
     yield clock(vcenter.now)
-    checks, estate = evaluate(read(bench), lambda e: [*hosts(bench, e), *clusters(e)])
+    checks, estate = evaluate(read(session), lambda e: [*hosts(session, e), *clusters(e)])
     yield from checks
     yield from (Check("answers", "warn", line, LOOK) for line in left_out(estate))
 
 
-def read(bench: Workbench) -> Estate:
+def read(session: Session) -> Estate:
     """Read what is looked at of hosts and clusters; no host is logged in to."""
     from vsphere_ai.compat.gate import rules
     from vsphere_ai.reading.collector import Depth, Request, collect
@@ -93,12 +93,12 @@ def read(bench: Workbench) -> Estate:
             "HostSystem": (*paths, "config.network.rdmaDevice", "config.network.pnic"),
             "ClusterComputeResource": ("name", "parent", "configurationEx"),
         },
-        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in bench.limited(estate, estate.hosts))),
+        choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
         worth=may_accelerate,
-        parallel=bench.options.parallel,
-        progress=bench.options.progress,
+        parallel=session.options.parallel,
+        progress=session.options.progress,
     )
-    return collect(bench.vcenter, None, request)
+    return collect(session.vcenter, None, request)
 
 
 # -- this machine
@@ -144,9 +144,9 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(parts)
 
 
-def inventory(bench: Workbench) -> Check:
+def inventory(session: Session) -> Check:
     """Look whether others may have written the inventory; also one that was named, which every command takes."""
-    path = bench.inventory.path
+    path = session.inventory.path
     try:
         unsafe = gap(path)
     except OSError as error:
@@ -157,10 +157,10 @@ def inventory(bench: Workbench) -> Check:
     return Check("files", "fail", f"inventory {where}{unsafe.path} {unsafe.why}", unsafe.remedy)
 
 
-def files(bench: Workbench) -> Iterator[Check]:
+def files(session: Session) -> Iterator[Check]:
     """Look who may change the files that say whom to trust, and who may read those that hold secrets."""
-    ssh = bench.inventory.ssh
-    trusted = [("CA file", bench.settings.tls.ca_file)]
+    ssh = session.inventory.ssh
+    trusted = [("CA file", session.settings.tls.ca_file)]
     secret = [("SSH key", ssh.key_file if ssh else None)]
     trusted.append(("known_hosts", ssh.known_hosts if ssh else None))
     for (what, name), forbidden in [*((t, 0o022) for t in trusted), *((s, 0o077) for s in secret)]:
@@ -184,18 +184,18 @@ def files(bench: Workbench) -> Iterator[Check]:
             yield Check("files", "ok", f"{what} {path}")
 
 
-def ssh_secret(bench: Workbench) -> Iterator[Check]:
+def ssh_secret(session: Session) -> Iterator[Check]:
     """Fetch what the SSH login needs; a prompt is left for when it is needed."""
     from vsphere_ai.security.credentials import fetch
 
-    ssh = bench.inventory.ssh
+    ssh = session.inventory.ssh
     if ssh is None:
         return  # said of each host that needs it
     for what, reference in (("password", ssh.password), ("key passphrase", ssh.key_passphrase)):
         if reference is None or reference.startswith("prompt:"):
             continue
         try:
-            fetch(reference, bench.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
+            fetch(reference, session.inventory.base, purpose=f"{what} of {ssh.username} on the ESXi hosts")
         except Denied as error:
             yield Check("SSH", "fail", f"{what}: {error.message}", error.remedy)
         else:
@@ -205,9 +205,9 @@ def ssh_secret(bench: Workbench) -> Iterator[Check]:
 # -- vCenter
 
 
-def address(bench: Workbench) -> Iterator[Check]:
+def address(session: Session) -> Iterator[Check]:
     """Resolve the vCenter's name."""
-    name, port = bench.settings.address, bench.settings.port
+    name, port = session.settings.address, session.settings.port
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -217,14 +217,14 @@ def address(bench: Workbench) -> Iterator[Check]:
     yield Check("address", "ok", f"{name} is {', '.join(numbers)}")
 
 
-def certificate(bench: Workbench) -> Iterator[Check]:
+def certificate(session: Session) -> Iterator[Check]:
     """Tell how the vCenter's certificate is verified and how long it is still valid. Nobody logs in for that."""
     from cryptography import x509
 
     from vsphere_ai.app.session import endpoint_of
     from vsphere_ai.connect import tls
 
-    endpoint = endpoint_of(bench.settings)
+    endpoint = endpoint_of(session.settings)
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
     try:
         der = tls.fetch_certificate(endpoint, TIMEOUT)
@@ -233,7 +233,7 @@ def certificate(bench: Workbench) -> Iterator[Check]:
         yield Check("certificate", "fail", error.message, error.remedy)
         return
     if doubt is not None:
-        remedy = f"compare it and trust it: vsphere-ai trust vcenter {bench.settings.name}"
+        remedy = f"compare it and trust it: vsphere-ai trust vcenter {session.settings.name}"
         yield Check("certificate", "fail", doubt.message, remedy)
         return
     yield Check("certificate", "ok", f"verified by {how}")
@@ -262,12 +262,12 @@ def clock(now: Callable[[], datetime]) -> Check:
 # -- hosts and clusters
 
 
-def hosts(bench: Workbench, estate: Estate) -> Iterator[Check]:
+def hosts(session: Session, estate: Estate) -> Iterator[Check]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
     from vsphere_ai.reading.collector import left_running
 
-    stranger, left = _strangers(bench), {host.ref for host in left_running(bench.vcenter)}
-    for target in bench.limited(estate, estate.hosts):
+    stranger, left = _strangers(session), {host.ref for host in left_running(session.vcenter)}
+    for target in session.limited(estate, estate.hosts):
         facts = estate[target.ref]
         state = facts.get("runtime.connectionState")
         if state != "connected":
@@ -275,9 +275,9 @@ def hosts(bench: Workbench, estate: Estate) -> Iterator[Check]:
             continue
         if facts.ref in left:
             words = "SSH runs because a command that was killed had started it to read"
-            yield Check(facts.name, "warn", words, f"stop it: {bench.stopping_ssh(facts.name)}")
-        elif bench.inventory.ssh is not None:
-            yield from _ssh(bench, facts)
+            yield Check(facts.name, "warn", words, f"stop it: {session.stopping_ssh(facts.name)}")
+        elif session.inventory.ssh is not None:
+            yield from _ssh(session, facts)
         elif may_accelerate(facts):
             words = "the inventory has no ssh: section, and commands on this host (mig, reboots over SSH) need one"
             yield Check(facts.name, "warn", words, "add ssh: {username: ..., password: ..., known_hosts: ...}")
@@ -287,11 +287,11 @@ def hosts(bench: Workbench, estate: Estate) -> Iterator[Check]:
         yield from _driver(estate, facts)
 
 
-def _strangers(bench: Workbench) -> Callable[[str], bool]:
+def _strangers(session: Session) -> Callable[[str], bool]:
     """Return a function that tells of a host's name whether SSH would meet a host key nobody has trusted."""
     from vsphere_ai.connect.hostkeys import HostKeys
 
-    ssh = bench.inventory.ssh
+    ssh = session.inventory.ssh
     if ssh is None:
         return lambda _: False
     keys = HostKeys(Path(ssh.known_hosts), may_be_absent=True)
@@ -305,15 +305,15 @@ def _strangers(bench: Workbench) -> Callable[[str], bool]:
     return is_stranger
 
 
-def _ssh(bench: Workbench, host: Facts) -> Iterator[Check]:
+def _ssh(session: Session, host: Facts) -> Iterator[Check]:
     from vsphere_ai.connect.service import is_running, locked_out
 
-    locked = locked_out(host, bench.inventory.ssh.username if bench.inventory.ssh else "")
+    locked = locked_out(host, session.inventory.ssh.username if session.inventory.ssh else "")
     if locked is not None:
         mode = host.get("config.lockdownMode")
         yield Check(host.name, "warn", f"lockdown mode is on ({mode}), and commands are refused", locked.help)
         return
-    running, start = is_running(host), bench.inventory.ssh.start_service if bench.inventory.ssh else "never"
+    running, start = is_running(host), session.inventory.ssh.start_service if session.inventory.ssh else "never"
     if running:
         yield Check(host.name, "ok", "SSH runs")
     elif running is None:

@@ -21,7 +21,7 @@ from vsphere_ai.language.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.language.selection import narrow, select
 from vsphere_ai.model.facts import Estate, ProbeFailure, View, with_probes
 from vsphere_ai.model.malformed import marks
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.planning.capacity import NO_ROOM
@@ -56,7 +56,7 @@ class Options:
     """Whether planning tries the SSH logins that the plan needs."""
 
 
-class Workbench:
+class Session:
     """One vCenter, one playbook (or none), and what was read. Closes its connection as a context manager."""
 
     def __init__(self, inventory: Inventory, playbook: Playbook | None, options: Options) -> None:
@@ -86,7 +86,7 @@ class Workbench:
             raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
         return self._shells(host)
 
-    def __enter__(self) -> Workbench:
+    def __enter__(self) -> Session:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -223,11 +223,11 @@ class Workbench:
         return self._plan(playbook, estate, {})
 
     def plan_again(
-        self, playbook: Playbook, debts: Iterable[Debt], looks: Collection[str] = ()
+        self, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
     ) -> tuple[Plan, Estate, Owed]:
         """Read, and plan what an unfinished run has left, including what it owes. `looks`: see `resume.lay_over`."""
         found = self.read_for(playbook)
-        owed = lay_over(found, debts, looks)
+        owed = lay_over(found, all_pending, looks)
         made, estate = self._plan(playbook, owed.estate, owed.extra, found)
         return self._with_logins(made, with_probes(found, estate), playbook), estate, owed
 

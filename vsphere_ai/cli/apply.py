@@ -14,18 +14,18 @@ from vsphere_ai.cli.options import (
     estate_options,
     format_option,
     held,
-    hush,
     lock_option,
     login_option,
-    open_bench,
+    open_session,
+    pause_status,
     read_playbook,
 )
-from vsphere_ai.cli.running import Way, announce, carry_out
+from vsphere_ai.cli.running import Request, announce, carry_out
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.app.session import Session
     from vsphere_ai.planning.planner import Plan
 
 
@@ -59,29 +59,29 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
     shared["start_ssh"] = True  # apply may start TSM-SSH, and stops it again
     resume, some = shared.pop("resume"), any(seen.owes for seen in look())
     if some and (resume or (sys.stdin.isatty() and not yes and not saved)):
-        with open_bench(shared, loaded) as bench:
-            code = _finish_first(bench, shared["inventory"], form, wanted=resume, lock=lock)
+        with open_session(shared, loaded) as session:
+            code = _finish_first(session, shared["inventory"], form, wanted=resume, lock=lock)
         if code:
             return code
         json_stream.expect(form)
-    with open_bench(shared, loaded) as bench, held(bench, f"apply {what}", lock) as locks:
-        announce(bench)
-        plan, estate = bench.plan(loaded)
-        hush()
+    with open_session(shared, loaded) as session, held(session, f"apply {what}", lock) as locks:
+        announce(session)
+        plan, estate = session.plan(loaded)
+        pause_status()
         digest = document.digest(plan)
         if saved:
             _same(saved, plan, digest, what)
-        plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
-        plan = with_privileges(bench, plan, estate)
+        plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel)
+        plan = with_privileges(session, plan, estate)
         approved = yes or bool(saved)
-        opened = () if plan.steps and approved else left_open(bench.vcenter)
-        besides = Besides(bench.left_out(loaded, estate), opened)
+        opened = () if plan.steps and approved else left_open(session.vcenter)
+        besides = Besides(session.left_out(loaded, estate), opened)
         if not approve(plan, digest, form, yes=approved, besides=besides):
             return LEFT_OPEN if opened else 0
-        return carry_out(bench, loaded, plan, estate, Way(form, str(what), shared, locks=locks, looks_back=True))
+        return carry_out(session, loaded, plan, estate, Request(form, str(what), shared, locks=locks, looks_back=True))
 
 
-def _finish_first(bench: Workbench, inventory: Path | None, form: str, *, wanted: bool, lock: Any) -> int:
+def _finish_first(session: Session, inventory: Path | None, form: str, *, wanted: bool, lock: Any) -> int:
     """Bring runs that have left something to put back to their end: when that is `wanted`, else each after asking.
 
     Returns the exit code of the first that does not get there, 0 when all did or nobody wanted it.
@@ -89,13 +89,13 @@ def _finish_first(bench: Workbench, inventory: Path | None, form: str, *, wanted
     from vsphere_ai.cli.cleanup import left_open, pending
     from vsphere_ai.cli.resume import bring_to_end
 
-    for line in left_open(bench.vcenter) if not wanted else ():
+    for line in left_open(session.vcenter) if not wanted else ():
         click.echo(f"! {safe(line)}", err=True)
-    for seen, way in pending(bench.vcenter.about.instance):
+    for seen, request in pending(session.vcenter.about.instance):
         if not wanted and not _says_yes(seen.run):
             continue
         json_stream.expect(form)
-        code = bring_to_end(seen.run, inventory, form, yes=wanted, lock=lock, cleanup=way.endswith("--cleanup"))
+        code = bring_to_end(seen.run, inventory, form, yes=wanted, lock=lock, cleanup=request.endswith("--cleanup"))
         if code:
             return code
     return 0

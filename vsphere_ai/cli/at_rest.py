@@ -14,9 +14,9 @@ from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.execution.actions.context import Means
-    from vsphere_ai.execution.actions.executor import Deeds
-    from vsphere_ai.model.pending import Debt
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.recorded_steps import Owed, Step
     from vsphere_ai.model.state import Target
     from vsphere_ai.runs.journal import Journal
@@ -35,46 +35,48 @@ LONGEST_TASK = 600.0
 """Seconds that a task of the run, or another one on what it was working on, is waited for."""
 
 
-def come_to_rest(means: Means, deeds: Deeds, book: Journal) -> tuple[Debt, ...]:
+def come_to_rest(context: Context, executor: Executor, book: Journal) -> tuple[Pending, ...]:
     """Wait for what vCenter, hosts and guests still do because of a run; return debts that could not be put back now.
 
     `OutcomeUnknown` when that does not end, `HostUnhealthy` when a host does not come back.
     """
-    _stay_out(means, book)
-    _await_tasks(means, book)
-    _await_reboots(means, deeds, book)
-    _await_guests(means, book)
-    return _start_ssh_again(deeds, book)
+    _stay_out(context, book)
+    _await_tasks(context, book)
+    _await_reboots(context, executor, book)
+    _await_guests(context, book)
+    return _start_ssh_again(executor, book)
 
 
-def _stay_out(means: Means, book: Journal) -> None:
+def _stay_out(context: Context, book: Journal) -> None:
     """A host that is still on its way into maintenance mode does not get there behind our back.
 
     Where our own order to enter it has failed, whatever else is on its way there is somebody else's, and not touched.
     """
     from vsphere_ai.execution.actions.cancel import leave_alone
 
-    for debt in (d for d in book.debts() if d.kind == "maintenance"):
-        if _has_failed(means, book, debt.target):
-            book.settle(*(d for d in book.debts() if d.target == debt.target and d.kind in ("maintenance", "gate")))
+    for pending in (d for d in book.all_pending() if d.kind == "maintenance"):
+        if _has_failed(context, book, pending.target):
+            book.settle(
+                *(d for d in book.all_pending() if d.target == pending.target and d.kind in ("maintenance", "gate"))
+            )
             continue
         with suppress(Conflict):  # it is gone from the inventory
-            leave_alone(means, debt.target)
+            leave_alone(context, pending.target)
 
 
-def _has_failed(means: Means, book: Journal, host: Target) -> bool:
+def _has_failed(context: Context, book: Journal, host: Target) -> bool:
     """Tell whether the last order of a run to enter maintenance mode became a task that has failed."""
     from vsphere_ai.execution.actions.cancel import arrived_twice
 
     own = [s for s in book.steps() if s.is_on(host) and s.what == "enter-maintenance"]
     if not own or not own[-1].task or own[-1].state == "done":
         return False
-    found = means.vcenter.read_objects([own[-1].task], {"Task": ("info.state",)})
+    found = context.vcenter.read_objects([own[-1].task], {"Task": ("info.state",)})
     failed = any(task.get("info.state") == "error" for task in found.values())
-    return failed and not arrived_twice(means, host, own[-1].task)
+    return failed and not arrived_twice(context, host, own[-1].task)
 
 
-def _await_tasks(means: Means, book: Journal) -> None:
+def _await_tasks(context: Context, book: Journal) -> None:
     """What vCenter still works on would change what is read now, and look like somebody else's doing.
 
     Of the steps that nobody saw end; a host's reboot is told by its boot time instead.
@@ -91,7 +93,7 @@ def _await_tasks(means: Means, book: Journal) -> None:
     of = {s.task: s.target for s in steps if s.task}
     say, told, busy = _sign_of_life(", ".join(sorted({s.target for s in steps}))), False, ""
     for waited in polling(LONGEST_TASK, fastest=0.1):
-        busy = _busy(means, on, of)
+        busy = _busy(context, on, of)
         if not busy:
             return
         if not told:
@@ -110,17 +112,17 @@ def _references(book: Journal) -> dict[str, set[str]]:
     for step in book.get("approved", {}).get("steps", ()):
         found.setdefault(step["target"]["name"], set()).add(step["target"]["ref"])
     for owed in book.owed():
-        found.setdefault(owed.debt.target.name, set()).add(owed.debt.target.ref)
+        found.setdefault(owed.pending.target.name, set()).add(owed.pending.target.ref)
     return found
 
 
-def _busy(means: Means, refs: list[str], noted: dict[str, str]) -> str:
+def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
     """Return in words which task still runs, of those that were noted and the latest ones of these objects."""
     objects = (
-        means.vcenter.read_objects(refs, {r.partition(":")[0]: ("name", "recentTask") for r in refs}) if refs else {}
+        context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name", "recentTask") for r in refs}) if refs else {}
     )
     of = {str(task): str(facts.name) for facts in objects.values() for task in facts.get("recentTask") or ()} | noted
-    tasks = means.vcenter.read_objects(sorted(of), {"Task": ("info.descriptionId", "info.state")}) if of else {}
+    tasks = context.vcenter.read_objects(sorted(of), {"Task": ("info.descriptionId", "info.state")}) if of else {}
     for ref, task in tasks.items():
         if task.get("info.state") in ("queued", "running"):
             what = str(task.get("info.descriptionId") or "").rpartition(".")[2]
@@ -128,33 +130,35 @@ def _busy(means: Means, refs: list[str], noted: dict[str, str]) -> str:
     return ""
 
 
-def _await_reboots(means: Means, deeds: Deeds, book: Journal) -> None:
+def _await_reboots(context: Context, executor: Executor, book: Journal) -> None:
     """A host that was told to reboot is waited for before anything is read of it."""
     from vsphere_ai.model.steps import Wait
 
-    for owed in (o for o in book.owed() if o.debt.kind == "reboot" and not o.settled):
-        debt = owed.debt
-        if owed.sent and _never_arrived(means, book, owed):
-            click.echo(f"{safe(debt.target.name)}: {_NO_TASK.format(book.id)}", err=True)
-            book.rebooted(debt.target, did=False)
+    for owed in (o for o in book.owed() if o.pending.kind == "reboot" and not o.settled):
+        pending = owed.pending
+        if owed.sent and _never_arrived(context, book, owed):
+            click.echo(f"{safe(pending.target.name)}: {_NO_TASK.format(book.id)}", err=True)
+            book.rebooted(pending.target, did=False)
         elif owed.sent:
-            deeds.remember_boot(debt.target, debt.detail, owed.sent)
+            executor.remember_boot(pending.target, pending.detail, owed.sent)
             doubt = _doubt(owed.sent)
             # a play's shorter timeout is no reason to call a host lost that never went down
-            patience = max(_patience(book, debt.target), doubt + AT_LEAST)
+            patience = max(_patience(book, pending.target), doubt + AT_LEAST)
             options = {"timeout": patience, "unless_never_down": doubt}
-            wait = Wait(target=debt.target, until="host-back", options=options, summary="wait until the host is back")
-            click.echo(f"{safe(debt.target.name)}: waiting for the reboot of run {book.id}", err=True)
-            deeds.do(wait, _sign_of_life(debt.target.name))
-            rebooted = deeds.has_rebooted(debt.target)
-            book.rebooted(debt.target, did=rebooted)
+            wait = Wait(
+                target=pending.target, until="host-back", options=options, summary="wait until the host is back"
+            )
+            click.echo(f"{safe(pending.target.name)}: waiting for the reboot of run {book.id}", err=True)
+            executor.do(wait, _sign_of_life(pending.target.name))
+            rebooted = executor.has_rebooted(pending.target)
+            book.rebooted(pending.target, did=rebooted)
             # its boot time may be too near to the one before to tell that from the times alone
-            paid = [d for d in book.debts() if d.kind == "restart" and d.target.ref == debt.target.ref]
+            paid = [d for d in book.all_pending() if d.kind == "restart" and d.target.ref == pending.target.ref]
             book.settle(*(paid if rebooted else ()))
-        book.settle(debt)
+        book.settle(pending)
 
 
-def _never_arrived(means: Means, book: Journal, owed: Owed) -> bool:
+def _never_arrived(context: Context, book: Journal, owed: Owed) -> bool:
     """Tell whether vCenter has no task for a reboot that was about to be ordered through it.
 
     The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
@@ -162,13 +166,13 @@ def _never_arrived(means: Means, book: Journal, owed: Owed) -> bool:
     from vsphere_ai.execution.actions.context import polling
     from vsphere_ai.execution.actions.events import was_told_to_reboot
 
-    host = owed.debt.target
+    host = owed.pending.target
     own = [s for s in book.steps() if s.task and s.is_on(host) and s.began <= owed.sent]
     if not own or not _through_vcenter(book, host):
         return False
     told: bool | None = None
     for _ in polling(EVENTS_LAG - _since(owed.sent), fastest=0.5, slowest=2.0):
-        told = was_told_to_reboot(means, host, own[-1].task, own[-1].began)
+        told = was_told_to_reboot(context, host, own[-1].task, own[-1].began)
         if told is not False:
             break
     return told is False
@@ -189,21 +193,21 @@ def _since(moment: str) -> float:
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
 
 
-def _await_guests(means: Means, book: Journal) -> None:
+def _await_guests(context: Context, book: Journal) -> None:
     """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
     from vsphere_ai.execution.actions.context import polling
     from vsphere_ai.execution.actions.events import was_shut_down
 
-    for owed in told_to_shut_down(book):
-        vm = owed.debt.target
+    for owed in requested_shutdowns(book):
+        vm = owed.pending.target
         left, say = min(_given(book, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
         told = asked = False
         for waited in polling(left, fastest=0.1) if left > 0 else ():
             if not asked and _since(owed.sent) > EVENTS_LAG:
                 asked = True
-                if was_shut_down(means, vm, owed.sent) is False:  # the run died before the call left
+                if was_shut_down(context, vm, owed.sent) is False:  # the run died before the call left
                     break
-            if means.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
+            if context.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
                 break
             if not told:
                 click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
@@ -211,14 +215,14 @@ def _await_guests(means: Means, book: Journal) -> None:
             say(f"its guest still runs, {waited:.0f} s")
 
 
-def told_to_shut_down(book: Journal) -> tuple[Owed, ...]:
+def requested_shutdowns(book: Journal) -> tuple[Owed, ...]:
     """Return what is owed to VMs whose guests a run told to shut down, and which nobody has seen off since.
 
     One that was seen off and runs was powered on again, by this run or by somebody else.
     """
-    told = [o for o in book.owed() if o.debt.kind == "off" and o.sent and not o.settled]
+    told = [o for o in book.owed() if o.pending.kind == "off" and o.sent and not o.settled]
     switched = [s for s in book.steps() if s.what in ("power-off", "power-on")] if told else []
-    return tuple(o for o in told if not _was_seen_off(o.debt.target, switched, _references(book)))
+    return tuple(o for o in told if not _was_seen_off(o.pending.target, switched, _references(book)))
 
 
 def _was_seen_off(vm: Target, switched: Sequence[Step], refs: Mapping[str, Collection[str]]) -> bool:
@@ -255,18 +259,18 @@ def _sign_of_life(name: str) -> Callable[[str], None]:
     return say
 
 
-def _start_ssh_again(deeds: Deeds, book: Journal) -> tuple[Debt, ...]:
+def _start_ssh_again(executor: Executor, book: Journal) -> tuple[Pending, ...]:
     """SSH that was running before a reboot of this run runs again, whatever else there is to do.
 
     Returns the debts that stay, because a host cannot be asked: that is no reason to leave the others as they are.
     """
     stay = []
-    for debt in (d for d in book.debts() if d.kind == "ssh-on"):
+    for pending in (d for d in book.all_pending() if d.kind == "ssh-on"):
         try:
-            deeds.switch_ssh(debt.target, running=True)
+            executor.switch_ssh(pending.target, running=True)
         except VsphereAiError as error:
-            click.echo(f"SSH of {safe(debt.target.name)} cannot be started again: {safe(error.message)}", err=True)
-            stay.append(debt)
+            click.echo(f"SSH of {safe(pending.target.name)} cannot be started again: {safe(error.message)}", err=True)
+            stay.append(pending)
         else:
-            book.settle(debt)
+            book.settle(pending)
     return tuple(stay)

@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook, say_left_out
+from vsphere_ai.cli.options import (
+    estate_options,
+    format_option,
+    open_session,
+    pause_status,
+    read_playbook,
+    say_left_out,
+)
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.app.session import Session
     from vsphere_ai.capacity.document import Verdict
     from vsphere_ai.language.play import TargetPlan
     from vsphere_ai.language.playbook import Playbook
@@ -43,15 +50,15 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     from vsphere_ai.model.malformed import evaluate
 
     loaded = read_playbook(playbook) if playbook else None
-    with open_bench(shared, loaded) as bench:
-        plan, estate = _planned(bench, loaded) if loaded else (None, _read(bench))
+    with open_session(shared, loaded) as session:
+        plan, estate = _planned(session, loaded) if loaded else (None, _read(session))
 
         def answered(estate: Estate) -> tuple[list[dict[str, Any]], Verdict | None]:
-            return _answer(bench, estate, loaded, plan, spare_hosts)
+            return _answer(session, estate, loaded, plan, spare_hosts)
 
         (hosts, verdict), estate = evaluate(estate, answered)
-        about = bench.vcenter.about
-    hush()
+        about = session.vcenter.about
+    pause_status()
     say_left_out(estate)
     if form == "json":
         from vsphere_ai.planning.document import dumps, plain
@@ -68,27 +75,27 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
 # -- reading
 
 
-def _read(bench: Workbench) -> Estate:
+def _read(session: Session) -> Estate:
     """Read the hosts that `--limit` names, or all."""
     from vsphere_ai.planning.observing import readable
     from vsphere_ai.resources import kinds
 
-    chosen_of = partial(_limited, bench)
-    return readable(bench.read(lambda e: _depth(e, chosen_of(e))), kinds())
+    chosen_of = partial(_limited, session)
+    return readable(session.read(lambda e: _depth(e, chosen_of(e))), kinds())
 
 
-def _limited(bench: Workbench, estate: Estate) -> tuple[Target, ...]:
+def _limited(session: Session, estate: Estate) -> tuple[Target, ...]:
     """Return the hosts `--limit` names, and those that the VMs it names are on."""
-    named = bench.limited(estate, (*estate.hosts, *estate.vms))
+    named = session.limited(estate, (*estate.hosts, *estate.vms))
     refs = {t.ref for t in named if t.kind == "host"}
     refs |= {host.ref for t in named if t.kind == "vm" and (host := estate.host_of(t.ref))}
     return tuple(h for h in estate.hosts if h.ref in refs)
 
 
-def _planned(bench: Workbench, loaded: Playbook) -> tuple[Plan, Estate]:
+def _planned(session: Session, loaded: Playbook) -> tuple[Plan, Estate]:
     """Plan a playbook, having read the hosts its VMs can run on with every VM there."""
-    estate = bench.read_for(loaded, lambda e: _depth(e, _concerned(e, bench.desired(loaded, e))))
-    return bench.plan_of(loaded, estate)
+    estate = session.read_for(loaded, lambda e: _depth(e, _concerned(e, session.desired(loaded, e))))
+    return session.plan_of(loaded, estate)
 
 
 def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
@@ -105,7 +112,7 @@ def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
 
 
 def _answer(
-    bench: Workbench, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
+    session: Session, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
 ) -> tuple[list[dict[str, Any]], Verdict | None]:
     """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
     from vsphere_ai.planning.capacity import NO_SPARE
@@ -115,9 +122,9 @@ def _answer(
     problems: tuple[Problem, ...] = ()
     asked = 0
     if loaded is None or plan is None:
-        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(bench, estate)
+        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(session, estate)
     else:
-        desired = bench.desired(loaded, estate)
+        desired = session.desired(loaded, estate)
         problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
         view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
         chosen = _concerned(estate, desired)

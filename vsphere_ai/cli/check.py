@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status, read_playbook
 
 
 @click.command("check")
@@ -24,10 +24,10 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
     from vsphere_ai.report.findings_text import findings_text
 
     loaded = read_playbook(playbook) if playbook else None
-    with open_bench(shared, loaded) as bench:
-        findings = bench.check(loaded) if loaded else bench.check_all()
-        about = bench.vcenter.about
-    hush()
+    with open_session(shared, loaded) as session:
+        findings = session.check(loaded) if loaded else session.check_all()
+        about = session.vcenter.about
+    pause_status()
     if form == "json":
         found = [finding_document(f) for f in findings if not failures or f.verdict != "pass"]
         click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(about), "findings": found}))

@@ -34,10 +34,10 @@ def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
 
     From the journals of this machine only: nothing is asked of vCenter.
     """
-    from vsphere_ai.runs.history import heir, look, way_on
+    from vsphere_ai.runs.history import look, successor, way_on
 
     among = look()
-    found = (s for s in among if s.owes and not s.alive and s.instance == instance and heir(s.run, among) is None)
+    found = (s for s in among if s.owes and not s.alive and s.instance == instance and successor(s.run, among) is None)
     return tuple((s, way_on(s, among)) for s in sorted(found, key=lambda s: s.since))
 
 
@@ -49,13 +49,13 @@ def left_open(vcenter: VCenter) -> tuple[str, ...]:
     from vsphere_ai.runs import journal
 
     found = []
-    for seen, way in pending(vcenter.about.instance):
+    for seen, request in pending(vcenter.about.instance):
         book = journal.open_run(seen.run)
-        owed = [o for o in book.owed() if not o.settled and o.debt.kind in WORDS]
+        owed = [o for o in book.owed() if not o.settled and o.pending.kind in WORDS]
         book.close()
-        facts = _read(vcenter, {o.debt.target.ref for o in owed})
+        facts = _read(vcenter, {o.pending.target.ref for o in owed})
         found += [
-            f"{name} {WORDS[o.debt.kind]} since run {seen.run}, which was not finished: {way}"
+            f"{name} {WORDS[o.pending.kind]} since run {seen.run}, which was not finished: {request}"
             for o, name in _true(owed, facts)
         ]
     return tuple(found)
@@ -75,10 +75,10 @@ def _true(owed: list[Owed], facts: dict[str, Facts] | None) -> Iterator[tuple[Ow
     from vsphere_ai.planning.resume import still_so
 
     for each in owed:
-        debt = each.debt
+        pending = each.pending
         if facts is None:
-            yield each, debt.target.name
-        elif debt.target.ref in facts:
-            now = facts[debt.target.ref]
-            if (each.sent or debt.kind != "reboot") and still_so(debt, now) is not False:
+            yield each, pending.target.name
+        elif pending.target.ref in facts:
+            now = facts[pending.target.ref]
+            if (each.sent or pending.kind != "reboot") and still_so(pending, now) is not False:
                 yield each, now.name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, read_playbook
+from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status, read_playbook
 
 if TYPE_CHECKING:
     from vsphere_ai.app.doctor import Check
@@ -37,9 +37,9 @@ def command(form: str, playbook: Path | None, **shared: Any) -> int:
     from vsphere_ai.app.doctor import examine
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
 
-    with open_bench(shared) as bench:
-        checks = list(examine(bench))
-    hush()
+    with open_session(shared) as session:
+        checks = list(examine(session))
+    pause_status()
     if form == "json":
         click.echo(dumps({"schema_version": SCHEMA_VERSION, "checks": [plain(c) for c in checks]}))
     else:
@@ -69,15 +69,15 @@ def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
     from vsphere_ai.planning.privileges import for_lock, lacking, needed, unplanned
 
     loaded = read_playbook(path)
-    with open_bench(shared, loaded) as bench:
-        plan, estate = bench.plan(loaded)
+    with open_session(shared, loaded) as session:
+        plan, estate = session.plan(loaded)
         needs = needed(plan, estate, privilege_of)
-        needs = (*needs, *unplanned(plan, bench.desired(loaded, estate), estate, privilege_of))
-        if bench.settings.lock == "vcenter":
-            needs = (*needs, *for_lock(*place(bench.vcenter), privilege_of))
-        missing = lacking(needs, bench.vcenter.missing_privileges)
-        account = bench.settings.username
-    hush()
+        needs = (*needs, *unplanned(plan, session.desired(loaded, estate), estate, privilege_of))
+        if session.settings.lock == "vcenter":
+            needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
+        missing = lacking(needs, session.vcenter.missing_privileges)
+        account = session.settings.username
+    pause_status()
     if form == "json":
         found = [{**plain(n), "granted": n not in missing} for n in needs]
         told = {"account": account, "complete": not plan.problems, "privileges": found}

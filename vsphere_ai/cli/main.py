@@ -119,7 +119,7 @@ def _traced() -> Iterator[None]:
 
     class Shown(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            click.echo(redaction.foreign(logging.Formatter().format(record)), err=True)
+            click.echo(redaction.untrusted(logging.Formatter().format(record)), err=True)
 
     log, handler = logging.getLogger("vsphere_ai.model.malformed"), Shown()
     log.setLevel(logging.DEBUG)
@@ -159,10 +159,10 @@ def _main(arguments: list[str]) -> int:
 
 
 def _tell(error: VsphereAiError) -> None:
-    from vsphere_ai.cli.options import hush
+    from vsphere_ai.cli.options import pause_status
     from vsphere_ai.model.text import safe
 
-    hush()
+    pause_status()
     json_stream.fail(error.message)
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
@@ -177,11 +177,11 @@ def _tell(error: VsphereAiError) -> None:
 
 def _bug(error: Exception) -> int:
     json_stream.fail(f"internal error: {type(error).__name__}")
-    streams.say(f"internal error: {type(error).__name__}: {redaction.foreign(str(error))}")
+    streams.say(f"internal error: {type(error).__name__}: {redaction.untrusted(str(error))}")
     streams.say(f"  This is a bug in vsphere-ai. Set {TRACEBACK}=1 to see where, and report it.")
     if os.environ.get(TRACEBACK):
         import traceback
 
         for line in traceback.format_exception(error):
-            click.echo(redaction.foreign(line), err=True, nl=False)
+            click.echo(redaction.untrusted(line), err=True, nl=False)
     return 70

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.cli.mig_text import Case
-from vsphere_ai.cli.options import hush, open_bench
+from vsphere_ai.cli.options import open_session, pause_status
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
@@ -70,10 +70,10 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
 def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
     """Return the GPUs of the host `asked` names, and the compute instances per (PCI address, GPU instance)."""
     shared = {k: asked[k] for k in ("inventory", "vcenter", "start_ssh")}
-    with open_bench({**shared, "limit": asked["host"], "parallel": 1}) as bench:
-        estate = bench.read_everything()
-        hosts = [h for h in bench.limited(estate, estate.hosts) if h.kind == "host"]
-    hush()
+    with open_session({**shared, "limit": asked["host"], "parallel": 1}) as session:
+        estate = session.read_everything()
+        hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
+    pause_status()
     if len(hosts) != 1:
         raise UsageError(f"{asked['host']} names {len(hosts)} hosts", "name one host")
     facts = estate[hosts[0].ref]

@@ -52,7 +52,7 @@ def lock_option(function: F) -> F:
 
 
 @contextmanager
-def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
+def held(session: Any, run: Any, lock: Any) -> Iterator[Any]:
     """Hold the locks of the bench's vCenter for a run (a journal, or what a new one is about)."""
     from vsphere_ai.runs.locks import Hold, hold
 
@@ -63,7 +63,10 @@ def held(bench: Any, run: Any, lock: Any) -> Iterator[Any]:
             locks.let_go()
 
     try:
-        with signals.farewell(let_go), hold(bench.vcenter, run, mode=lock or bench.settings.lock, lost=_lost) as locks:
+        with (
+            signals.farewell(let_go),
+            hold(session.vcenter, run, mode=lock or session.settings.lock, lost=_lost) as locks,
+        ):
             yield locks
     finally:
         if locks is not None and locks.left:
@@ -81,16 +84,16 @@ def _lost(why: str) -> None:
     signals.stop()
 
 
-def open_bench(shared: dict[str, Any], playbook: Any = None) -> Any:
+def open_session(shared: dict[str, Any], playbook: Any = None) -> Any:
     """Return the workbench for the shared options."""
-    from vsphere_ai.app.session import Options, Workbench
+    from vsphere_ai.app.session import Options, Session
     from vsphere_ai.language.inventory_search import find_inventory
 
     logs_in = not shared.get("no_ssh_login")
-    options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], talk, logs_in)
-    bench = Workbench(find_inventory(shared["inventory"]), playbook, options)
-    signals.remember(bench.__exit__)  # logged out also when the process leaves at once
-    return bench
+    options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], status_line, logs_in)
+    session = Session(find_inventory(shared["inventory"]), playbook, options)
+    signals.remember(session.__exit__)  # logged out also when the process leaves at once
+    return session
 
 
 def code_of(problems: Iterable[Problem]) -> int:
@@ -123,15 +126,15 @@ def say_left_out(estate: Estate) -> None:
         click.echo(f"note: {safe(line)}", err=True)
 
 
-def talk(line: str) -> None:
+def status_line(line: str) -> None:
     """Say what is going on, on the terminal only: standard output is for data."""
     streams.doing(line)
     if streams.is_screen(sys.stderr):
         click.echo(f"{streams.CLEAR}{line}", err=True, nl=False)
 
 
-def hush() -> None:
-    """Clear the line `talk` left."""
+def pause_status() -> None:
+    """Clear the line `status_line` left."""
     streams.doing("")
     if streams.is_screen(sys.stderr):
         click.echo(streams.CLEAR, err=True, nl=False)

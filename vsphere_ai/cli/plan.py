@@ -11,9 +11,9 @@ from vsphere_ai.cli.options import (
     code_of,
     estate_options,
     format_option,
-    hush,
     login_option,
-    open_bench,
+    open_session,
+    pause_status,
     read_playbook,
     width,
 )
@@ -39,17 +39,17 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     loaded = read_playbook(playbook)
     if output:
         require_replaceable(output)  # before anything is read: that may take minutes
-    with open_bench(shared, loaded) as bench:
-        announce(bench)
-        plan, estate = bench.plan(loaded)
+    with open_session(shared, loaded) as session:
+        announce(session)
+        plan, estate = session.plan(loaded)
         from vsphere_ai.cli.preflight import with_privileges
         from vsphere_ai.execution.vcenter_checks import with_answers  # what a wrong playbook does without
 
-        plan = with_answers(plan, bench.vcenter, estate, parallel=bench.options.parallel)
-        plan = with_privileges(bench, plan, estate)
-        left_out = bench.left_out(loaded, estate)
-        scope = {"vcenter": bench.settings.name, "limit": shared["limit"]}
-    hush()
+        plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel)
+        plan = with_privileges(session, plan, estate)
+        left_out = session.left_out(loaded, estate)
+        scope = {"vcenter": session.settings.name, "limit": shared["limit"]}
+    pause_status()
     if form == "json":
         click.echo(document.dumps({**document.plan_document(plan), "digest": document.digest(plan)}))
     else:

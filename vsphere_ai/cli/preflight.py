@@ -10,7 +10,7 @@ from vsphere_ai.errors import Denied, StepFailed
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import Workbench
+    from vsphere_ai.app.session import Session
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Problem
     from vsphere_ai.planning.planner import Plan
@@ -23,9 +23,9 @@ MOST = 20
 """Lines of missing privileges that are shown; `doctor --permissions` has them all."""
 
 
-def with_privileges(bench: Workbench, plan: Plan, estate: Estate) -> Plan:
+def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
     """Return a plan with a problem for every object on which the account lacks privileges the plan takes."""
-    found = tuple(_problems(bench.settings.username, _missing(bench, plan, estate)))
+    found = tuple(_problems(session.settings.username, _missing(session, plan, estate)))
     return replace(plan, problems=(*plan.problems, *found)) if found else plan
 
 
@@ -40,18 +40,18 @@ def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
         yield Problem(target, RULE, f"{account} lacks privileges: {listed}", ROLE)
 
 
-def require_privileges(bench: Workbench, plan: Plan, estate: Estate) -> None:
+def require_privileges(session: Session, plan: Plan, estate: Estate) -> None:
     """Refuse a plan whose steps take privileges the account lacks, naming them per object."""
-    missing = _missing(bench, plan, estate)
+    missing = _missing(session, plan, estate)
     if missing:
         lines = [f"  {safe(n.name)}: {n.privilege} ({safe(n.reason)})" for n in missing[:MOST]]
         more = [f"  and {len(missing) - MOST} more"] if len(missing) > MOST else []
-        account = safe(bench.settings.username)
+        account = safe(session.settings.username)
         lacks = f"{account} lacks privileges this plan takes; nothing was changed:"
         raise Denied("\n".join((lacks, *lines, *more)), ROLE)
 
 
-def _missing(bench: Workbench, plan: Plan, estate: Estate) -> list[Need]:
+def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     """Return what the account lacks.
 
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
@@ -64,6 +64,6 @@ def _missing(bench: Workbench, plan: Plan, estate: Estate) -> list[Need]:
         return []
     needs = [n for n in needed(plan, estate, privilege_of) if estate.get(n.ref) is not None]
     try:
-        return sorted(lacking(needs, bench.vcenter.missing_privileges))
+        return sorted(lacking(needs, session.vcenter.missing_privileges))
     except StepFailed:
         return []

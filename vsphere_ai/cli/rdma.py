@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench, say_left_out
+from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status, say_left_out
 
 
 @click.group("rdma")
@@ -30,9 +30,9 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.report.devices_text import devices_document, devices_text
 
-    with open_bench(shared) as bench:
-        estate, chosen = bench.read_hosts(hosts)
-    hush()
+    with open_session(shared) as session:
+        estate, chosen = session.read_hosts(hosts)
+    pause_status()
     found, estate = evaluate(estate, lambda e: tuple(rdma_devices(e, chosen)))
     say_left_out(estate)
     if form == "json":
@@ -58,12 +58,12 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     from vsphere_ai.model.facts import Estate, View
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.planning.observing import evaluate_with, observe_all
-    from vsphere_ai.report.trace_text import mending_text, trace_document, trace_text
+    from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
     from vsphere_ai.resources import kinds
 
-    with open_bench(shared) as bench:
-        estate, chosen = bench.read_vms(vms)
-    hush()
+    with open_session(shared) as session:
+        estate, chosen = session.read_vms(vms)
+    pause_status()
 
     def followed(estate: Estate) -> list[Trace]:
         view = View(estate, observe_all(estate, kinds()))
@@ -76,7 +76,7 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
         document = trace_document(estate, traces, between)
         click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), **document}))
     elif form == "playbook":
-        click.echo(mending_text(estate, traces), nl=False)
+        click.echo(fixes_text(estate, traces), nl=False)
     else:
         click.echo(trace_text(estate, traces, between))
     if any(t.having("broken") for t in traces):

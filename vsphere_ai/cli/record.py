@@ -40,7 +40,7 @@ def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any
         "what": book.get("what"),
         "exit_code": book.get("exit_code"),
         "way_on": way_on(see(book), known),
-        "owes": [{"kind": d.kind, "name": d.target.name} for d in book.debts()],
+        "owes": [{"kind": d.kind, "name": d.target.name} for d in book.all_pending()],
         "closed": book.get("closed") or None,
     }
 
@@ -65,7 +65,7 @@ def record(book: Journal) -> dict[str, Any]:
         "approved": {"items": approved.get("items", []), "impact": approved.get("impact", {})},
         "steps": [_step(s) for s in steps],
         "not_begun": [_waiting(s) for s in approved.get("steps", ()) if s["id"] not in begun],
-        "debts": [_debt(o) for o in book.owed()],
+        "debts": [_pending(o) for o in book.owed()],
         "journal": str(book.path),
     }
 
@@ -78,13 +78,13 @@ def _waiting(step: dict[str, Any]) -> dict[str, Any]:
     return {"id": step["id"], "target": step["target"]["name"], "summary": step["summary"]}
 
 
-def _debt(owed: Owed) -> dict[str, Any]:
-    debt = owed.debt
+def _pending(owed: Owed) -> dict[str, Any]:
+    pending = owed.pending
     return {
-        "kind": debt.kind,
-        "name": debt.target.name,
-        "ref": debt.target.ref,
-        "detail": debt.detail,
+        "kind": pending.kind,
+        "name": pending.target.name,
+        "ref": pending.target.ref,
+        "detail": pending.detail,
         "opened": owed.opened,
         "sent": owed.sent or None,
         "settled": owed.settled or None,
@@ -179,8 +179,9 @@ def _end(document: dict[str, Any]) -> Iterator[str]:
     owed = [d for d in document["debts"] if not d["settled"]]
     if owed or document["open"]:
         yield "\nSTILL OWED"
-    for debt in owed:
-        yield f"  ! {safe(debt['name'])} {OWES.get(debt['kind'], debt['kind'])} (since {_clock(debt['opened'])})"
+    for pending in owed:
+        words = OWES.get(pending["kind"], pending["kind"])
+        yield f"  ! {safe(pending['name'])} {words} (since {_clock(pending['opened'])})"
     if not owed:
         yield from (f"  ! {safe(line)}" for line in document["open"])
     if document["closed"]:

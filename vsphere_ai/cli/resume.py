@@ -13,18 +13,18 @@ import click
 
 from vsphere_ai.cli import at_rest, json_stream
 from vsphere_ai.cli.approval import approve
-from vsphere_ai.cli.options import code_of, format_option, held, hush, lock_option, open_bench
-from vsphere_ai.cli.running import LEFT_OUT, Way, announce_ssh, carry_out
+from vsphere_ai.cli.options import code_of, format_option, held, lock_option, open_session, pause_status
+from vsphere_ai.cli.running import LEFT_OUT, Request, announce_ssh, carry_out
 from vsphere_ai.errors import Conflict, Locked
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app.run_changes import Changes
-    from vsphere_ai.app.session import Workbench
-    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.language.playbook import Playbook
     from vsphere_ai.model.facts import Estate
-    from vsphere_ai.model.pending import Debt
+    from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
@@ -71,46 +71,46 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
     book = journal.open_run(run) if run else history.latest()
     loaded = _playbook(book, "desired")
     shared = _shared(book, loaded, inventory)
-    with open_bench(shared, loaded) as bench, _held(bench, book, book, more["lock"]) as locks:
+    with open_session(shared, loaded) as session, _held(session, book, book, more["lock"]) as locks:
         among = history.look()
         loaded, left = run_changes.to_finish(loaded, run_changes.own(book, among), run_changes.after(book, among))
-        plan, estate, missing = _plan_on(bench, book, loaded)
-        hush()
+        plan, estate, missing = _plan_on(session, book, loaded)
+        pause_status()
         for line in left:
             click.echo(safe(line), err=True)
-        way = Way(form, book.get("what", ""), shared, book, missing=missing)
-        less = _cleanup_of(bench, book, loaded, plan) if more.get("cleanup") or plan.problems else None
+        request = Request(form, book.get("what", ""), shared, book, missing=missing)
+        less = _cleanup_of(session, book, loaded, plan) if more.get("cleanup") or plan.problems else None
         if less is not None:
             # what is left of a run that a later one has outdone is nobody's wish any more
             outdone = history.is_outdone(next(s for s in among if s.run == book.id), among)
             refused = bool(plan.problems and plan.changed()) and not outdone
             partly = code_of(plan.problems) if refused else 0
-            way = replace(way, partly=partly, rest=0 if outdone else _rest(plan, less[1], refused=refused))
+            request = replace(request, partly=partly, rest=0 if outdone else _rest(plan, less[1], refused=refused))
             loaded, plan, estate = less
         anew = _reboots_again(plan, book, allowed=bool(more.get("twice")))
         asked = _more(plan, book) or anew
         if not approve(plan, document.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
-                book.set(ended=True, exit_code=way.partly, signal=0, skipped=way.rest, open=[])
-            return way.partly or _code_of(missing)
+                book.set(ended=True, exit_code=request.partly, signal=0, skipped=request.rest, open=[])
+            return request.partly or _code_of(missing)
         if anew:
-            way = replace(way, journal=None, locks=locks, settles=book)
-        return carry_out(bench, loaded, plan, estate, way)
+            request = replace(request, journal=None, locks=locks, settles=book)
+        return carry_out(session, loaded, plan, estate, request)
 
 
-def _cleanup_of(bench: Workbench, book: Journal, loaded: Playbook, whole: Plan) -> tuple[Playbook, Plan, Estate] | None:
+def _cleanup_of(session: Session, book: Journal, loaded: Playbook, whole: Plan) -> tuple[Playbook, Plan, Estate] | None:
     """Plan only what puts hosts and VMs back; None where a plan is refused and there is nothing to put back.
 
     Problems of what changes nothing refuse nothing. What counts only after a restart of its host stays owed.
     """
     from vsphere_ai.app.run_changes import narrowed
 
-    debts = [d for d in book.debts() if d.kind not in ("lock", "restart")]
+    all_pending = [d for d in book.all_pending() if d.kind not in ("lock", "restart")]
     refused = whole.problems if whole.changed() else ()
-    if refused and not debts:
+    if refused and not all_pending:
         return None
     bare = narrowed(loaded, lambda *_: False)
-    only, estate, _ = bench.plan_again(bare, debts)
+    only, estate, _ = session.plan_again(bare, all_pending)
     for problem in refused:
         click.echo(safe(f"problem: {problem.target.name}: {problem.message}"), err=True)
     if refused:
@@ -138,7 +138,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     from vsphere_ai.app import run_changes
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning import document
-    from vsphere_ai.planning.rollback import with_stays
+    from vsphere_ai.planning.rollback import with_not_reverted
     from vsphere_ai.resources import kinds
     from vsphere_ai.runs import history, journal
 
@@ -146,25 +146,27 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     book = journal.open_run(run)
     loaded = _playbook(book, "before")
     shared = _shared(book, loaded, inventory)
-    with open_bench(shared, loaded) as bench, _held(bench, book, f"rollback {book.id}", lock) as locks:
+    with open_session(shared, loaded) as session, _held(session, book, f"rollback {book.id}", lock) as locks:
         among = history.look()
         mine, others = run_changes.own(book, among), run_changes.after(book, among)
         loaded = run_changes.to_put_back(loaded, mine, others)
-        plan, estate, missing = _plan_on(bench, book, loaded)
+        plan, estate, missing = _plan_on(session, book, loaded)
         approved = book.get("approved", {}).get("items", ())
-        plan = with_stays(plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds())
+        plan = with_not_reverted(
+            plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds()
+        )
         _say_who_else(plan, mine, others)
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
             for text in item.stays:
                 click.echo(safe(f"{item.target.name}: {item.kind} stays: {text}"), err=True)
-        hush()
+        pause_status()
         if not approve(plan, document.digest(plan), form, yes=yes):
             if not plan.steps:
                 book.set(rolled_back="")  # everything is as it was before the run
             return _code_of(missing)
         what = f"rollback {book.id}"
-        way = Way(form, what, shared, locks=locks, settles=book, missing=missing, back=True)
-        return carry_out(bench, loaded, plan, estate, way)
+        request = Request(form, what, shared, locks=locks, settles=book, missing=missing, back=True)
+        return carry_out(session, loaded, plan, estate, request)
 
 
 def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
@@ -193,40 +195,40 @@ def _shared(book: Journal, loaded: Playbook, inventory: Path | None) -> dict[str
 
 
 @contextmanager
-def _held(bench: Workbench, book: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
+def _held(session: Session, book: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
     """Hold the locks of the vCenter, and the run itself: `--lock none` is no leave to go on with one run twice."""
     from vsphere_ai.runs.locks import hold_run
 
-    if bench.vcenter.about.instance != book.get("instance"):
+    if session.vcenter.about.instance != book.get("instance"):
         raise Conflict(f"run {book.id} was on another vCenter than this inventory leads to now", "check the inventory")
-    with held(bench, run, lock or book.get("lock")) as locks, hold_run(book.id):
+    with held(session, run, lock or book.get("lock")) as locks, hold_run(book.id):
         yield locks
 
 
-def _plan_on(bench: Workbench, book: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
+def _plan_on(session: Session, book: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
     """Plan from where a run stands: what it began comes to rest first, and what it owes becomes part of the plan.
 
     What is gone from the inventory is left out, and returned.
     """
-    from vsphere_ai.execution.actions.context import Means
-    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.execution.actions.executor import Executor
     from vsphere_ai.planning.resume import gone
 
     _is_free(book)
     # from here on vCenter is waited for as in the run itself
-    bench.vcenter.serve(book.id, tell=lambda line: click.echo(safe(line), err=True))
-    announce_ssh(bench)
-    means = Means(bench.vcenter, bench.shell, lambda *_: (), {}, {}, start_ssh=bench.inventory.start_ssh)
-    owing = book.debts()
-    _forget_gone(means, book)
-    stopped = at_rest.come_to_rest(means, Deeds(means), book)
+    session.vcenter.serve(book.id, tell=lambda line: click.echo(safe(line), err=True))
+    announce_ssh(session)
+    context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
+    outstanding = book.all_pending()
+    _forget_gone(context, book)
+    stopped = at_rest.come_to_rest(context, Executor(context), book)
     seen = book.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
-    plan, estate, owed = bench.plan_again(loaded, book.debts(), looks)
+    plan, estate, owed = session.plan_again(loaded, book.all_pending(), looks)
     kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(book, plan)}
-    for debt in (d for d in book.debts() if d not in kept and d.kind != "lock"):
-        book.settle(debt)  # it was never made, or somebody has settled it
-    missing = gone(loaded, owing, estate)
+    for pending in (d for d in book.all_pending() if d not in kept and d.kind != "lock"):
+        book.settle(pending)  # it was never made, or somebody has settled it
+    missing = gone(loaded, outstanding, estate)
     for target in missing:
         click.echo(f"{safe(target.name)} is gone from the inventory since; left out", err=True)
     return plan, estate, missing
@@ -238,12 +240,12 @@ def _is_free(book: Journal) -> None:
     `Locked` when the run is under way: it may go without a lock. Called under the lock, so that nobody takes anything
     over meanwhile.
     """
-    from vsphere_ai.runs.history import heir, look
+    from vsphere_ai.runs.history import look, successor
     from vsphere_ai.runs.journal import is_alive
 
     if is_alive(book) and book.get("pid") != os.getpid():
         raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
-    found = heir(book.id, look())
+    found = successor(book.id, look())
     if found is not None:
         raise Conflict(
             f"run {found.run} took over what run {book.id} owed, and has not put all of it back",
@@ -252,20 +254,20 @@ def _is_free(book: Journal) -> None:
         )
 
 
-def _forget_gone(means: Means, book: Journal) -> None:
+def _forget_gone(context: Context, book: Journal) -> None:
     """Nothing can be put back on what is not there any more."""
-    owing = [d for d in book.debts() if d.kind != "lock"]
-    refs = sorted({d.target.ref for d in owing})
-    there = means.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
-    for debt in (d for d in owing if d.target.ref not in there):
-        book.settle(debt)
+    outstanding = [d for d in book.all_pending() if d.kind != "lock"]
+    refs = sorted({d.target.ref for d in outstanding})
+    there = context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
+    for pending in (d for d in outstanding if d.target.ref not in there):
+        book.settle(pending)
 
 
 def _code_of(missing: tuple[Target, ...]) -> int:
     return LEFT_OUT if missing else 0
 
 
-def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
+def _still_going_down(book: Journal, plan: Plan) -> Iterator[Pending]:
     """Yield the debts of VMs that run, though the run told their guests to shut down, and that the plan switches off.
 
     Whenever such a guest goes off from now on, even before it is told again, that is not somebody else's doing.
@@ -274,9 +276,9 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Debt]:
 
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, Lifecycle) and s.action == "power-off"}
-    for owed in at_rest.told_to_shut_down(book):
-        if owed.debt.target.ref in offs:
-            yield owed.debt
+    for owed in at_rest.requested_shutdowns(book):
+        if owed.pending.target.ref in offs:
+            yield owed.pending
 
 
 def _more(plan: Plan, book: Journal) -> bool:

@@ -14,8 +14,8 @@ import click
 from vsphere_ai.cli import json_stream, signals
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.session import Workbench
-    from vsphere_ai.execution.actions.context import Means
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.execution.outcome import Event, Run
     from vsphere_ai.execution.runner import Runner
     from vsphere_ai.language.playbook import Playbook
@@ -30,7 +30,7 @@ LEFT_OUT = 1
 
 
 @dataclass(frozen=True)
-class Way:
+class Request:
     """How a plan is carried out: output format, what the operator named, shared options, earlier journal, locks.
 
     `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back. `back`: that
@@ -54,69 +54,69 @@ class Way:
     """The end tells, also by its exit code, what earlier runs have left to put back."""
 
 
-def announce(bench: Workbench) -> None:
+def announce(session: Session) -> None:
     """Say on standard error that earlier runs on this vCenter were not finished, and what commands left behind."""
     from vsphere_ai.runs import history, journal
 
-    for run, way in history.unfinished(bench.vcenter.about.instance).items():
-        click.echo(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {way}", err=True)
+    for run, request in history.unfinished(session.vcenter.about.instance).items():
+        click.echo(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {request}", err=True)
     troubles = journal.unreadable()
     for trouble in troubles[:1]:
         click.echo(f"A run may not be finished: {trouble.message}. {trouble.remedy}", err=True)
     if len(troubles) > 1:
         click.echo(f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs", err=True)
-    announce_ssh(bench)
+    announce_ssh(session)
 
 
-def announce_ssh(bench: Workbench) -> None:
+def announce_ssh(session: Session) -> None:
     """Say on standard error where SSH runs since a command was killed, and who stops it."""
     from vsphere_ai.model.text import safe
     from vsphere_ai.reading.collector import left_running
 
-    for host in left_running(bench.vcenter):
-        way = "This command stops it" if bench.may_start_ssh else f"Stop it: {bench.stopping_ssh(host.name)}"
+    for host in left_running(session.vcenter):
+        request = "This command stops it" if session.may_start_ssh else f"Stop it: {session.stopping_ssh(host.name)}"
         name = safe(host.name)
-        click.echo(f"SSH of {name} runs because a command that was killed had started it to read. {way}", err=True)
+        click.echo(f"SSH of {name} runs because a command that was killed had started it to read. {request}", err=True)
 
 
-def carry_out(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> int:
+def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> int:
     """Run an approved plan to its end, write its journal, and return the exit code."""
     from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
     from vsphere_ai.cli.preflight import require_privileges
     from vsphere_ai.cli.progress import make_progress
-    from vsphere_ai.execution.actions.executor import Deeds
+    from vsphere_ai.execution.actions.executor import Executor
     from vsphere_ai.execution.runner import Runner
     from vsphere_ai.runs import history
 
-    require_privileges(bench, plan, estate)
-    book = way.journal or _new_journal(bench, loaded, plan, estate, way)
-    if way.journal is not None:
+    require_privileges(session, plan, estate)
+    book = request.journal or _new_journal(session, loaded, plan, estate, request)
+    if request.journal is not None:
         history.take_up(book)
-    if way.locks is not None:
-        way.locks.serve(book)
-    if way.form == "text":
+    if request.locks is not None:
+        request.locks.serve(book)
+    if request.form == "text":
         click.echo(f"Run {book.id}", err=True)
-    with make_progress(plan, book.id, way.form) as show:
-        watch = _Watch(plan, way, show)
-        means = _means(bench, loaded, estate, book, watch)
-        runner = Runner(plan, Deeds(means), watch.emit, parallel=bench.options.parallel, book=book)
+    with make_progress(plan, book.id, request.form) as show:
+        watch = _Watch(plan, request, show)
+        context = _context(session, loaded, estate, book, watch)
+        runner = Runner(plan, Executor(context), watch.emit, parallel=session.options.parallel, book=book)
         watch.runner = runner
-        bench.vcenter.serve(book.id, tell=watch.tell, submitted=_noting(book))
+        session.vcenter.serve(book.id, tell=watch.tell, submitted=_noting(book))
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
-            code = watch.exit_code(run) or way.partly or (LEFT_OUT if way.missing else 0)
-            elsewhere = left_open(bench.vcenter) if way.looks_back and not run.signal else ()
+            code = watch.exit_code(run) or request.partly or (LEFT_OUT if request.missing else 0)
+            elsewhere = left_open(session.vcenter) if request.looks_back and not run.signal else ()
             code = code or (LEFT_OPEN if elsewhere or run.open else 0)
             if not signals.claim(code):
                 signals.stay()
-    skipped, own_code = run.unstarted + way.rest, run.exit_code or way.partly
+    skipped, own_code = run.unstarted + request.rest, run.exit_code or request.partly
     book.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
     history.rolled_back(book)
-    return _finish(run, code, way, book, elsewhere)
+    return _finish(run, code, request, book, elsewhere)
 
 
-def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Means:
-    from vsphere_ai.execution.actions.context import Means
+def _context(session: Session, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Context:
+    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.gpu.inventory import nvidia_gpus
     from vsphere_ai.planning.health import from_document
     from vsphere_ai.runs import ssh_markers
@@ -126,12 +126,12 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
     found = {f.host.ref: f for f in map(from_document, approved)}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
-    instance = bench.vcenter.about.instance
-    return Means(
-        vcenter=bench.vcenter,
-        shell=bench.shell,
-        left=lambda target, but_last: bench.left(loaded, estate, target, but_last=but_last, shared=shared),
-        again=lambda target: bench.again(loaded, estate, target, shared=shared),
+    instance = session.vcenter.about.instance
+    return Context(
+        vcenter=session.vcenter,
+        shell=session.shell,
+        left=lambda target, but_last: session.left(loaded, estate, target, but_last=but_last, shared=shared),
+        again=lambda target: session.again(loaded, estate, target, shared=shared),
         gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
         found=found,
         hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
@@ -139,10 +139,10 @@ def _means(bench: Workbench, loaded: Playbook, estate: Estate, book: Journal, wa
         note=book,
         planned=estate.objects,
         notice=watch.tell,
-        start_ssh=bench.inventory.start_ssh,
-        ssh_user=bench.inventory.ssh.username if bench.inventory.ssh else "",
+        start_ssh=session.inventory.start_ssh,
+        ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
-        within=bench.vcenter.doing,
+        within=session.vcenter.doing,
     )
 
 
@@ -160,8 +160,8 @@ def _noting(book: Journal) -> Callable[[str, str], None]:
 class _Watch:
     """Shows what happens in a run, and stops it: on a signal, and when nobody takes the output any more."""
 
-    def __init__(self, plan: Plan, way: Way, show: Callable[[Event], None]) -> None:
-        self.plan, self._form, self._show = plan, way.form, show
+    def __init__(self, plan: Plan, request: Request, show: Callable[[Event], None]) -> None:
+        self.plan, self._form, self._show = plan, request.form, show
         self._last: dict[str, str] = {}
         self._lost: OSError | None = None
         self._speaking = threading.RLock()  # losing the output is told while it is being used
@@ -222,35 +222,35 @@ class _Watch:
             json_stream.write("summary", summary_line(run, code))
 
 
-def _new_journal(bench: Workbench, loaded: Playbook, plan: Plan, estate: Estate, way: Way) -> Journal:
+def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> Journal:
     from vsphere_ai.language.playbook import to_document
     from vsphere_ai.planning.document import plan_document
     from vsphere_ai.runs import journal
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
-    if way.settles and not way.back:
-        kept["impact"] = _as_first_found(kept["impact"], way.settles)
-    earlier = way.settles
+    if request.settles and not request.back:
+        kept["impact"] = _as_first_found(kept["impact"], request.settles)
+    earlier = request.settles
     # the lock is taken over with the lock itself
-    taken = [o for o in earlier.owed() if not o.settled and o.debt.kind != "lock"] if earlier else []
+    taken = [o for o in earlier.owed() if not o.settled and o.pending.kind != "lock"] if earlier else []
     book = journal.create(
         {
-            "what": way.what,
-            "inventory": str(bench.inventory.path.absolute()),
-            "scope": {"vcenter": bench.settings.name, "limit": way.shared["limit"]},
+            "what": request.what,
+            "inventory": str(session.inventory.path.absolute()),
+            "scope": {"vcenter": session.settings.name, "limit": request.shared["limit"]},
             "instance": plan.about.instance,
-            "desired": to_document(bench.pinned(loaded, estate)),
+            "desired": to_document(session.pinned(loaded, estate)),
             "approved": kept,
-            "rolls_back": earlier.id if earlier and way.back else "",
+            "rolls_back": earlier.id if earlier and request.back else "",
             "takes_over": earlier.id if earlier else "",
-            "lock": way.locks.mode if way.locks else None,
-            "before": to_document(bench.before(loaded, plan, estate)),
+            "lock": request.locks.mode if request.locks else None,
+            "before": to_document(session.before(loaded, plan, estate)),
         },
         taken,
     )
     if earlier and taken:  # whoever dies before this owes nothing twice: past.look settles it then
-        earlier.settle(*(o.debt for o in taken))
+        earlier.settle(*(o.pending for o in taken))
     return book
 
 
@@ -261,20 +261,20 @@ def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, An
     return {**impact, "found": [found.get(f["host"]["ref"], f) for f in impact["found"]]}
 
 
-def _finish(run: Run, code: int, way: Way, book: Journal, elsewhere: tuple[str, ...]) -> int:
+def _finish(run: Run, code: int, request: Request, book: Journal, elsewhere: tuple[str, ...]) -> int:
     from vsphere_ai.model.text import safe
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
 
-    if way.form == "json":
+    if request.form == "json":
         json_stream.write("summary", summary_line(replace(run, open=(*run.open, *elsewhere)), code))
     else:
         click.echo(f"\n{run_text(run)}")
         for line in elsewhere:
             click.echo(safe(f"! {line}"), err=True)
-    if way.missing and way.form == "text":
-        names = ", ".join(t.name for t in way.missing)
+    if request.missing and request.form == "text":
+        names = ", ".join(t.name for t in request.missing)
         click.echo(safe(f"Left out, because it is gone from the inventory: {names}"), err=True)
-    if (run.exit_code or run.open or run.signal) and way.form == "text":
+    if (run.exit_code or run.open or run.signal) and request.form == "text":
         click.echo(f"Continue from what is there: vsphere-ai resume {book.id}", err=True)
     return code

@@ -53,7 +53,7 @@ def _left(book: Journal) -> list[str]:
 
     begun = {s.id for s in book.steps() if s.state == "done"}
     undone = sum(s["id"] not in begun for s in (book.get("approved") or {}).get("steps", ()))
-    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in book.debts()]
+    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in book.all_pending()]
     count = f", {undone} of its steps not done" if undone and len({s.attempt for s in book.steps()}) < 2 else ""
     if not lines:
         return [f"Run {book.id} ({safe(str(book.get('what')))}) has left nothing open{count}."]

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, hush, open_bench
+from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status
 from vsphere_ai.errors import UsageError
 
 
@@ -31,9 +31,9 @@ def command(what: str, form: str, **shared: Any) -> int:
     from vsphere_ai.report.playbook_text import playbook_text
 
     shared["limit"] = what or shared["limit"]
-    with open_bench(shared) as bench:
-        text = playbook_text(*bench.show())
-    hush()
+    with open_session(shared) as session:
+        text = playbook_text(*session.show())
+    pause_status()
     click.echo(text, nl=False)
     return 0
 

@@ -69,7 +69,7 @@ def flushed(code: int) -> int:
 def guarded() -> Iterator[None]:
     """Send what is written to the standard streams through the redactor, and break long silences."""
     out, err = sys.stdout, sys.stderr
-    written = (_Stream(out or _nothing()), _Talk(err or _nothing()))
+    written = (_Stream(out or _nothing()), _StatusLine(err or _nothing()))
     doing("")
     with redaction.fresh():
         sys.stdout, sys.stderr = (redaction.masked(cast(TextIO, stream), tame) for stream in written)
@@ -109,7 +109,7 @@ class _Stream:
         return getattr(self._stream, name)
 
 
-class _Talk(_Stream):
+class _StatusLine(_Stream):
     """Standard error: that nobody can hear what is said there stops nothing."""
 
     def write(self, text: str) -> int:

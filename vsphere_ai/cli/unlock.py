@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import format_option, hush, open_bench
+from vsphere_ai.cli.options import format_option, open_session, pause_status
 from vsphere_ai.errors import Locked, UsageError
 
 if TYPE_CHECKING:
@@ -32,16 +32,16 @@ def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
     from vsphere_ai.runs import locks
 
     shared = {"inventory": inventory, "vcenter": vcenter, "limit": "", "start_ssh": False, "parallel": 1}
-    with open_bench(shared) as bench:
-        note = locks.here(bench.vcenter.about.instance)
-        found = vcenter_lock.find(bench.vcenter)
-        lapsed = found is not None and found.lapsed(bench.vcenter.now())
-        hush()
+    with open_session(shared) as session:
+        note = locks.here(session.vcenter.about.instance)
+        found = vcenter_lock.find(session.vcenter)
+        expired = found is not None and found.expired(session.vcenter.now())
+        pause_status()
         if form == "text":
-            click.echo(_text(note, found, lapsed))
-        removed = found is not None and _agreed(note, found, yes=yes) and _remove(bench.vcenter, found)
-        document = {"schema_version": SCHEMA_VERSION, "vcenter": bench.vcenter.name, "local": _local(note),
-                    "advisory": _advisory(found, lapsed=lapsed), "removed": removed}  # fmt: skip
+            click.echo(_text(note, found, expired))
+        removed = found is not None and _agreed(note, found, yes=yes) and _remove(session.vcenter, found)
+        document = {"schema_version": SCHEMA_VERSION, "vcenter": session.vcenter.name, "local": _local(note),
+                    "advisory": _advisory(found, expired=expired), "removed": removed}  # fmt: skip
     if form == "json":
         click.echo(dumps(document))
     elif removed:
@@ -75,7 +75,7 @@ def _remove(vcenter: Any, found: Found) -> bool:
     return removed
 
 
-def _text(note: Note | None, found: Found | None, lapsed: bool) -> str:
+def _text(note: Note | None, found: Found | None, expired: bool) -> str:
     from vsphere_ai.model.text import safe
     from vsphere_ai.runs.locks import words
 
@@ -84,8 +84,8 @@ def _text(note: Note | None, found: Found | None, lapsed: bool) -> str:
     if found is not None:
         there = f"held by {words(found.holder)}"
         if found.expires is not None:
-            there += f"; {'lapsed' if lapsed else 'lapses'} at {found.expires.isoformat(timespec='seconds')}"
-        there += "" if lapsed else " unless renewed"
+            there += f"; {'lapsed' if expired else 'lapses'} at {found.expires.isoformat(timespec='seconds')}"
+        there += "" if expired else " unless renewed"
     return f"this machine  {safe(here)}\nvCenter       {safe(there)}"
 
 
@@ -94,10 +94,10 @@ def _local(note: Note | None) -> dict[str, Any] | None:
     return {name: getattr(note, name) for name in fields} if note else None
 
 
-def _advisory(found: Found | None, *, lapsed: bool) -> dict[str, Any] | None:
+def _advisory(found: Found | None, *, expired: bool) -> dict[str, Any] | None:
     if found is None:
         return None
     holder, expires = found.holder, found.expires
     since = holder.since.isoformat() if holder.since else None
     return {"user": holder.user, "machine": holder.machine, "pid": holder.pid, "run": holder.run, "since": since,
-            "expires": expires.isoformat() if expires else None, "lapsed": lapsed}  # fmt: skip
+            "expires": expires.isoformat() if expires else None, "lapsed": expired}  # fmt: skip

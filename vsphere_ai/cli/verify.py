@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import code_of, estate_options, format_option, hush, open_bench, read_playbook
+from vsphere_ai.cli.options import code_of, estate_options, format_option, open_session, pause_status, read_playbook
 
 
 @click.command("verify")
@@ -23,9 +23,9 @@ def command(playbook: Path, form: str, **shared: Any) -> int:
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plan_document
 
     loaded = read_playbook(playbook)
-    with open_bench(shared, loaded) as bench:
-        plan, _ = bench.plan(loaded)
-    hush()
+    with open_session(shared, loaded) as session:
+        plan, _ = session.plan(loaded)
+    pause_status()
     drifted = plan.changed()
     if form == "json":
         document = plan_document(plan)

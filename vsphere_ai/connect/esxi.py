@@ -21,7 +21,7 @@ from vsphere_ai.connect.gate import CredentialRefused, LoginGate, credential_id
 from vsphere_ai.connect.hostkeys import HostKeys
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VsphereAiError
 from vsphere_ai.model.facts import Output
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 # Without a handler of its own paramiko's thread prints every broken connection on stderr.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -152,8 +152,8 @@ class Ssh:
         except _Cut as cut:
             self._abandon(command, str(cut), changes=changes)
         except Exception as error:  # paramiko's parser lets anything out when bytes are damaged on their way
-            late = time.monotonic() >= deadline
-            why = _LATE if late else f"{_BROKE} ({_say(error)})"
+            deferred = time.monotonic() >= deadline
+            why = _LATE if deferred else f"{_BROKE} ({_say(error)})"
             self._abandon(command, why, changes=changes)
         finally:
             watchdog.cancel()
@@ -205,8 +205,8 @@ class Ssh:
                 break
             select.select([channel], [], [], min(left, 1.0))
         if channel.exit_status < 0:
-            late = time.monotonic() >= deadline
-            raise _Cut(_LATE if late else f"{_BROKE} before its exit status came")
+            deferred = time.monotonic() >= deadline
+            raise _Cut(_LATE if deferred else f"{_BROKE} before its exit status came")
         return Output(channel.exit_status, out.decode("utf-8", "replace"), err.decode("utf-8", "replace"))
 
     def _handshake(self, keys: HostKeys) -> paramiko.Transport:
@@ -330,5 +330,5 @@ class _Cut(Exception):
 
 
 def _say(error: BaseException) -> str:
-    said = foreign(str(getattr(error, "strerror", None) or error))
+    said = untrusted(str(getattr(error, "strerror", None) or error))
     return said or ("the connection was closed" if isinstance(error, EOFError) else type(error).__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.connect.plain import to_plain
 from vsphere_ai.errors import ChangedMeanwhile, Denied, VimFault, VsphereAiError
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 _REMEDIES = {
     "TaskInProgress": "Wait until the other task has ended, then run again.",
@@ -30,14 +30,14 @@ def text_of(fault: Any) -> str:
     for line in _lines(to_plain(fault)):
         if line not in said:
             said.append(line)
-    return foreign("; ".join(said) or type_of(to_plain(fault)))
+    return untrusted("; ".join(said) or type_of(to_plain(fault)))
 
 
 def type_of(detail: Mapping[str, Any]) -> str:
     """Return the fault's type, with what says most about it when there is no text."""
     name = str(detail.get("_typeName", "fault"))
     extra = [str(detail[key]) for key in _TELLING if detail.get(key)]
-    return f"{name} ({foreign(', '.join(extra))})" if extra else name
+    return f"{name} ({untrusted(', '.join(extra))})" if extra else name
 
 
 def _lines(detail: Mapping[str, Any], depth: int = 0) -> Iterator[str]:

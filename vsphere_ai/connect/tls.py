@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.errors import Denied, Unreachable
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 # in OpenSSL's reasons (https://docs.openssl.org/master/man3/ERR_reason_error_string/)
 _DISAGREEMENTS = (
@@ -170,4 +170,4 @@ def _is_refusal(error: ssl.SSLError) -> bool:
 def describe(error: BaseException) -> str:
     """Return an error in a few words on one line, never empty."""
     strerror = getattr(error, "strerror", None)
-    return foreign(" ".join(str(strerror or error).split())) or type(error).__name__
+    return untrusted(" ".join(str(strerror or error).split())) or type(error).__name__

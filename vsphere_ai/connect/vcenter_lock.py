@@ -66,7 +66,7 @@ class Found:
         except OverflowError:  # somebody made up a name
             return None
 
-    def lapsed(self, now: datetime) -> bool:
+    def expired(self, now: datetime) -> bool:
         """Tell whether anybody may take it over."""
         return self.expires is None or now >= self.expires
 
@@ -159,7 +159,7 @@ def acquire(
         except (_Taken, OutcomeUnknown):
             found = find(vcenter)
             if found is not None:
-                if not (found.ref in dead or found.lapsed(vcenter.now())):
+                if not (found.ref in dead or found.expired(vcenter.now())):
                     raise Busy(found) from None
                 _take_over(vcenter, found)
             continue

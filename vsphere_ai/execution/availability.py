@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from vsphere_ai.errors import NoRoom
-from vsphere_ai.execution.rollout import Turns
+from vsphere_ai.execution.rollout import Rollout
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.rolling import MAINTENANCE
 
@@ -29,11 +29,11 @@ class _Short:
     lasting: bool
 
 
-class Room:
+class Availability:
     """Looks before every turn. It is asked by one thread; looking is done by others, which a slow vCenter may hold."""
 
-    def __init__(self, look: Callable[[Sequence[Target]], Seen], turns: Turns) -> None:
-        self._look, self._turns = look, turns
+    def __init__(self, look: Callable[[Sequence[Target]], Seen], rollout: Rollout) -> None:
+        self._look, self._rollout = look, rollout
         self._looks: dict[Target, tuple[Future[Seen], int | None]] = {}
         self._short: dict[Target, _Short] = {}
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="look")
@@ -55,8 +55,8 @@ class Room:
         room, else how many have ended: only what was seen since the last one counts for good. An error of looking is
         raised.
         """
-        host = self._turns.host(step)
-        cluster = self._turns.cluster(host)
+        host = self._rollout.host(step)
+        cluster = self._rollout.cluster(host)
         if host is None or not cluster:
             self.forget(step)
             return True
@@ -70,10 +70,10 @@ class Room:
             return False
         self.forget(step)
         seen, now = look.result(), time.monotonic()
-        reason = self._turns.crowded(host, seen, down)
+        reason = self._rollout.over_budget(host, seen, down)
         if reason:
             meant = {ref: why for ref, why in seen.items() if why == MAINTENANCE}
-            lasting = bool(self._turns.crowded(host, meant, down))
+            lasting = bool(self._rollout.over_budget(host, meant, down))
             self._short[host] = _Short(
                 reason, short.since if short else now, now, before if before == quiet else None, lasting
             )
@@ -81,7 +81,7 @@ class Room:
 
     def forget(self, step: str) -> None:
         """Ask no further for this step."""
-        host = self._turns.host(step)
+        host = self._rollout.host(step)
         if host is not None:
             self._looks.pop(host, None)
             self._short.pop(host, None)
@@ -102,5 +102,5 @@ class Room:
         )
 
     def _short_of(self, step: str) -> _Short | None:
-        host = self._turns.host(step)
+        host = self._rollout.host(step)
         return self._short.get(host) if host is not None else None

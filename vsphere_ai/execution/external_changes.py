@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from vsphere_ai.model.pending import SETTLES, Book, Debt, Kind
+from vsphere_ai.model.pending import SETTLES, Kind, Pending, Record
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 
@@ -15,28 +15,28 @@ WORDS: Mapping[Kind, str] = {
 }
 
 
-class AsFound:
+class ExternalChanges:
     """Knows what this run or an earlier attempt of it has switched; everything else is not its to switch back.
 
     `is_so` reads whether a target is already as a step is to bring it. Usable from several threads.
     """
 
-    def __init__(self, book: Book, is_so: Callable[[Step], bool]) -> None:
+    def __init__(self, book: Record, is_so: Callable[[Step], bool]) -> None:
         self._is_so = is_so
-        self._ours = {(d.kind, d.target.ref) for d in book.debts()}
+        self._ours = {(d.kind, d.target.ref) for d in book.all_pending()}
         self._left: dict[tuple[Kind, str], str] = {}
 
-    def why_left(self, step: Step, debts: Collection[Debt]) -> str:
+    def why_left(self, step: Step, all_pending: Collection[Pending]) -> str:
         """Return why nothing is to be sent for a step that would make these debts; "" when it is ours to do."""
         action = step.action if isinstance(step, Lifecycle) else ""
         back = SETTLES.get(action)
         if back is not None and (back, step.target.ref) in self._left:
             return self._left[back, step.target.ref]
-        for debt in debts:
-            key = (debt.kind, debt.target.ref)
-            if debt.kind in WORDS and key not in self._ours:
+        for pending in all_pending:
+            key = (pending.kind, pending.target.ref)
+            if pending.kind in WORDS and key not in self._ours:
                 if self._is_so(step):
-                    self._left[key] = WORDS[debt.kind].format(debt.target.name)
+                    self._left[key] = WORDS[pending.kind].format(pending.target.name)
                     return self._left[key]
                 self._ours.add(key)
         return ""

@@ -11,7 +11,7 @@ from vsphere_ai.planning.rolling import Roll
 from vsphere_ai.planning.schedule import PlannedStep
 
 
-class Turns:
+class Rollout:
     """Follows the turns of the hosts of one plan. Not for several threads."""
 
     def __init__(self, plan: Plan) -> None:
@@ -22,7 +22,7 @@ class Turns:
         self._began: set[Target] = set()
         self._failed: set[Target] = set()
         self._over: set[Target] = set()
-        self._ill = ""
+        self._unhealthy = ""
         self._closed: dict[Roll, str] = {}
         """Cluster -> why no further turn begins there."""
 
@@ -31,23 +31,23 @@ class Turns:
         if step in self._entries:
             self._began.add(self._entries[step])
 
-    def ended(self, planned: PlannedStep, *, well: bool, started: bool, ill: bool = False) -> None:
-        """Note how a step ended. `started`: it was not skipped; `ill`: its host is unhealthy."""
+    def ended(self, planned: PlannedStep, *, well: bool, started: bool, unhealthy: bool = False) -> None:
+        """Note how a step ended. `started`: it was not skipped; `unhealthy`: its host is unhealthy."""
         host = self._part_of.get(planned.id)
         if host is not None and started and not well:
             self._failed.add(host)
         if _is_gate(planned):
             self._over.add(planned.step.target)
-        if ill:
-            self._ill = planned.step.target.name
+        if unhealthy:
+            self._unhealthy = planned.step.target.name
 
     def refusal(self, step: str) -> str:
         """Return why a step with which a host goes out of service must not be started, "" when it may."""
         host = self._entries.get(step)
         if host is None:
             return ""
-        if self._ill:
-            return f"{self._ill} is not healthy, so no further host is started"
+        if self._unhealthy:
+            return f"{self._unhealthy} is not healthy, so no further host is started"
         if host in self._failed:  # one of its VMs could not be switched off: the others stay on
             return f"something failed on {host.name} already"
         roll = self._rolls.get(host)
@@ -81,7 +81,7 @@ class Turns:
         roll = self._rolls.get(host) if host is not None and host not in self._began else None
         return roll.members if roll else ()
 
-    def crowded(self, host: Target, seen: Mapping[str, str], down: Set[Target]) -> str:
+    def over_budget(self, host: Target, seen: Mapping[str, str], down: Set[Target]) -> str:
         """Return why a host's turn may not begin as its cluster is now, "" when it may.
 
         `seen` are the hosts out of service as read just now (reference -> why), `down` those of this run that are.
@@ -96,7 +96,7 @@ class Turns:
         busy = f", {', '.join(sorted(h.name for h in ours))} is out of service for this run" if ours else ""
         return f"{said}{busy}, and max_unavailable of {roll.cluster} is {roll.max_unavailable}"
 
-    def closes(self, step: str, reason: str) -> None:
+    def halt(self, step: str, reason: str) -> None:
         """Begin no further turn in the cluster of this step's host."""
         self._closed[self._rolls[self._entries[step]]] = reason
 

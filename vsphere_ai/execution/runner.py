@@ -18,20 +18,20 @@ from vsphere_ai.errors import (
     VsphereAiError,
 )
 from vsphere_ai.execution.actions.cancel import Withdrawn
-from vsphere_ai.execution.actions.executor import Deeds
-from vsphere_ai.execution.availability import Room
+from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
-from vsphere_ai.execution.external_changes import AsFound
+from vsphere_ai.execution.external_changes import ExternalChanges
 from vsphere_ai.execution.outcome import Event, Outcome, Run, State
-from vsphere_ai.execution.rollout import Turns
+from vsphere_ai.execution.rollout import Rollout
 from vsphere_ai.execution.run_end import Ended
-from vsphere_ai.model.pending import Book, Debt, Kind, NoBook, opened_by, settled_by
+from vsphere_ai.model.pending import Kind, NoRecord, Pending, Record, opened_by, settled_by
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Step
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
 STOPPED = "stopped by the operator"
@@ -43,20 +43,26 @@ class Runner:
     """Runs one plan once. `stop` (from a signal handler) lets what is in flight end and starts nothing more."""
 
     def __init__(
-        self, plan: Plan, deeds: Deeds, emit: Callable[[Event], None], *, parallel: int = 8, book: Book | None = None
+        self,
+        plan: Plan,
+        executor: Executor,
+        emit: Callable[[Event], None],
+        *,
+        parallel: int = 8,
+        book: Record | None = None,
     ) -> None:
-        self._plan, self._deeds, self._emit, self._parallel = plan, deeds, emit, parallel
-        self._book = book or NoBook()
+        self._plan, self._executor, self._emit, self._parallel = plan, executor, emit, parallel
+        self._book = book or NoRecord()
         self._steps = {p.id: p for p in plan.steps}
         self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
-        self._as_found = AsFound(self._book, deeds.is_so)
-        self._turns = Turns(plan)
-        self._room = Room(deeds.out_of_service, self._turns)
+        self._external = ExternalChanges(self._book, executor.is_so)
+        self._rollout = Rollout(plan)
+        self._availability = Availability(executor.out_of_service, self._rollout)
         self._told: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
-        self._earlier = {(d.kind, d.target) for d in self._book.debts()}
+        self._earlier = {(d.kind, d.target) for d in self._book.all_pending()}
         self._owing = threading.Lock()
         self.signalled = 0
         self._unsaid = False  # that it was stopped
@@ -75,7 +81,7 @@ class Runner:
         started = time.monotonic()
         sorter = TopologicalSorter({p.id: p.after for p in self._plan.steps})
         sorter.prepare()
-        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool, self._room:
+        with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool, self._availability:
             running: dict[Future[Outcome], str] = {}
             held: list[str] = []  # hosts whose turn it is, but as many are out of service as may be
             while sorter.is_active():
@@ -93,16 +99,16 @@ class Runner:
                         self._give_up(name, error, sorter)
                         continue
                     if begins:
-                        self._turns.begins(name)
+                        self._rollout.begins(name)
                         running[pool.submit(self._do, self._steps[name])] = name
                     else:
                         held.append(name)
-                if running or self._room.looking():
+                if running or self._availability.looking():
                     self._collect(running, sorter)
                 elif held == ready:  # nothing in flight will make room
                     self._nothing_moves(held, sorter)
         self._say_what_is_unsaid()
-        cleanup = Cleanup(self._deeds, self._book, self._as_found, self._say)
+        cleanup = Cleanup(self._executor, self._book, self._external, self._say)
         opened = cleanup.settle(Ended(self._plan, self._outcomes, self._owed, self._earlier))
         outcomes, number = tuple(self._outcomes[p.id] for p in self._plan.steps), self.signalled
         self._say_what_is_unsaid()
@@ -110,11 +116,11 @@ class Runner:
 
     def _has_room(self, name: str, quiet: int | None) -> bool:
         down = self._down()
-        if self._turns.full(name, down):
+        if self._rollout.full(name, down):
             return False
-        if self._room.is_there(name, down, quiet=quiet):
+        if self._availability.is_there(name, down, quiet=quiet):
             return True
-        reason = self._room.why_not(name)
+        reason = self._availability.why_not(name)
         if reason and reason != self._told.get(name):
             self._told[name] = reason
             self._say(Event("waiting", text=f"{self._steps[name].step.target.name} has to wait: {reason}"))
@@ -123,17 +129,17 @@ class Runner:
     def _nothing_moves(self, held: list[str], sorter: TopologicalSorter[str]) -> None:
         """Give one of the held up; where all wait for hosts that may come back by themselves, wait a little."""
         for name in held:
-            full, error = self._turns.full(name, self._down()), self._room.refuses(name)
+            full, error = self._rollout.full(name, self._down()), self._availability.refuses(name)
             if full:
                 held.remove(name)
                 return self._skip(name, full, sorter)
             if error is not None:
                 held.remove(name)
-                self._turns.closes(name, error.message)
+                self._rollout.halt(name, error.message)
                 return self._give_up(name, error, sorter)
         time.sleep(0.2)
         if time.monotonic() - self._last_sign > HEARTBEAT:
-            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._room.why_not, held)))))
+            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._availability.why_not, held)))))
         return None
 
     def _give_up(self, name: str, error: VsphereAiError, sorter: TopologicalSorter[str]) -> None:
@@ -141,7 +147,7 @@ class Runner:
         sorter.done(name)
 
     def _skip(self, name: str, reason: str, sorter: TopologicalSorter[str]) -> None:
-        self._room.forget(name)
+        self._availability.forget(name)
         self._end(Outcome(self._steps[name], "skipped", reason=reason))
         sorter.done(name)
 
@@ -152,7 +158,7 @@ class Runner:
         return down | {o.planned.step.target for o in self._outcomes.values() if o.state == "unknown"}
 
     def _collect(self, running: dict[Future[Outcome], str], sorter: TopologicalSorter[str]) -> None:
-        awaited: list[Future[Any]] = [*running, *self._room.looking()]
+        awaited: list[Future[Any]] = [*running, *self._availability.looking()]
         wait(awaited, timeout=1.0, return_when=FIRST_COMPLETED)
         for future in [f for f in running if f.done()]:
             name = running.pop(future)
@@ -168,12 +174,12 @@ class Runner:
             outcome = self._outcomes[earlier]
             if not outcome.well and earlier not in planned.behind:
                 return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
-        return self._turns.refusal(name) or (STOPPED if self.signalled and not self._finishes(name) else "")
+        return self._rollout.refusal(name) or (STOPPED if self.signalled and not self._finishes(name) else "")
 
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
         target = self._steps[name].step.target
-        left = self._as_found.is_left("off", target)  # its host's window ends after it, too
+        left = self._external.is_left("off", target)  # its host's window ends after it, too
         return left or any(target in self._owed[kind] for kind in ("maintenance", "off", "gate"))
 
     def _do(self, planned: PlannedStep) -> Outcome:
@@ -182,71 +188,73 @@ class Runner:
             return Outcome(planned, "skipped", reason=STOPPED)
         self._say(Event("start", planned))
         step, took_effect = planned.step, False
-        debts: tuple[Debt, ...] = ()
+        all_pending: tuple[Pending, ...] = ()
         try:
-            debts = self._debts_of(step)
-            left = self._as_found.why_left(step, debts)
+            all_pending = self._pending_of(step)
+            left = self._external.why_left(step, all_pending)
             if left:
                 return self._leave(planned, left, started)
-            step, remark = self._as_found.without(step)
-            self._book.begin(planned.id, step, debts)
-            self._deeds.do(step, lambda text: self._progress(planned, text, started), planned.id)
+            step, remark = self._external.without(step)
+            self._book.begin(planned.id, step, all_pending)
+            self._executor.do(step, lambda text: self._progress(planned, text, started), planned.id)
             took_effect = True
             self._book.end(planned.id, "done", settles=settled_by(step))
         except Withdrawn:
             with suppress(Storage):
-                self._book.end(planned.id, "skipped", STOPPED, settles=debts)
+                self._book.end(planned.id, "skipped", STOPPED, settles=all_pending)
             return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED)
         except VsphereAiError as error:
-            return self._broken(planned, error, started, debts)
+            return self._broken(planned, error, started, all_pending)
         except Exception as error:  # a bug must not leave a host half-way without a word
             wrapped = VsphereAiError(_first_line(error), "this is a bug in vsphere-ai, please report it")
             wrapped.__cause__ = error
-            return self._broken(planned, wrapped, started, debts)
+            return self._broken(planned, wrapped, started, all_pending)
         finally:
             if took_effect:  # also when that could not be written down: it has to be put back all the same
-                self._count(debts, settled_by(step))
+                self._count(all_pending, settled_by(step))
         return Outcome(planned, "done", time.monotonic() - started, reason=remark)
 
-    def _count(self, debts: Collection[Debt], paid: Collection[Debt]) -> None:
+    def _count(self, all_pending: Collection[Pending], paid: Collection[Pending]) -> None:
         with self._owing:
-            for debt in debts:
-                self._owed[debt.kind].add(debt.target)
-            for debt in paid:
-                self._owed[debt.kind].discard(debt.target)
+            for pending in all_pending:
+                self._owed[pending.kind].add(pending.target)
+            for pending in paid:
+                self._owed[pending.kind].discard(pending.target)
 
     def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
         self._book.begin(planned.id, planned.step, ())
         self._book.end(planned.id, "skipped", why)
         return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True)
 
-    def _debts_of(self, step: Step) -> tuple[Debt, ...]:
-        own = step.target in self._own_ssh and not self._as_found.is_left("ssh", step.target)
+    def _pending_of(self, step: Step) -> tuple[Pending, ...]:
+        own = step.target in self._own_ssh and not self._external.is_left("ssh", step.target)
         again = step.target in self._starts_ssh and not own
-        return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._deeds.before(step))
+        return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._executor.before(step))
 
-    def _broken(self, planned: PlannedStep, error: VsphereAiError, started: float, debts: Collection[Debt]) -> Outcome:
+    def _broken(
+        self, planned: PlannedStep, error: VsphereAiError, started: float, all_pending: Collection[Pending]
+    ) -> Outcome:
         state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
         # what was refused is not owed: kept, the debt would make ours what somebody else does there later
-        void: tuple[Debt, ...] = ()
-        if debts and self._deeds.was_refused(planned.step, error):
-            void = tuple(d for d in debts if not self._owes(d))
+        void: tuple[Pending, ...] = ()
+        if all_pending and self._executor.was_refused(planned.step, error):
+            void = tuple(d for d in all_pending if not self._owes(d))
         with suppress(Storage):  # a journal that fails is what stopped us, then
             self._book.end(planned.id, state, error.message, settles=void)
         return Outcome(planned, state, time.monotonic() - started, error)
 
-    def _owes(self, debt: Debt) -> bool:
+    def _owes(self, pending: Pending) -> bool:
         """Tell whether another step has made the same debt: of this run, or of an earlier attempt."""
         with self._owing:
-            return debt.target in self._owed[debt.kind] or (debt.kind, debt.target) in self._earlier
+            return pending.target in self._owed[pending.kind] or (pending.kind, pending.target) in self._earlier
 
     def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
         self._say(Event("progress", planned, text, time.monotonic() - started))
 
     def _end(self, outcome: Outcome) -> None:
         self._outcomes[outcome.planned.id] = outcome
-        ill = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
-        self._turns.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", ill=ill)
+        unhealthy = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
+        self._rollout.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", unhealthy=unhealthy)
         text = outcome.error.message if outcome.error else outcome.reason
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
 
@@ -263,7 +271,7 @@ class Runner:
 
 def _first_line(error: Exception) -> str:
     """Say what an error is: some libraries put a whole object, over many lines, into its text."""
-    line = next(iter(foreign(str(error)).strip().splitlines()), "")
+    line = next(iter(untrusted(str(error)).strip().splitlines()), "")
     return safe(f"{type(error).__name__}: {line[:LONGEST]}".removesuffix(": "))
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure
@@ -89,7 +89,7 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
         if host is None or target in refused:
             continue
         if isinstance(step, Reconfigure):
-            if is_late((step.spec, step.device_changes)):
+            if is_deferred((step.spec, step.device_changes)):
                 yield Answer(target, "CheckVmConfig", note="not asked: it needs what this plan makes first")
             elif target in upgraded:
                 yield Answer(target, "CheckVmConfig", note="not asked: this plan upgrades the virtual hardware first")

@@ -13,7 +13,7 @@ from vsphere_ai.fabric import dvs, nic_settings, protocols
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 NIC_INFO = Probe("nic-info", (*nic_settings.NIC, "get", "-n"), each_rdma_nic=True)
 FIRST_TELLING = 8
@@ -99,7 +99,7 @@ def _why_unknown(host: Facts, nic: str) -> str:
     if isinstance(output, ProbeFailure):
         return output.reason
     if isinstance(output, Output):
-        words = " ".join(foreign(output.stdout + output.stderr).split())
+        words = " ".join(untrusted(output.stdout + output.stderr).split())
         return f"esxcli says {words!r}" if output.status else "esxcli does not tell it"
     if not needs_shell(host):
         return "the host does not tell it to vCenter"

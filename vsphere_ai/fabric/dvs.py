@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES
-from vsphere_ai.model.deferred import Late
+from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Estate, Facts
 
 SWITCH = "DistributedVirtualSwitch"
@@ -66,12 +66,12 @@ def host_version(host: Facts) -> str:
 
 def planned_switch(datacenter: str, name: str, path: str = "") -> str:
     """Return the reference of a switch that a plan makes, or what stands at a path of it."""
-    return str(Late(datacenter, SWITCH, name, path))
+    return str(Deferred(datacenter, SWITCH, name, path))
 
 
 def planned_key(datacenter: str, name: str) -> str:
     """Return the key of a port group that a plan makes."""
-    return str(Late(datacenter, PORT_GROUP, name, "key"))
+    return str(Deferred(datacenter, PORT_GROUP, name, "key"))
 
 
 def order(port_config: Mapping[str, Any] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -10,13 +10,13 @@ from vsphere_ai import fabric
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
-Way = tuple[Target, Facts]
+RdmaPath = tuple[Target, Facts]
 """A host, and the port group that RDMA goes over there."""
 CARDS = ("pvrdma", "adapters")  # lists of a VM's adapters; every other list is one choice as a whole
 
 
 @dataclass
-class Draft:
+class FixPlan:
     """Plays by target and kind; `left` says what stays as it is and why, `lost` the hosts whose way stays broken."""
 
     plays: dict[Target, dict[str, Any]] = field(default_factory=dict)
@@ -40,10 +40,10 @@ class Draft:
             self.left.append(why)
 
 
-def by_switch(estate: Estate, ways: Iterable[Way]) -> dict[str, list[Way]]:
+def by_switch(estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, list[RdmaPath]]:
     """Return the ways by the reference of their distributed switch; ways that cannot be looked at are left out."""
-    found: dict[str, list[Way]] = {}
-    for host, group in ways:
+    found: dict[str, list[RdmaPath]] = {}
+    for host, group in paths:
         switch = fabric.switch_of(estate, group)
         if switch is not None:
             found.setdefault(switch.ref, []).append((host, group))

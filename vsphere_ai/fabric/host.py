@@ -10,8 +10,8 @@ from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs, vmk
-from vsphere_ai.fabric.links import HOST_PART, Hop, Mend, why
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.fabric.links import HOST_PART, Fix, Link, why
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -19,69 +19,69 @@ RULESET = "pvrdma"
 RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 LARGEST_RDMA_MTU = RDMA_MTUS[0]
 HEADERS = 96  # what Linux keeps free of a frame for the headers of RoCE (iboe_get_mtu); for ESXi unverified
-MTU_HOP = "MTU"
+MTU_LINK = "MTU"
 ADDRESS = "CHOOSE AN ADDRESS"
 """Stands in a playbook where the operator has to write an address; no playbook with it is accepted."""
 
 
-def host_hops(estate: Estate, host: Target, group: Facts | None) -> Iterator[Hop]:
+def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Link]:
     """Yield what PVRDMA needs of a host besides the path: its VMkernel adapter, and the firewall."""
     facts = estate[host.ref]
     yield _vmknic(estate, host, group)
     rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
     rule = "host.pvrdma-firewall"
     if "config.firewall.ruleset" not in facts.properties:
-        yield Hop("firewall", "unknown", why(facts, "config.firewall.ruleset"), HOST_PART, rule)
+        yield Link("firewall", "unknown", why(facts, "config.firewall.ruleset"), HOST_PART, rule)
     elif rulesets.get(RULESET):
-        yield Hop("firewall", "ok", f"ruleset {RULESET} is open", HOST_PART)
+        yield Link("firewall", "ok", f"ruleset {RULESET} is open", HOST_PART)
     elif RULESET not in rulesets:
-        yield Hop("firewall", "broken", f"there is no ruleset {RULESET}", HOST_PART, rule,
+        yield Link("firewall", "broken", f"there is no ruleset {RULESET}", HOST_PART, rule,
                   "PVRDMA needs ESXi 6.5 or later")  # fmt: skip
     else:
-        yield Hop("firewall", "broken", f"ruleset {RULESET} is closed", HOST_PART, rule, "",
-                  Mend(host, "pvrdma_host", {"firewall": True}))  # fmt: skip
+        yield Link("firewall", "broken", f"ruleset {RULESET} is closed", HOST_PART, rule, "",
+                  Fix(host, "pvrdma_host", {"firewall": True}))  # fmt: skip
 
 
-def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Hop:
+def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
     facts, name, rule = estate[host.ref], "PVRDMA vmknic", "host.pvrdma-vmknic"
     chosen = facts.get(vmk.OPTION_FACT)
     if chosen is None:
-        return Hop(name, "unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}", HOST_PART, rule)
+        return Link(name, "unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}", HOST_PART, rule)
     vnic = _vnic(facts, chosen)
     if chosen and (vnic or vmk.VNICS not in facts.properties):
         if not vnic or not _is_elsewhere(estate, vnic, group):
-            return Hop(name, "ok", _said(chosen), HOST_PART)
+            return Link(name, "ok", _said(chosen), HOST_PART)
         uuid = vmk.switch_uuid(vnic)
         seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
         seen = f"{_said(chosen)} is on {seat}, not on {_switch_name(estate, group)}"
         if uuid in dvs.with_rdma(facts):
-            return Hop(name, "unknown", seen, HOST_PART, rule,
+            return Link(name, "unknown", seen, HOST_PART, rule,
                        f"a host has one such adapter, and {seat} has an RDMA NIC too; what PVRDMA makes of the other "
                        "switch is not documented")  # fmt: skip
-        mend, help = _naming(estate, host, group)
-        return Hop(name, "unknown", seen, HOST_PART, rule, help or "it should be on the switch of the RDMA NIC, with "
-                   "its MTU; what PVRDMA makes of this one is not documented", mend)  # fmt: skip
+        fix, help = _naming(estate, host, group)
+        return Link(name, "unknown", seen, HOST_PART, rule, help or "it should be on the switch of the RDMA NIC, with "
+                   "its MTU; what PVRDMA makes of this one is not documented", fix)  # fmt: skip
     seen = f"{chosen} is named, and the host has none of that name" if chosen else f"{vmk.OPTION} names none"
-    mend, help = _naming(estate, host, group)
-    return Hop(name, "broken", seen, HOST_PART, rule, help, mend)
+    fix, help = _naming(estate, host, group)
+    return Link(name, "broken", seen, HOST_PART, rule, help, fix)
 
 
-def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Mend | None, str]:
+def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | None, str]:
     """Return what names an adapter on the switch of a port group, and what to do where it has none yet."""
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
-        return Mend(host, "vmkernel", {near: {"pvrdma": True}}), ""
+        return Fix(host, "vmkernel", {near: {"pvrdma": True}}), ""
     value = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
     help = "no VMkernel adapter is on that switch: write an address, and the play makes one"
-    return (Mend(host, "vmkernel", value) if value else None), help
+    return (Fix(host, "vmkernel", value) if value else None), help
 
 
-def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
+def mtu_link(estate: Estate, host: Target, route: fabric.Route | None) -> Link:
     """Compare the MTU of the VMkernel adapter, the switch and the RDMA device; the guest's is not seen from here."""
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
     if switch is None or not size:
-        return Hop(MTU_HOP, "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
+        return Link(MTU_LINK, "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
     on_it = used_vnic(estate, host, route.group) if route else None
     own = _mtu(on_it) if on_it else None
     device = route.device if route else None
@@ -93,20 +93,20 @@ def mtu_hop(estate: Estate, host: Target, route: fabric.Route | None) -> Hop:
     parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
-        return Hop(MTU_HOP, "unknown" if away else "broken", seen, HOST_PART, "host.pvrdma-mtu",
-                   "frames that are too long for the smaller one are lost", _mtu_mend(estate, host, on_it, switch),
+        return Link(MTU_LINK, "unknown" if away else "broken", seen, HOST_PART, "host.pvrdma-mtu",
+                   "frames that are too long for the smaller one are lost", _mtu_fix(estate, host, on_it, switch),
                    )  # fmt: skip
     if away is not None and _mtu(away) != size:
-        return Hop(MTU_HOP, "unknown", seen, HOST_PART, "host.pvrdma-mtu",
+        return Link(MTU_LINK, "unknown", seen, HOST_PART, "host.pvrdma-mtu",
                    f"the adapter PVRDMA uses has not the MTU of {switch.name}, and is on another switch")  # fmt: skip
     if rdma and rdma < rdma_mtu_over(size):
-        return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
+        return Link(MTU_LINK, "note", seen, HOST_PART, "host.rdma-mtu",
                    f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: look at the MTU of the NIC "
                    "(esxcli network nic list) and at the physical switch")  # fmt: skip
     if rdma and rdma < LARGEST_RDMA_MTU:
-        return Hop(MTU_HOP, "note", seen, HOST_PART, "host.rdma-mtu",
+        return Link(MTU_LINK, "note", seen, HOST_PART, "host.rdma-mtu",
                    f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")  # fmt: skip
-    return Hop(MTU_HOP, "ok", seen, HOST_PART)
+    return Link(MTU_LINK, "ok", seen, HOST_PART)
 
 
 def rdma_mtu_over(ethernet: int) -> int:
@@ -145,14 +145,14 @@ def _mtu(vnic: vmk.Vnic) -> int | None:
     return mtu
 
 
-def _mtu_mend(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Mend | None:
+def _mtu_fix(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Fix | None:
     """Raise the smaller one: nothing that fits now is cut off."""
     own, size = vnic["spec"]["mtu"], switch.get("config.maxMtu")
     at = estate.datacenter_of(switch.ref)
     if own > size:
-        return Mend(at, "switches", {switch.name: {"mtu": own}}) if at else None
+        return Fix(at, "switches", {switch.name: {"mtu": own}}) if at else None
     group = next((n for n, vnics in vmk.by_group(host.ref, estate).items() if vnics == [vnic]), None)
-    return Mend(host, "vmkernel", {group: {"mtu": size}}) if group else None
+    return Fix(host, "vmkernel", {group: {"mtu": size}}) if group else None
 
 
 def _vnic(facts: Facts, device: str | None) -> Mapping[str, Any] | None:
@@ -169,4 +169,4 @@ def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Mappin
 
 
 def _said(device: str) -> str:
-    return "an adapter that this plan makes" if is_late(device) else device
+    return "an adapter that this plan makes" if is_deferred(device) else device

@@ -13,7 +13,7 @@ VM_PART, PATH_PART, HOST_PART = "vm", "path", "host"
 
 
 @dataclass(frozen=True)
-class Mend:
+class Fix:
     """What a play has to say of a target to mend a link: kind, and its value as plain values."""
 
     target: Target
@@ -22,7 +22,7 @@ class Mend:
 
 
 @dataclass(frozen=True)
-class Hop:
+class Link:
     """One link as it was found. `part` says whose it is: the VM's, the path's to the wire, or the host's."""
 
     name: str
@@ -31,7 +31,7 @@ class Hop:
     part: str = PATH_PART
     rule: str = ""
     help: str = ""
-    mend: Mend | None = None
+    fix: Fix | None = None
 
 
 def why(facts: Facts, path: str) -> str:

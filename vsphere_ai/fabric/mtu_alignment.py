@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vsphere_ai.fabric import dvs, vmk
-from vsphere_ai.fabric.fix_plan import Draft, Way, by_switch
+from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.host import used_vnic
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
@@ -17,10 +17,10 @@ LARGEST_MTU = 9000  # of a distributed switch
 Placed = tuple[Target, vmk.Vnic, int]
 
 
-def level(draft: Draft, estate: Estate, ways: Iterable[Way]) -> dict[str, int]:
+def align(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, int]:
     """Say what gets which MTU; return the MTU each switch will have, by reference."""
     goals: dict[str, int] = {}
-    for ref, own in by_switch(estate, ways).items():
+    for ref, own in by_switch(estate, paths).items():
         switch = estate[ref]
         size = switch.get("config.maxMtu")
         if not size:
@@ -28,42 +28,44 @@ def level(draft: Draft, estate: Estate, ways: Iterable[Way]) -> dict[str, int]:
         used = list(_placed((h, v) for h, g in own if (v := used_vnic(estate, h, g)) is not None))
         goals[ref] = size
         if any(mtu > size for _, _, mtu in used):
-            goals[ref] = _raise(draft, estate, switch, size)
+            goals[ref] = _raise(fix_plan, estate, switch, size)
         else:
-            _lift(draft, estate, [p for p in used if p[2] < size], size)
+            _lift(fix_plan, estate, [p for p in used if p[2] < size], size)
     return goals
 
 
-def _raise(draft: Draft, estate: Estate, switch: Facts, size: int) -> int:
+def _raise(fix_plan: FixPlan, estate: Estate, switch: Facts, size: int) -> int:
     """Raise a switch to the largest MTU that an adapter on it has, and the smaller adapters with it."""
     uuid, at = switch.get("uuid"), estate.datacenter_of(switch.ref)
     every = list(_placed((h, v) for h in estate.hosts for v in estate[h.ref].get(vmk.VNICS, ())
                          if vmk.switch_uuid(v) == uuid))  # fmt: skip
     goal = max(mtu for _, _, mtu in every)
     if goal > LARGEST_MTU or at is None:
-        draft.leave(f"the MTU of {switch.name} stays {size}: an adapter on it has {goal}, and no switch takes more "
+        fix_plan.leave(f"the MTU of {switch.name} stays {size}: an adapter on it has {goal}, and no switch takes more "
                     f"than {LARGEST_MTU}")  # fmt: skip
         return size
-    draft.add(at, "switches", {switch.name: {"mtu": goal}})
-    _lift(draft, estate, [p for p in every if p[2] < goal], goal)
+    fix_plan.add(at, "switches", {switch.name: {"mtu": goal}})
+    _lift(fix_plan, estate, [p for p in every if p[2] < goal], goal)
     hosts = (estate.get(ref) for ref in dvs.members(switch))
     unread = sorted(h.name for h in hosts if h and vmk.VNICS not in h.properties)
     if unread:
-        draft.leave(f"{', '.join(unread)} could not be read: VMkernel adapters on {switch.name} there need MTU {goal}")
+        fix_plan.leave(
+            f"{', '.join(unread)} could not be read: VMkernel adapters on {switch.name} there need MTU {goal}"
+        )
     return goal
 
 
-def _lift(draft: Draft, estate: Estate, low: Sequence[Placed], goal: int) -> None:
+def _lift(fix_plan: FixPlan, estate: Estate, low: Sequence[Placed], goal: int) -> None:
     for host, vnic, mtu in low:
         device, groups = vnic["device"], vmk.by_group(host.ref, estate)
         name = next((n for n, vnics in groups.items() if vnics == [vnic]), None)
         spot = f"{device} of {host.name} keeps MTU {mtu}, not {goal}"
         if device in vmk.managing(estate[host.ref]):
-            draft.leave(f"{spot}: it carries management, which no playbook changes")
+            fix_plan.leave(f"{spot}: it carries management, which no playbook changes")
         elif name is None:
-            draft.leave(f"{spot}: its port group has several adapters on that host")
+            fix_plan.leave(f"{spot}: its port group has several adapters on that host")
         else:
-            draft.add(host, "vmkernel", {name: {"mtu": goal}})
+            fix_plan.add(host, "vmkernel", {name: {"mtu": goal}})
 
 
 def _placed(vnics: Iterable[tuple[Target, vmk.Vnic]]) -> Iterator[Placed]:

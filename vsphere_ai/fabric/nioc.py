@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric import dvs
-from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
@@ -265,13 +265,13 @@ def planned_traffic(
 
 
 def planned_pools(switch: Facts, at: str, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
-    """Return the pools of a switch in a datacenter as they will be read; a key only the server gives is a `Late`."""
+    """Return the pools of a switch as they will be read; a key that only the server gives is a `Deferred`."""
     after = {name: dict(pool) for name, pool in pools(switch).items()}
     for name, reservation in wanted.items():
         if reservation is None:
             after.pop(name, None)
             continue
-        late = str(Late(at, dvs.SWITCH, switch.name, inside(POOLS, ("name", name), "key")))
-        before = after.get(name, {"_typeName": "DVSVmVnicNetworkResourcePool", "key": late, "name": name})
+        deferred = str(Deferred(at, dvs.SWITCH, switch.name, inside(POOLS, ("name", name), "key")))
+        before = after.get(name, {"_typeName": "DVSVmVnicNetworkResourcePool", "key": deferred, "name": name})
         after[name] = {**before, "allocationInfo": _allocation(reservation)}
     return tuple(after.values())

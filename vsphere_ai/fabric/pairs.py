@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Literal
 
-from vsphere_ai.fabric.host import MTU_HOP
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Hop
+from vsphere_ai.fabric.host import MTU_LINK
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Link
 from vsphere_ai.fabric.trace import ENDPOINTS, Trace
 from vsphere_ai.model.state import Target
 
@@ -25,7 +25,7 @@ class Guilt:
     """A link that keeps a pair of VMs from RDMA, and whose it is: a VM, or the host a VM is on."""
 
     owner: Target
-    hop: Hop
+    link: Link
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ def _pair(a: Trace, b: Trace) -> Pair:
     if a.host == b.host:
         return Pair(a.vm, b.vm, "memory-copy", f"memory copy on {a.host}")
     guilty = tuple(g for t in (a, b) for g in _guilts(t))
-    if any(g.hop.name != MTU_HOP for g in guilty):
+    if any(g.link.name != MTU_LINK for g in guilty):
         return Pair(a.vm, b.vm, "tcp", "TCP fall-back", guilty)
-    unsure = [f"{t.host}: {h.name}: {h.seen}" for t in (a, b) for h in t.having("unknown") if h.name != MTU_HOP]
+    unsure = [f"{t.host}: {h.name}: {h.seen}" for t in (a, b) for h in t.having("unknown") if h.name != MTU_LINK]
     if unsure:
         return Pair(a.vm, b.vm, "unknown", f"RoCE or TCP, not certain: {'; '.join(unsure)}", guilty)
     mtus = sorted(m for m in (a.rdma_mtu, b.rdma_mtu) if m)
@@ -76,6 +76,6 @@ def _pair(a: Trace, b: Trace) -> Pair:
 
 def _guilts(trace: Trace, *, vm_only: bool = False) -> Iterator[Guilt]:
     """Yield the broken links of a trace: those of the VM itself, or those on its way."""
-    for hop in trace.having("broken"):
-        if (hop.part == VM_PART) == vm_only:
-            yield Guilt(trace.vm if hop.part == VM_PART or trace.host is None else trace.host, hop)
+    for link in trace.having("broken"):
+        if (link.part == VM_PART) == vm_only:
+            yield Guilt(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)

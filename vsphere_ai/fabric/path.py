@@ -6,7 +6,7 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 from __future__ import annotations
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric.links import PATH_PART, Hop, Mend
+from vsphere_ai.fabric.links import PATH_PART, Fix, Link
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -20,32 +20,32 @@ FALL_BACK = (
 )
 
 
-def path_hops(
-    estate: Estate, host: Target, group: Facts | None, protocol: str | None, hops: list[Hop]
+def path_links(
+    estate: Estate, host: Target, group: Facts | None, protocol: str | None, links: list[Link]
 ) -> fabric.Route | None:
     """Append the links from a port group to the RDMA device of a host, and return what they join."""
     facts = estate[host.ref]
     hidden = next((p for p in NETWORK if p in facts.unreadable), None)
     if facts.get("runtime.connectionState", "connected") != "connected":
-        hops.append(Hop("host", "unknown", f"vCenter reports it as {facts.get('runtime.connectionState')}", PATH_PART,
+        links.append(Link("host", "unknown", f"vCenter reports it as {facts.get('runtime.connectionState')}", PATH_PART,
                         PATH_RULE, "connect the host to vCenter"))  # fmt: skip
         return None
     if hidden:
-        hops.append(Hop("host", "unknown", f"{hidden}: {facts.unreadable[hidden]}", PATH_PART, PATH_RULE))
+        links.append(Link("host", "unknown", f"{hidden}: {facts.unreadable[hidden]}", PATH_PART, PATH_RULE))
         return None
     if group is None:
-        hops.append(Hop(fabric.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
+        links.append(Link(fabric.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
                         PATH_PART, PATH_RULE, "PVRDMA needs a distributed port group"))  # fmt: skip
         return None
     route = fabric.follow(estate, host.ref, group, protocol)
     for link in route.links:
         rule = RULE_OF.get(link.name, PATH_RULE)
         if link.holds:
-            hops.append(Hop(link.name, "ok", link.seen))
+            links.append(Link(link.name, "ok", link.seen))
         else:
-            mend = _mend(estate, host, route, link)
-            help = "" if mend else FALL_BACK if link.name == fabric.DEVICE_LINK else link.help
-            hops.append(Hop(link.name, "broken", link.seen, PATH_PART, rule, help, mend))
+            fix = _fix(estate, host, route, link)
+            help = "" if fix else FALL_BACK if link.name == fabric.DEVICE_LINK else link.help
+            links.append(Link(link.name, "broken", link.seen, PATH_PART, rule, help, fix))
     return route
 
 
@@ -55,7 +55,7 @@ def is_seen(host: Facts) -> bool:
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
-def _mend(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Mend | None:
+def _fix(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Fix | None:
     """Return what a playbook can do about a broken link; None where it takes hands, or a choice of the operator."""
     switch = route.switch
     if switch is None:
@@ -64,13 +64,13 @@ def _mend(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) 
         uplink = route.uplink or _any_uplink(route, estate)
         at = estate.datacenter_of(route.group.ref)
         value = {route.group.name: {"active_uplinks": (uplink,)}}
-        return Mend(at, "port_groups", value) if at and uplink else None
+        return Fix(at, "port_groups", value) if at and uplink else None
     if link.name in (fabric.MEMBER_LINK, fabric.NIC_LINK, fabric.ALONE_LINK, fabric.DEVICE_LINK):
         nic = rdma_nic(route)
         if link.name == fabric.DEVICE_LINK and nic not in _own_rdma_nics(route):
             return None  # to take another NIC for the one that is there is the operator's choice
         uplink = route.uplink or next(iter(fabric.active_uplinks(route.group)), "")
-        return Mend(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
+        return Fix(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
     return None
 
 

@@ -127,8 +127,8 @@ def tree(host: str, chosen: Iterable[str], found: Mapping[str, Device]) -> tuple
         where = f"NUMA node {', '.join(map(str, nodes))}" if nodes else "NUMA node unknown"
         last = index == len(roots) - 1
         lines.append(f"{'└' if last else '├'}─ PCI root {root} ({where})")
-        ways = [(*way_up(a, found), a) for a in sorted(below)]
-        lines += [f"{'   ' if last else '│  '}{line}" for line in _branches(ways, 0, found)]
+        paths = [(*way_up(a, found), a) for a in sorted(below)]
+        lines += [f"{'   ' if last else '│  '}{line}" for line in _branches(paths, 0, found)]
     return tuple(lines)
 
 
@@ -196,12 +196,12 @@ def signed(value: int) -> int:
     return value - 0x10000 if value > 0x7FFF else value
 
 
-def _branches(ways: list[tuple[str, ...]], depth: int, found: Mapping[str, Device]) -> Iterator[str]:
-    heads = dict.fromkeys(w[depth] for w in ways if len(w) > depth)
+def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, Device]) -> Iterator[str]:
+    heads = dict.fromkeys(w[depth] for w in paths if len(w) > depth)
     for index, head in enumerate(heads):
         last = index == len(heads) - 1
         yield f"{'└' if last else '├'}─ {head} {found[head].name if head in found else 'PCI bridge'}"
-        below = [w for w in ways if len(w) > depth + 1 and w[depth] == head]
+        below = [w for w in paths if len(w) > depth + 1 and w[depth] == head]
         yield from (f"{'   ' if last else '│  '}{line}" for line in _branches(below, depth + 1, found))
 
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric.host import host_hops, mtu_hop
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Hop, Mend, Verdict, why
-from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_hops
+from vsphere_ai.fabric.host import host_links, mtu_link
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Verdict, why
+from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_links
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
@@ -25,7 +25,7 @@ MINIMUM_VERSION, NAMESPACES, ENDPOINTS = 13, 17, 18  # hardware versions
 class Trace:
     """One adapter of a VM, followed on the host the VM is on. `switch` is the switch's uuid, `rdma_mtu` in bytes.
 
-    `ways` are the hosts that were followed, each with the reference of the port group. They are more than one where an
+    `paths` are the hosts that were followed, each with the reference of the port group. They are more than one where an
     adapter is to be made or changed: it has to work on every host the VM can run on.
     """
 
@@ -33,16 +33,16 @@ class Trace:
     host: Target | None
     adapter: str
     port_group: str
-    hops: tuple[Hop, ...]
+    links: tuple[Link, ...]
     switch: str = ""
     protocol: str = ""
     rdma_mtu: int | None = None
     version: int | None = None
-    ways: tuple[tuple[Target, str], ...] = ()
+    paths: tuple[tuple[Target, str], ...] = ()
 
-    def having(self, verdict: Verdict) -> tuple[Hop, ...]:
+    def having(self, verdict: Verdict) -> tuple[Link, ...]:
         """Return the hops with a verdict."""
-        return tuple(h for h in self.hops if h.verdict == verdict)
+        return tuple(h for h in self.links if h.verdict == verdict)
 
 
 def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> tuple[Trace, ...]:
@@ -55,13 +55,13 @@ def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> 
     version = _number(facts.get("config.version"))
     devices = facts.get("config.hardware.device")
     if devices is None:
-        hop = Hop("VM adapter", "unknown", f"its devices cannot be read: {why(facts, 'config.hardware.device')}",
+        link = Link("VM adapter", "unknown", f"its devices cannot be read: {why(facts, 'config.hardware.device')}",
                   VM_PART, PATH_RULE)  # fmt: skip
-        return (Trace(vm, host, "", "", (hop,), version=version),)
+        return (Trace(vm, host, "", "", (link,), version=version),)
     found = _rdma_cards(facts)
     if not found:
-        hops, group = _no_adapter(estate, vm, around)
-        return (Trace(vm, host, "", "", hops, version=version, ways=_ways(estate, vm, group, hops, around)),)
+        links, group = _no_adapter(estate, vm, around)
+        return (Trace(vm, host, "", "", links, version=version, paths=_ways(estate, vm, group, links, around)),)
     return tuple(_trace(estate, vm, device, around) for device in found)
 
 
@@ -77,55 +77,55 @@ def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequen
     group = estate.get(f"{fabric.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
     card = {"type": "pvrdma", "port_group": group.name} if group and single else None
-    hops = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
+    links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
-        hops.append(Hop("host", "unknown", "the VM has no host, or it may not be read", rule=PATH_RULE))
+        links.append(Link("host", "unknown", "the VM has no host, or it may not be read", rule=PATH_RULE))
     else:
-        route = path_hops(estate, host, group, protocol, hops)
-        hops = [_with_protocol(h, vm, route, card) for h in hops]
-        hops += host_hops(estate, host, group)
-        hops.append(mtu_hop(estate, host, route))
-        if group and any(h.mend and h.mend.kind == "adapters" and h.name == fabric.PROTOCOL_LINK for h in hops):
-            hops += _elsewhere(estate, vm, group, around)
+        route = path_links(estate, host, group, protocol, links)
+        links = [_with_protocol(h, vm, route, card) for h in links]
+        links += host_links(estate, host, group)
+        links.append(mtu_link(estate, host, route))
+        if group and any(h.fix and h.fix.kind == "adapters" and h.name == fabric.PROTOCOL_LINK for h in links):
+            links += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
     name = group.name if group else key
     mtu = info.get("mtu")
-    return Trace(vm, host, _label(device), name, tuple(hops), str(switch), protocol or "", mtu, _number(
-        facts.get("config.version")), _ways(estate, vm, group, hops, around))  # fmt: skip
+    return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, _number(
+        facts.get("config.version")), _ways(estate, vm, group, links, around))  # fmt: skip
 
 
-def _with_protocol(hop: Hop, vm: Target, route: fabric.Route | None, card: Mapping[str, Any] | None) -> Hop:
+def _with_protocol(link: Link, vm: Target, route: fabric.Route | None, card: Mapping[str, Any] | None) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
     able = fabric.protocols(route.device) if route and route.device else ()
-    if hop.name != fabric.PROTOCOL_LINK or hop.verdict != "broken" or card is None or not able:
-        return hop
-    return replace(hop, mend=Mend(vm, "adapters", ({**card, "protocol": able[-1]},)), help="")
+    if link.name != fabric.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:
+        return link
+    return replace(link, fix=Fix(vm, "adapters", ({**card, "protocol": able[-1]},)), help="")
 
 
 # -- the VM
 
 
-def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[tuple[Hop, ...], Facts | None]:
+def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[tuple[Link, ...], Facts | None]:
     """Suggest an adapter, with all that stands against it on the hosts the VM can run on; and its port group."""
     name, seen = "VM adapter", "the VM has no PVRDMA adapter"
     host = estate.host_of(vm.ref)
     group = _best_group(estate, host, around) if host else None
     if host is None or group is None:
         help = "no port group carries RDMA on its host; trace a VM that has an adapter"
-        return (Hop(name, "broken", seen, VM_PART, PATH_RULE, help),), None
+        return (Link(name, "broken", seen, VM_PART, PATH_RULE, help),), None
     # the adapter reserves the memory itself
     own = [h for h in _of_vm(estate, vm, around) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
     here = _of_host(estate, host, group)
     elsewhere = _elsewhere(estate, vm, group, around)
     hopeless = [h for h in (*here, *elsewhere) if h.part == PATH_PART and h.verdict in ("broken", "unknown") and not
-                h.mend]  # fmt: skip
+                h.fix]  # fmt: skip
     if hopeless:
         help = f"{group.name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
-        return (Hop(name, "broken", seen, VM_PART, PATH_RULE, help), *own, *here, *elsewhere), group
-    mend = Mend(vm, "pvrdma", ({"port_group": group.name},))
-    return (Hop(name, "broken", seen, VM_PART, PATH_RULE, "", mend), *own, *here, *elsewhere), group
+        return (Link(name, "broken", seen, VM_PART, PATH_RULE, help), *own, *here, *elsewhere), group
+    fix = Fix(vm, "pvrdma", ({"port_group": group.name},))
+    return (Link(name, "broken", seen, VM_PART, PATH_RULE, "", fix), *own, *here, *elsewhere), group
 
 
 def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
@@ -138,40 +138,40 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
         if fabric.is_uplink(estate, group):
             continue
         own = path_faults(estate, host, group)
-        if all(hop.mend for hop in own):
+        if all(link.fix for link in own):
             rest = sum(bool(path_faults(estate, h, group)) for h in around)
             found.append(((bool(own), rest, group.name), group))
     return min(found, key=lambda f: f[0])[1] if found else None
 
 
-def path_faults(estate: Estate, host: Target, group: Facts) -> list[Hop]:
+def path_faults(estate: Estate, host: Target, group: Facts) -> list[Link]:
     """Return what is broken, or cannot be told, between a port group and the RDMA device of a host."""
-    hops: list[Hop] = []
-    path_hops(estate, host, group, None, hops)
-    return [h for h in hops if h.verdict in ("broken", "unknown")]
+    links: list[Link] = []
+    path_links(estate, host, group, None, links)
+    return [h for h in links if h.verdict in ("broken", "unknown")]
 
 
-def _of_host(estate: Estate, host: Target, group: Facts) -> list[Hop]:
-    hops: list[Hop] = []
-    route = path_hops(estate, host, group, None, hops)
-    return [*hops, *host_hops(estate, host, group), mtu_hop(estate, host, route)]
+def _of_host(estate: Estate, host: Target, group: Facts) -> list[Link]:
+    links: list[Link] = []
+    route = path_links(estate, host, group, None, links)
+    return [*links, *host_links(estate, host, group), mtu_link(estate, host, route)]
 
 
-def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target]) -> list[Hop]:
+def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target]) -> list[Link]:
     """Return what is not in order on the other hosts a VM can run on; each says whose it is."""
     own = estate.host_of(vm.ref)
     others = [h for h in around if h != own]
-    return [replace(hop, seen=f"{host.name}: {hop.seen}") for host in others for hop in _of_host(estate, host, group)
-            if hop.verdict in ("broken", "unknown")]  # fmt: skip
+    return [replace(link, seen=f"{host.name}: {link.seen}") for host in others for link in _of_host(estate, host, group)
+            if link.verdict in ("broken", "unknown")]  # fmt: skip
 
 
 def _ways(
-    estate: Estate, vm: Target, group: Facts | None, hops: Sequence[Hop], around: Sequence[Target]
+    estate: Estate, vm: Target, group: Facts | None, links: Sequence[Link], around: Sequence[Target]
 ) -> tuple[tuple[Target, str], ...]:
     """Return the hosts that were followed: the VM's own, and the others where an adapter is made or changed."""
     own = estate.host_of(vm.ref)
-    wide = any(h.mend and h.mend.kind == "pvrdma" for h in hops)
-    wide |= any(h.mend and h.name == fabric.PROTOCOL_LINK for h in hops)
+    wide = any(h.fix and h.fix.kind == "pvrdma" for h in links)
+    wide |= any(h.fix and h.name == fabric.PROTOCOL_LINK for h in links)
     hosts = dict.fromkeys(((own,) if own else ()) + (tuple(around) if wide else ()))
     return tuple((h, group.ref) for h in hosts if group and is_seen(estate[h.ref]))
 
@@ -180,7 +180,7 @@ def _rdma_cards(facts: Facts) -> list[Mapping[str, Any]]:
     return [d for d in facts.get("config.hardware.device", ()) if d.get("_typeName") == DEVICE]
 
 
-def _adapter(vm: Target, facts: Facts, device: Mapping[str, Any], card: Mapping[str, Any] | None) -> Hop:
+def _adapter(vm: Target, facts: Facts, device: Mapping[str, Any], card: Mapping[str, Any] | None) -> Link:
     """Look at the adapter itself; `card` is how a play names it, None where it is one of several."""
     protocol = {"rocev1": "RoCE v1", "rocev2": "RoCE v2"}.get(device.get("deviceProtocol") or "", "RoCE by default")
     connectable = device.get("connectable") or {}
@@ -188,33 +188,33 @@ def _adapter(vm: Target, facts: Facts, device: Mapping[str, Any], card: Mapping[
     cut = connectable.get("connected" if on else "startConnected") is False
     seen = f"{_label(device)}, PVRDMA, {protocol}"
     if cut:
-        mend = Mend(vm, "adapters", ({**card, "connected": True},)) if card else None
-        help = "" if mend else "connect the adapter"
-        return Hop("VM adapter", "broken", f"{seen}, disconnected", VM_PART, PATH_RULE, help, mend)
-    return Hop("VM adapter", "ok", seen, VM_PART)
+        fix = Fix(vm, "adapters", ({**card, "connected": True},)) if card else None
+        help = "" if fix else "connect the adapter"
+        return Link("VM adapter", "broken", f"{seen}, disconnected", VM_PART, PATH_RULE, help, fix)
+    return Link("VM adapter", "ok", seen, VM_PART)
 
 
-def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Hop]:
+def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link]:
     facts = estate[vm.ref]
     version = _number(facts.get("config.version"))
     name, rule = "virtual hardware", "vm.hardware-version"
-    mend = Mend(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
+    fix = Fix(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
     if version is None:
-        yield Hop(name, "unknown", f"{facts.get('config.version') or why(facts, 'config.version')}", VM_PART, rule)
+        yield Link(name, "unknown", f"{facts.get('config.version') or why(facts, 'config.version')}", VM_PART, rule)
     elif version < MINIMUM_VERSION:
         help = f"PVRDMA needs hardware version {MINIMUM_VERSION}; an upgrade cannot be undone"
-        yield Hop(name, "broken", f"vmx-{version}", VM_PART, rule, help, mend)
+        yield Link(name, "broken", f"vmx-{version}", VM_PART, rule, help, fix)
     else:
         lacks = ["namespaces"] if version < NAMESPACES else []
         lacks += ["native endpoints"] if version < ENDPOINTS else []
         seen = f"vmx-{version}" + (f": no {' and no '.join(lacks)}" if lacks else "")
-        yield Hop(name, "note" if lacks else "ok", seen, VM_PART, "vm.pvrdma-endpoints" if lacks else "")
+        yield Link(name, "note" if lacks else "ok", seen, VM_PART, "vm.pvrdma-endpoints" if lacks else "")
     locked = facts.get("config.memoryReservationLockedToMax")
     if locked:
-        yield Hop("guest memory", "ok", "all of it is reserved", VM_PART)
+        yield Link("guest memory", "ok", "all of it is reserved", VM_PART)
     else:
-        yield Hop("guest memory", "broken", "not all of it is reserved", VM_PART, "vm.memory-reservation",
-                  "PVRDMA needs all guest memory reserved", Mend(vm, "hardware", {"memory_reservation": "full"}),
+        yield Link("guest memory", "broken", "not all of it is reserved", VM_PART, "vm.memory-reservation",
+                  "PVRDMA needs all guest memory reserved", Fix(vm, "hardware", {"memory_reservation": "full"}),
                   )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs
-from vsphere_ai.fabric.fix_plan import Draft, Way, by_switch
+from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.path import rdma_nic
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
@@ -23,41 +23,43 @@ SEATS = (fabric.MEMBER_LINK, fabric.UPLINK_LINK, fabric.NIC_LINK, fabric.ALONE_L
 CHOSEN = 2  # a port group with one active uplink was meant so: changing it weighs as much as moving two NICs
 
 
-def seat(draft: Draft, estate: Estate, ways: Iterable[Way]) -> None:
+def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None:
     """Say which uplink carries RDMA on each switch where a way is broken there, and which NIC is on it."""
-    for ref, own in by_switch(estate, ways).items():
+    for ref, own in by_switch(estate, paths).items():
         table = _Table(estate, estate[ref], own)
         if table.is_laid:
             continue
         uplinks = [u for u in table.choices if not table.cut_off(u)]
         if not uplinks:
             why = next((w for u in table.choices if (w := table.cut_off(u))), "no host has an RDMA NIC to seat there")
-            draft.leave(f"the uplinks of {estate[ref].name} stay as they are: {why}")
-            draft.lost.update({h: why for h in table.routes})
+            fix_plan.leave(f"the uplinks of {estate[ref].name} stay as they are: {why}")
+            fix_plan.lost.update({h: why for h in table.routes})
             continue
-        _write(draft, table, min(uplinks, key=lambda u: (table.cost(u), u)))
+        _write(fix_plan, table, min(uplinks, key=lambda u: (table.cost(u), u)))
 
 
-def _write(draft: Draft, table: _Table, uplink: str) -> None:
+def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
     switch = table.switch
     groups: dict[str, Any] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
     wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
     for host, wanted in {**wants, **table.along(uplink)}.items():
-        why = table.unseated(host, uplink, wanted)
+        why = table.unassigned(host, uplink, wanted)
         if why:
-            draft.leave(f"{host.name} stays as it is on {switch.name}: {why}")
-            draft.lost[host] = why
+            fix_plan.leave(f"{host.name} stays as it is on {switch.name}: {why}")
+            fix_plan.lost[host] = why
         elif table.now(host) != wanted or (host in wants and not table.is_alone(host)):
-            draft.add(host, "uplinks", {switch.name: wanted})
+            fix_plan.add(host, "uplinks", {switch.name: wanted})
             for group in table.lonely(host, uplink):
                 # standby, not active: hosts whose NIC is on the active one go on as before
                 standby = (*dvs.order(group.get(CONFIG))[1], uplink)
                 groups[group.name] = {"standby_uplinks": standby}
     at = table.estate.datacenter_of(switch.ref)
     if groups and at is not None:
-        draft.add(at, "port_groups", groups)
+        fix_plan.add(at, "port_groups", groups)
     if table.changed(uplink) and table.unread:
-        draft.leave(f"{', '.join(table.unread)} could not be read: a NIC has to be on {uplink} of {switch.name} there")
+        fix_plan.leave(
+            f"{', '.join(table.unread)} could not be read: a NIC has to be on {uplink} of {switch.name} there"
+        )
 
 
 @dataclass(frozen=True)
@@ -66,16 +68,16 @@ class _Table:
 
     estate: Estate
     switch: Facts
-    ways: Sequence[Way]
+    paths: Sequence[RdmaPath]
 
     @cached_property
     def groups(self) -> dict[str, Facts]:
-        return {g.ref: g for _, g in self.ways}
+        return {g.ref: g for _, g in self.paths}
 
     @cached_property
     def routes(self) -> dict[Target, list[fabric.Route]]:
         found: dict[Target, list[fabric.Route]] = {}
-        for host, group in self.ways:
+        for host, group in self.paths:
             found.setdefault(host, []).append(fabric.follow(self.estate, host.ref, group))
         return found
 
@@ -151,7 +153,7 @@ class _Table:
                     return f"{vmk} of {host.name} has the management network on {group.name}, not over {uplink}"
         return ""
 
-    def unseated(self, host: Target, uplink: str, wanted: Mapping[str, str]) -> str:
+    def unassigned(self, host: Target, uplink: str, wanted: Mapping[str, str]) -> str:
         """Say why a host's NICs cannot become what is wanted; empty when they can."""
         proxy = self._proxy(host)
         if _is_lagged(proxy):

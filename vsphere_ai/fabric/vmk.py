@@ -9,7 +9,7 @@ from ipaddress import IPv4Interface
 from typing import Any
 
 from vsphere_ai import fabric
-from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts, View
 from vsphere_ai.model.state import Target
 
@@ -149,7 +149,7 @@ class Spot:
         here = self.view.estate.datacenter_of(self.target.ref)
         key = str(self.group.get("key")) if self.group else ""
         path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", key), "device")
-        return str(Late(here.ref if here else "", "HostSystem", self.target.name, path))
+        return str(Deferred(here.ref if here else "", "HostSystem", self.target.name, path))
 
     @property
     def services(self) -> tuple[str, ...]:

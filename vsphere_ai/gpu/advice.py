@@ -201,15 +201,15 @@ def _driver(board: Board, known: Sequence[Wanted], driver_major: int | None) -> 
 
 def _busy(board: Board, known: Sequence[Wanted], busy: Sequence[Instance], *, alone: bool) -> Iterator[str]:
     rest = list(known)
-    foreign = False
+    untrusted = False
     for instance, spot in zip(busy, spots(board, busy), strict=True):
         left = without(rest, [spot])
         if left is None:
-            foreign = True
+            untrusted = True
             yield f"{instance} is in use{_by([instance])} and not part of the layout"
         else:
             rest = left
-    if busy and alone and not foreign and best_arrangement(board, rest, spots(board, busy)) is None:
+    if busy and alone and not untrusted and best_arrangement(board, rest, spots(board, busy)) is None:
         yield from _fragmentation(board, rest, busy)
 
 

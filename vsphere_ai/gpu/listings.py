@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from vsphere_ai.errors import HostUnhealthy
 from vsphere_ai.gpu.catalog import Engines
 from vsphere_ai.gpu.commands import FIELDS, normal_pci
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 # nvidia-smi ends with the NVML return code; 23 is missing in its manual page.
 NVML_CODES = {
@@ -254,7 +254,7 @@ def _profile(first: re.Match[str], second: re.Match[str]) -> ListedProfile:
 
 def unreadable(status: int, stdout: str) -> UnreadableOutput:
     """Return the error that quotes what nvidia-smi said."""
-    text = foreign(stdout.strip()[:400]) or "(no output)"
+    text = untrusted(stdout.strip()[:400]) or "(no output)"
     meaning = f" ({NVML_CODES[status]})" if status in NVML_CODES else ""
     return UnreadableOutput(
         f"nvidia-smi ended with {status}{meaning}: {text}",

@@ -13,7 +13,7 @@ SEPARATOR, CHOICE, EQUALS, NESTED = "\x1f", "\x1e", "\x1d", "\x1c"  # no name in
 
 
 @dataclass(frozen=True)
-class Late:
+class Deferred:
     """What to look up: `path` of the object of a managed type and name in a datacenter; no path: its reference.
 
     A reference reads ``Type:late...``, so that it is known for one of that type before it is looked up. `path` is a
@@ -41,7 +41,7 @@ def inside(path: str, *more: str | tuple[str, str]) -> str:
     return CHOICE.join((path, *steps))
 
 
-def nested(path: str, find: Callable[[Late], str]) -> str:
+def nested(path: str, find: Callable[[Deferred], str]) -> str:
     """Return a path whose pairs name what they look for, where that had to be looked up itself."""
     if NESTED not in path:
         return path
@@ -74,33 +74,33 @@ def property_path(path: str) -> str:
 
 def spelled(path: str) -> str:
     """Return a path as an operator reads it."""
-    return nested(path, lambda late: late.name).replace(CHOICE, " > ").replace(EQUALS, " ")
+    return nested(path, lambda deferred: deferred.name).replace(CHOICE, " > ").replace(EQUALS, " ")
 
 
-def read(text: str) -> Late | None:
+def read(text: str) -> Deferred | None:
     """Return what a string stands for (the type before it left out); None when it is what it says."""
     head, prefix, rest = text.partition(PREFIX + SEPARATOR)
     parts = rest.split(SEPARATOR)
-    return Late(*parts) if prefix and len(parts) == 4 and (not head or head.endswith(":")) else None
+    return Deferred(*parts) if prefix and len(parts) == 4 and (not head or head.endswith(":")) else None
 
 
-def is_late(value: Any) -> bool:
+def is_deferred(value: Any) -> bool:
     """Tell whether anything in a plain value has to be looked up."""
     if isinstance(value, str):
         return read(value) is not None
     if isinstance(value, Mapping):
-        return any(is_late(v) for v in value.values())
-    return isinstance(value, tuple | list) and any(is_late(v) for v in value)
+        return any(is_deferred(v) for v in value.values())
+    return isinstance(value, tuple | list) and any(is_deferred(v) for v in value)
 
 
-def replaced(value: Any, find: Callable[[Late], str]) -> Any:
+def replaced(value: Any, find: Callable[[Deferred], str]) -> Any:
     """Return a plain value with everything looked up."""
     if isinstance(value, str):
-        late = read(value)
-        if late is None:
+        deferred = read(value)
+        if deferred is None:
             return value
-        head = value.partition(PREFIX + SEPARATOR)[0] if late.path else ""
-        return head + find(late)
+        head = value.partition(PREFIX + SEPARATOR)[0] if deferred.path else ""
+        return head + find(deferred)
     if isinstance(value, Mapping):
         return {k: replaced(v, find) for k, v in value.items()}
     if isinstance(value, tuple | list):

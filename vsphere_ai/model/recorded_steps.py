@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 
 
@@ -38,7 +38,7 @@ class Step:
 class Owed:
     """A debt as it was written down. `sent` is when the command that makes it left; empty: it never did."""
 
-    debt: Debt
+    pending: Pending
     opened: str
     sent: str
     settled: str

@@ -77,15 +77,15 @@ def open_saved(text: str, name: str) -> dict[str, Any]:
     again = "make it again with: vsphere-ai plan PLAYBOOK -o FILE"
     try:
         document = json.loads(text)
-        seal = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
+        checksum = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
         own = _sha256(document)
     except RecursionError:
         raise Conflict(f"{name} is not a saved plan: it is nested too deeply", again) from None
     except ValueError as error:
         raise Conflict(f"{name} is not a saved plan: {error}", again) from error
-    if not isinstance(document, dict) or seal is None:
+    if not isinstance(document, dict) or checksum is None:
         raise Conflict(f"{name} is not a saved plan", again)
-    if seal != own:
+    if checksum != own:
         raise Conflict(f"{name} was edited after it was made; nothing was changed", again)
     if document.get("schema_version") != SCHEMA_VERSION:
         raise Conflict(f"{name} has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", again)

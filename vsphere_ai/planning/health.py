@@ -70,7 +70,7 @@ def red_alarms(facts: Facts, estate: Estate | None = None) -> tuple[Alarm, ...]:
     return tuple(alarms)
 
 
-def ailments(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
+def reasons(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
     """Return what is not well with a host. `maintenance` tells whether it was in maintenance mode before its turn."""
     state = now.get("runtime.connectionState")
     if state != "connected":

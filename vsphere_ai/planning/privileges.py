@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import PORT_GROUP
 from vsphere_ai.language.play import TargetPlan
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
@@ -242,7 +242,7 @@ def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
         return
     for port in ports:
         key = (port or {}).get("portgroupKey")
-        if isinstance(key, str) and not is_late(key):  # what an earlier step makes cannot be asked about
+        if isinstance(key, str) and not is_deferred(key):  # what an earlier step makes cannot be asked about
             yield f"{PORT_GROUP}:{key}"
 
 

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import Step as Done
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Shell, Step, Wait, what
@@ -26,13 +26,13 @@ class Owed:
 
     estate: Estate
     extra: Mapping[Target, Sequence[Step]]
-    true: tuple[Debt, ...]
+    true: tuple[Pending, ...]
     """Debts that the world confirms; the others were never made, or somebody settled them."""
-    unclear: tuple[Debt, ...] = ()
+    unclear: tuple[Pending, ...] = ()
     """Debts of which the world does not tell; they stay as they are."""
 
 
-def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ()) -> Owed:
+def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[str] = ()) -> Owed:
     """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
 
     Only what the world confirms counts: a step may have been begun and never sent. `looks` are references of hosts
@@ -41,7 +41,7 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
     objects = dict(estate.objects)
     extra: dict[Target, list[Step]] = {}
     confirmed, unclear = [], []
-    for owed in debts:
+    for owed in all_pending:
         facts = objects.get(owed.target.ref)
         true = facts is not None and _is_true(owed, facts)
         if true is None:
@@ -49,33 +49,33 @@ def lay_over(estate: Estate, debts: Iterable[Debt], looks: Collection[str] = ())
         if facts is None or not true:
             continue
         confirmed.append(owed)
-        debt = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
-        objects[debt.target.ref] = replace(facts, properties={**facts.properties, **_as_found(debt, facts)})
-        if debt.kind == "maintenance":
-            step = Step(target=debt.target, summary="finish the window that was begun", needs_maintenance=True)
-            extra.setdefault(debt.target, []).extend((step, _gate(debt.target)))
-            if debt.target.ref in looks:
-                extra[debt.target].append(replace(gpus_answer(debt.target, DRIVER_TIMEOUT), after_reboot=True))
-        elif debt.kind == "off":
-            step = Step(target=debt.target, summary="power on again", needs_power_off=True)
-            extra.setdefault(debt.target, []).append(step)
-        elif debt.kind == "restart":
+        pending = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
+        objects[pending.target.ref] = replace(facts, properties={**facts.properties, **_as_found(pending, facts)})
+        if pending.kind == "maintenance":
+            step = Step(target=pending.target, summary="finish the window that was begun", needs_maintenance=True)
+            extra.setdefault(pending.target, []).extend((step, _gate(pending.target)))
+            if pending.target.ref in looks:
+                extra[pending.target].append(replace(gpus_answer(pending.target, DRIVER_TIMEOUT), after_reboot=True))
+        elif pending.kind == "off":
+            step = Step(target=pending.target, summary="power on again", needs_power_off=True)
+            extra.setdefault(pending.target, []).append(step)
+        elif pending.kind == "restart":
             summary = "restart, which makes effective what was changed"
-            step = Step(target=debt.target, summary=summary, needs_maintenance=True, needs_reboot=True)
-            extra.setdefault(debt.target, []).append(step)
-        elif debt.kind == "gate":
-            extra.setdefault(debt.target, []).append(_gate(debt.target))
-        elif debt.kind == "ssh":
-            extra.setdefault(debt.target, []).append(
-                Shell(target=debt.target, argv=("true",), summary="use SSH once more")
+            step = Step(target=pending.target, summary=summary, needs_maintenance=True, needs_reboot=True)
+            extra.setdefault(pending.target, []).append(step)
+        elif pending.kind == "gate":
+            extra.setdefault(pending.target, []).append(_gate(pending.target))
+        elif pending.kind == "ssh":
+            extra.setdefault(pending.target, []).append(
+                Shell(target=pending.target, argv=("true",), summary="use SSH once more")
             )
     return Owed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
 
 
-def gone(playbook: Playbook, debts: Iterable[Debt], estate: Estate) -> tuple[Target, ...]:
+def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate) -> tuple[Target, ...]:
     """Return what a run was approved for, or owes something to, that is no longer in the inventory."""
     meant = {t.ref: t for play in playbook.plays for t in play.targets or ()}
-    meant |= {d.target.ref: d.target for d in debts if d.kind != "lock"}
+    meant |= {d.target.ref: d.target for d in all_pending if d.kind != "lock"}
     there = {t.ref for kind in get_args(TargetKind) for t in estate.targets(kind)}
     return tuple(sorted(t for ref, t in meant.items() if ref not in there))
 
@@ -126,28 +126,28 @@ def _gate(host: Target) -> Step:
     return Wait(target=host, until="healthy", summary="see that the host is healthy again")
 
 
-def still_so(debt: Debt, facts: Facts) -> bool | None:
+def still_so(pending: Pending, facts: Facts) -> bool | None:
     """Tell whether an object is still as a debt says that it was left; None when that could not be read."""
-    if debt.kind == "ssh-on":
-        runs = _is_true(Debt("ssh", debt.target), facts)
+    if pending.kind == "ssh-on":
+        runs = _is_true(Pending("ssh", pending.target), facts)
         return None if runs is None else not runs
-    if debt.kind == "reboot":
-        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
-    return _is_true(debt, facts)
+    if pending.kind == "reboot":
+        return _has_not_booted(facts.get("runtime.bootTime"), pending.detail)
+    return _is_true(pending, facts)
 
 
-def _is_true(debt: Debt, facts: Facts) -> bool | None:
+def _is_true(pending: Pending, facts: Facts) -> bool | None:
     """Tell whether something is as a debt says; None when what tells it could not be read (a host may be away)."""
-    if debt.kind == "maintenance":
+    if pending.kind == "maintenance":
         return bool(facts.get("runtime.inMaintenanceMode"))
-    if debt.kind == "ssh":
+    if pending.kind == "ssh":
         services = facts.get("config.service.service")
         return None if services is None else any(s["key"] == SSH_SERVICE and s["running"] for s in services)
-    if debt.kind == "restart":
-        return _has_not_booted(facts.get("runtime.bootTime"), debt.detail)
-    if debt.kind == "gate":
+    if pending.kind == "restart":
+        return _has_not_booted(facts.get("runtime.bootTime"), pending.detail)
+    if pending.kind == "gate":
         return True  # whoever owes it has not seen how the host is
-    return debt.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
+    return pending.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
 
 
 def _has_not_booted(now: str | None, before: str) -> bool | None:
@@ -156,14 +156,14 @@ def _has_not_booted(now: str | None, before: str) -> bool | None:
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 
 
-def _as_found(debt: Debt, facts: Facts) -> dict[str, Any]:
-    if debt.kind == "maintenance":
+def _as_found(pending: Pending, facts: Facts) -> dict[str, Any]:
+    if pending.kind == "maintenance":
         return {"runtime.inMaintenanceMode": False}
-    if debt.kind == "ssh":
+    if pending.kind == "ssh":
         services = facts.get("config.service.service", ())
         return {"config.service.service": tuple(
             {**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)}  # fmt: skip
-    if debt.kind in ("gate", "restart"):
+    if pending.kind in ("gate", "restart"):
         return {}
     # it was running, and its guest could be shut down: that is how it went off
     running = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}

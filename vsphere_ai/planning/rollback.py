@@ -52,14 +52,14 @@ def _nothing(kind: type[Resource]) -> Any:
     return False if bool in get_args(kind.model_fields[kind.shorthand].annotation) else ()
 
 
-def with_stays(plan: Plan, approved: Sequence[Mapping[str, Any]], estate: Estate, kinds: Kinds) -> Plan:
+def with_not_reverted(plan: Plan, approved: Sequence[Mapping[str, Any]], estate: Estate, kinds: Kinds) -> Plan:
     """Return a rollback's plan in which every item names what it leaves as the run made it.
 
     `approved` are the items of the run's plan as its journal has them; `estate` is what the rollback was planned on.
     """
     view = View(estate, observe_all(estate, kinds))
     items = {(i.target.ref, i.kind): i for i in plan.items}
-    elsewhere = _told_elsewhere(plan, view)
+    elsewhere = _implied(plan, view)
     own = {(each["target"]["ref"], each["kind"]) for each in approved}
     for each in approved:
         ref, kind = each["target"]["ref"], each["kind"]
@@ -76,14 +76,14 @@ def with_stays(plan: Plan, approved: Sequence[Mapping[str, Any]], estate: Estate
     return replace(plan, items=tuple(items.values()))
 
 
-def _told_elsewhere(plan: Plan, view: View) -> dict[str, dict[str, Any]]:
+def _implied(plan: Plan, view: View) -> dict[str, dict[str, Any]]:
     """Return, per target, what the changed items of a plan make of fields that other kinds have too."""
     found: dict[str, dict[str, Any]] = {}
     for item in plan.changed():
         now = view.state(item.target.ref, item.kind)
         if now is not None:
             after = now.model_copy(update={f.name: f.after for f in item.fields if f.name in type(now).model_fields})
-            found.setdefault(item.target.ref, {}).update(after.told_elsewhere())
+            found.setdefault(item.target.ref, {}).update(after.implied_fields())
     return found
 
 

@@ -167,7 +167,7 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
 
 def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
     """Order what is changed for all hosts and VMs of a datacenter, as (before them, after them); each is read back."""
-    first, last = ([s for s in steps if s.comes_last is late] for late in (False, True))
+    first, last = ([s for s in steps if s.comes_last is deferred] for deferred in (False, True))
     if first:
         options = {"but_last": True} if last else {}
         first.append(Wait(target=datacenter, until="as-planned", options=options, summary=READ_BACK))

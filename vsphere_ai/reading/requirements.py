@@ -87,6 +87,6 @@ def kinds_with_calls() -> frozenset[str]:
     return frozenset(own.union(*(r.needed_by for r in rules)))
 
 
-def looked_at(targets: Collection[Target], estate: Estate) -> frozenset[str]:
+def related(targets: Collection[Target], estate: Estate) -> frozenset[str]:
     """Return the VMs that are read although nobody names them, because what they have decides for the targets."""
-    return frozenset(ref for k in kinds().values() for ref in k.looks_at(targets, estate))
+    return frozenset(ref for k in kinds().values() for ref in k.related_vms(targets, estate))

@@ -43,7 +43,7 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
     beside |= movers  # what runs there takes GPUs that others would move to
     beside |= around if any(p.spare_hosts for p in wanted.values()) else set()
     vms |= {v.ref for h in beside for v in estate.vms_on(h) if _powered_on(estate[v.ref])}
-    vms |= requirements.looked_at(wanted, estate)
+    vms |= requirements.related(wanted, estate)
     deep, asked = frozenset(hosts | around), asked_by(wanted, estate)
     return Depth(deep, frozenset(vms), frozenset(probed_by(wanted, estate)), asked)
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from textwrap import wrap
 from typing import Any
 
-from vsphere_ai.fabric.fixes import Mending, has_placeholder, mending
-from vsphere_ai.fabric.links import Hop, Mend
+from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
+from vsphere_ai.fabric.links import Fix, Link
 from vsphere_ai.fabric.pairs import Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
@@ -24,16 +24,16 @@ WIDTH = 100
 def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> str:
     """Return every link of every adapter, what the traffic between the VMs uses, and what mends it."""
     lines: list[str] = []
-    mends = mending(estate, traces)
-    for trace in mends.traces:
+    fixes = fixes_for(estate, traces)
+    for trace in fixes.traces:
         lines += [*_trace(trace), ""]
     if pairs:
         lines += ["BETWEEN THEM", *_pairs(pairs), ""]
-    text = _playbook(estate, mends)
+    text = _playbook(estate, fixes)
     if text:
         lines += ["WHAT MENDS IT  (--format playbook writes only this)", "", text.rstrip(), ""]
-    elif mends.left:
-        lines += ["WHAT STAYS AS IT IS", *(f"  {safe(why)}" for why in mends.left), ""]
+    elif fixes.left:
+        lines += ["WHAT STAYS AS IT IS", *(f"  {safe(why)}" for why in fixes.left), ""]
     broken = sum(bool(t.having("broken")) for t in traces)
     unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
@@ -42,26 +42,26 @@ def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -
     return "\n".join(lines)
 
 
-def mending_text(estate: Estate, traces: Sequence[Trace]) -> str:
+def fixes_text(estate: Estate, traces: Sequence[Trace]) -> str:
     """Return a playbook of everything a playbook can mend, a play per target; empty when there is nothing."""
-    return _playbook(estate, mending(estate, traces))
+    return _playbook(estate, fixes_for(estate, traces))
 
 
-def _playbook(estate: Estate, mends: Mending) -> str:
+def _playbook(estate: Estate, fixes: Fixes) -> str:
     """Return the plays; what no play does is said above them."""
-    heads = play_heads(estate, mends.plays)
-    lines = [f"# stays as it is: {safe(why)}" for why in mends.left]
-    for target, kinds in mends.plays.items():
+    heads = play_heads(estate, fixes.plays)
+    lines = [f"# stays as it is: {safe(why)}" for why in fixes.left]
+    for target, kinds in fixes.plays.items():
         if has_placeholder(kinds):
             lines.append(f"# {safe(target.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
         lines.append(heads[target])
         lines += [f"  {kind}: {flow(value)}" for kind, value in sorted(kinds.items())]
-    return "\n".join(lines) + "\n" if mends.plays else ""
+    return "\n".join(lines) + "\n" if fixes.plays else ""
 
 
 def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> dict[str, Any]:
     """Return all of it as plain values."""
-    mends = mending(estate, traces)
+    fixes = fixes_for(estate, traces)
     return {
         "traces": [
             {
@@ -72,44 +72,44 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
                 "protocol": t.protocol or None,
                 "rdma_mtu": t.rdma_mtu,
                 "whole": not t.having("broken") and not t.having("unknown"),
-                "links": [_hop(h) for h in t.hops],
+                "links": [_link(h) for h in t.links],
             }
-            for t in mends.traces
+            for t in fixes.traces
         ],
         "pairs": [
             {
                 "vms": [p.one.name, p.other.name],
                 "use": p.use,
                 "why": p.why,
-                "guilty": [{"target": g.owner.name, "link": g.hop.name, "seen": g.hop.seen} for g in p.guilty],
+                "guilty": [{"target": g.owner.name, "link": g.link.name, "seen": g.link.seen} for g in p.guilty],
             }
             for p in pairs
         ],
-        "playbook": _playbook(estate, mends),
-        "left": list(mends.left),
+        "playbook": _playbook(estate, fixes),
+        "left": list(fixes.left),
     }
 
 
-def _hop(hop: Hop) -> dict[str, Any]:
-    told = {k: v for k, v in asdict(hop).items() if k != "mend"}
-    mend = hop.mend and {"target": hop.mend.target.name, "line": _line(hop.mend)}
-    return {**told, "mend": mend or None}
+def _link(link: Link) -> dict[str, Any]:
+    told = {k: v for k, v in asdict(link).items() if k != "mend"}
+    fix = link.fix and {"target": link.fix.target.name, "line": _line(link.fix)}
+    return {**told, "mend": fix or None}
 
 
 def _trace(trace: Trace) -> Iterator[str]:
     where = f" on {trace.host.name}" if trace.host else ""
     group = f", {trace.port_group}" if trace.port_group else ""
     yield safe(f"{trace.vm.name}{where}{group}")
-    for hop in trace.hops:
-        rule = f"  [{hop.rule}]" if hop.rule and hop.verdict != "ok" else ""
-        yield f"  {SIGNS[hop.verdict]:<8}{hop.name:<38}{safe(hop.seen)}{rule}"
-        yield from wrap(safe(hop.help), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
-        if hop.mend:
-            yield f"{INDENT}in a play for {safe(hop.mend.target.name)}: {_line(hop.mend)}"
+    for link in trace.links:
+        rule = f"  [{link.rule}]" if link.rule and link.verdict != "ok" else ""
+        yield f"  {SIGNS[link.verdict]:<8}{link.name:<38}{safe(link.seen)}{rule}"
+        yield from wrap(safe(link.help), WIDTH, initial_indent=INDENT, subsequent_indent=INDENT)
+        if link.fix:
+            yield f"{INDENT}in a play for {safe(link.fix.target.name)}: {_line(link.fix)}"
 
 
-def _line(mend: Mend) -> str:
-    return f"{mend.kind}: {flow(mend.value)}"
+def _line(fix: Fix) -> str:
+    return f"{fix.kind}: {flow(fix.value)}"
 
 
 def _pairs(pairs: Sequence[Pair]) -> Iterator[str]:
@@ -126,9 +126,9 @@ def _pairs(pairs: Sequence[Pair]) -> Iterator[str]:
 
 
 def _guilty(pair: Pair) -> str:
-    told = [g for g in pair.guilty if pair.use != "tcp" or g.hop.name != "MTU"]  # it is slow, but it is RoCE
+    told = [g for g in pair.guilty if pair.use != "tcp" or g.link.name != "MTU"]  # it is slow, but it is RoCE
     by_owner: dict[str, list[str]] = {}
     for guilt in told:
-        by_owner.setdefault(guilt.owner.name, []).append(guilt.hop.name)
-    said = "; ".join(f"{name} ({', '.join(hops)})" for name, hops in by_owner.items())
+        by_owner.setdefault(guilt.owner.name, []).append(guilt.link.name)
+    said = "; ".join(f"{name} ({', '.join(links)})" for name, links in by_owner.items())
     return (" because of " if pair.use != "roce" else ", but not for long frames: ") + said if said else ""

@@ -63,7 +63,7 @@ class Adapters(Resource):
         return adapter_limits.questions(cls.kind, wanted, estate)
 
     @classmethod
-    def looks_at(cls, targets: Collection[Target], estate: Estate) -> set[str]:
+    def related_vms(cls, targets: Collection[Target], estate: Estate) -> set[str]:
         """Look at the running VMs that may reserve of the pools of VMs that are named, or are on hosts that are."""
         homes = {h.ref for t in targets if t.kind == "vm" and (h := estate.host_of(t.ref))}
         return pool_use.neighbours(estate, homes | {t.ref for t in targets if t.kind == "host"})

@@ -73,7 +73,7 @@ class Resource(State, ABC):
         return iter(())
 
     @classmethod
-    def looks_at(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
+    def related_vms(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
         """Return the VMs that nobody has to name, whose states decide here too; `estate` is read lightly."""
         return ()
 
@@ -123,7 +123,7 @@ class Resource(State, ABC):
     def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
         """Yield objects as they will be read once this (settled) state is there, for kinds that look them up.
 
-        An object that does not exist yet has a `deferred.Late` for its reference, and for keys only the server gives.
+        An object that does not exist yet has a `Deferred` for its reference, and for keys only the server gives.
         """
         return iter(())
 
@@ -143,7 +143,7 @@ class Resource(State, ABC):
         """Return this observed state as a rollback states it: what a change adds has to go away again."""
         return self.as_playbook(target, view)
 
-    def told_elsewhere(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, Any]:
         """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
         return {}
 

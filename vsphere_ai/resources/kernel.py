@@ -11,7 +11,7 @@ from vsphere_ai.model.facts import Facts, Output, ProbeFailure, View
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Shell, Step
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 # NVIDIA AI Enterprise 5.0, "VMware vSphere Deployment Guide", GPUDirect RDMA: "Enable ATS"
 SETTING = "atsSupport"
@@ -49,7 +49,9 @@ class Kernel(Resource):
             yield Problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
         elif self.observe(view.facts(target.ref)) is None:
             said = (
-                "it was not asked" if output is None else " / ".join(foreign(output.stdout + output.stderr).split("\n"))
+                "it was not asked"
+                if output is None
+                else " / ".join(untrusted(output.stdout + output.stderr).split("\n"))
             )
             yield Problem(target, "kernel.unreadable", f"ATS of this host cannot be read: {said.strip(' /')}",
                           f"try it on the host: {' '.join(ATS.argv)}")  # fmt: skip

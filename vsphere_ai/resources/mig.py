@@ -267,19 +267,19 @@ class Mig(Resource):
                 summary=f"reboot, which GPU {pci} waits for",
             )
             return
-        late = target.ref in view.rebooting and not board.mig_mode_persists
-        if mode == "disabled" and not late:  # a GPU with instances refuses to leave MIG mode
+        deferred = target.ref in view.rebooting and not board.mig_mode_persists
+        if mode == "disabled" and not deferred:  # a GPU with instances refuses to leave MIG mode
             now_there = live.readable(facts)
             # vSphere takes the instance of a VM away when the window powers it off
             idle = tuple(i for i in now_there.instances[pci] if not i.in_use)
             for move in moves.moves(board, Transition((), idle, ()), pci, now_there.compute):
-                yield self._shell(target, move, late=False)
+                yield self._shell(target, move, deferred=False)
         yield Shell(
             target=target,
             kinds=(self.kind,),
             needs_maintenance=True,
             needs_reboot=reboot,
-            after_reboot=late,
+            after_reboot=deferred,
             argv=smi.set_mig_mode(pci, mode == "enabled"),
             summary=f"MIG {mode} on GPU {pci}",
         )
@@ -287,15 +287,15 @@ class Mig(Resource):
     def _layout_steps(
         self, target: Target, view: View, pci: str, board: Board, layout: Sequence[str]
     ) -> Iterator[Step]:
-        facts, late = view.facts(target.ref), target.ref in view.rebooting
+        facts, deferred = view.facts(target.ref), target.ref in view.rebooting
         way = _way(view, _Slot(target, pci, board), layout, self._left(target, view, pci))
         if not isinstance(way, Transition):
             return
         for move in moves.moves(board, way, pci, live.readable(facts).compute):
-            yield self._shell(target, move, late=late)
+            yield self._shell(target, move, deferred=deferred)
 
-    def _shell(self, target: Target, move: moves.Move, *, late: bool) -> Shell:
-        return Shell(target=target, kinds=(self.kind,), after_reboot=late, argv=move.argv, summary=move.summary)
+    def _shell(self, target: Target, move: moves.Move, *, deferred: bool) -> Shell:
+        return Shell(target=target, kinds=(self.kind,), after_reboot=deferred, argv=move.argv, summary=move.summary)
 
     def as_playbook(self, target: Target, view: View) -> Self | None:
         """A mode that waits for a reboot cannot be stated; instances of running VMs are vSphere's own business."""

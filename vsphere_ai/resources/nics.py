@@ -25,7 +25,7 @@ from vsphere_ai.model.facts import Facts, ProbeFailure, View
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
 from vsphere_ai.resources.base import Resource, settled_each
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 NICS = "config.network.pnic"
 VMNIC = r"vmnic[0-9]{1,4}"
@@ -199,7 +199,9 @@ def _unread(target: Target, facts: Facts, probe: Probe, what: str) -> Iterator[P
     if isinstance(output, ProbeFailure):
         yield Problem(target, output.rule, f"the {what} of the NICs cannot be read: {output.reason}", output.help)
     elif output is None or output.status != 0:
-        words = "it was not asked" if output is None else foreign(output.stdout + output.stderr).strip() or "no answer"
+        words = (
+            "it was not asked" if output is None else untrusted(output.stdout + output.stderr).strip() or "no answer"
+        )
         yield Problem(target, "nics.unreadable", f"the {what} of the NICs cannot be read: {words}",
                       f"try it on the host: {' '.join(probe.argv)}")  # fmt: skip
 
@@ -224,7 +226,7 @@ def _ring_problems(target: Target, facts: Facts, nic: Mapping[str, Any], wanted:
         yield Problem(target, "nics.rings", f"{name} has no RDMA device; rings are set of NICs that have one",
                       "leave rings out for it")  # fmt: skip
     elif nic_settings.rings(facts, name) is None:
-        words = " ".join(foreign(output.stdout + output.stderr).split()) or "it answers nothing"
+        words = " ".join(untrusted(output.stdout + output.stderr).split()) or "it answers nothing"
         yield Problem(target, "nics.rings", f"{name} does not tell its rings: {words}",
                       "leave rings out for it; some drivers have no such setting")  # fmt: skip
     elif most is not None:

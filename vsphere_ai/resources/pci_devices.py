@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
-from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts, View
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for, upgrade_for
@@ -216,7 +216,7 @@ class PciDevices(Resource):
         """Most VMs have no such device."""
         return self if self.devices else None
 
-    def told_elsewhere(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, Any]:
         """Without a device nothing ties the VM to a host."""
         return {} if self.devices else {"host": None}
 
@@ -352,5 +352,5 @@ def _backing(device: Device, target: Target, view: View) -> dict[str, Any]:
         "deviceName": there.name if there else "",
         "deviceId": f"{there.device:04x}" if there else "",
         "vendorId": pci.signed(there.vendor) if there else 0,
-        "systemId": str(Late(center.ref if center else "", "HostSystem", on.name if on else "", path)),
+        "systemId": str(Deferred(center.ref if center else "", "HostSystem", on.name if on else "", path)),
     }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts, View
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
@@ -62,7 +62,7 @@ class PvrdmaHost(Resource):
         """The vmkernel adapter or the ruleset does not exist."""
         facts = view.facts(target.ref)
         devices = [v["device"] for v in facts.get("config.network.vnic", ())]
-        present = [d for d in devices if not is_late(d)]
+        present = [d for d in devices if not is_deferred(d)]
         if self.vmknic and self.vmknic not in present:
             made = len(devices) > len(present)
             yield Problem(

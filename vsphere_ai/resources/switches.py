@@ -327,17 +327,17 @@ def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterat
             summary=f"upgrade {name} from version {now.version} to {wanted.version}",
         )
     spec: dict[str, Any] = {}
-    late: dict[str, Any] = {}  # what would cut off traffic that hosts or VMs still have
+    deferred: dict[str, Any] = {}  # what would cut off traffic that hosts or VMs still have
     if wanted.mtu != now.mtu:
         smaller = wanted.mtu is not None and now.mtu is not None and wanted.mtu < now.mtu
-        (late if smaller else spec)["maxMtu"] = wanted.mtu
+        (deferred if smaller else spec)["maxMtu"] = wanted.mtu
     if wanted.uplinks != now.uplinks:
         spec["uplinkPortPolicy"] = _policy(wanted)
     shares = nioc.changed(wanted.shares, now.shares)
     bandwidth = nioc.changed(wanted.bandwidth, now.bandwidth)
     less = nioc.VIRTUAL_MACHINE in bandwidth and nioc.reserved(bandwidth) < nioc.reserved(now.bandwidth)
     if shares or bandwidth:
-        (late if less else spec)[_TRAFFIC] = nioc.traffic_spec(facts, shares, bandwidth)
+        (deferred if less else spec)[_TRAFFIC] = nioc.traffic_spec(facts, shares, bandwidth)
     version = facts.get("config.configVersion", "")
     switched = [_nioc(target, facts.ref, name, wanted.nioc)] if wanted.nioc not in (None, now.nioc) else []
     pools = nioc.changed(wanted.resource_pools, now.resource_pools)
@@ -348,7 +348,7 @@ def _adjust(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterat
     yield from [_reconfigure(target, facts.ref, name, spec, version)] if spec else []
     yield from nioc.pool_steps(target, facts.ref, facts, grow)
     last = [*nioc.pool_steps(target, facts.ref, facts, shrink)]
-    last += [_reconfigure(target, facts.ref, name, late, version)] if late else []
+    last += [_reconfigure(target, facts.ref, name, deferred, version)] if deferred else []
     last += switched if off_last else []
     yield from (replace(step, comes_last=True) for step in last)
 
@@ -381,8 +381,8 @@ def _policy(wanted: Switch) -> dict[str, Any]:
 
 
 def _as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> Facts:
-    late = dvs.planned_switch(datacenter, name, "uuid")
-    before = now or Facts(dvs.planned_switch(datacenter, name), {"name": name, "parent": datacenter, "uuid": late})
+    deferred = dvs.planned_switch(datacenter, name, "uuid")
+    before = now or Facts(dvs.planned_switch(datacenter, name), {"name": name, "parent": datacenter, "uuid": deferred})
     product = dict(before.get("config.productInfo") or {})
     changed = {
         "config.maxMtu": wanted.mtu,

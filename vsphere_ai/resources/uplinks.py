@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
-from vsphere_ai.model.deferred import Late, inside
+from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts, View
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
@@ -302,7 +302,7 @@ def _specs(
 def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
     at = view.estate.datacenter_of(target.ref)
     path = inside(PROXIES, ("dvsName", switch), "uplinkPort", ("value", uplink), "key")
-    return str(Late(at.ref if at else "", "HostSystem", target.name, path))
+    return str(Deferred(at.ref if at else "", "HostSystem", target.name, path))
 
 
 def _backing(specs: tuple[dict[str, Any], ...]) -> dict[str, Any]:

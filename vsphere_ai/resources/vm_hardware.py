@@ -91,7 +91,7 @@ class VmHardware(Resource):
         """A hardware version never goes back."""
         return self.model_copy(update={"version": None})
 
-    def told_elsewhere(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, Any]:
         """Kinds that need all memory or EFI show these settings too."""
         return {"memory_locked": self.memory_reservation == "full", "firmware": self.firmware}
 

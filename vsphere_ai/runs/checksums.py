@@ -10,17 +10,17 @@ TABLE = "create table if not exists seal (what text primary key, sum text not nu
 _SEAL = "insert or replace into seal values (?, ?)"
 
 
-def seal_values(db: sqlite3.Connection, rows: Iterable[tuple[str, str]]) -> None:
+def checksum_values(db: sqlite3.Connection, rows: Iterable[tuple[str, str]]) -> None:
     """Seal values of a run, given as (key, text)."""
     db.executemany(_SEAL, [_of_value(*row) for row in rows])
 
 
-def seal_debt(db: sqlite3.Connection, debt: Sequence[str]) -> None:
+def checksum_pending(db: sqlite3.Connection, pending: Sequence[str]) -> None:
     """Seal a debt, given as kind, kind of target, name, reference, detail."""
-    db.execute(_SEAL, _of_debt(debt))
+    db.execute(_SEAL, _of_pending(pending))
 
 
-def seal_all(db: sqlite3.Connection) -> None:
+def checksum_all(db: sqlite3.Connection) -> None:
     """Seal everything there is, in a journal from before there were seals."""
     db.execute("delete from seal")
     db.executemany(_SEAL, _all(db))
@@ -39,16 +39,16 @@ def hold(db: sqlite3.Connection) -> bool:
 
 def _all(db: sqlite3.Connection) -> list[tuple[str, str]]:
     values = db.execute("select key, value from run").fetchall()
-    debts = db.execute("select kind, target_kind, name, ref, detail from debt").fetchall()
-    return [*(_of_value(*v) for v in values), *(_of_debt(d) for d in debts)]
+    all_pending = db.execute("select kind, target_kind, name, ref, detail from debt").fetchall()
+    return [*(_of_value(*v) for v in values), *(_of_pending(d) for d in all_pending)]
 
 
 def _of_value(key: str, text: str) -> tuple[str, str]:
     return f"run/{key}", _sum(text)
 
 
-def _of_debt(debt: Sequence[str]) -> tuple[str, str]:
-    return f"debt/{debt[0]}/{debt[3]}", _sum(*debt)
+def _of_pending(pending: Sequence[str]) -> tuple[str, str]:
+    return f"debt/{pending[0]}/{pending[3]}", _sum(*pending)
 
 
 def _sum(*fields: str) -> str:

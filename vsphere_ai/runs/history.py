@@ -47,7 +47,7 @@ class Seen:
 
 def see(book: Journal) -> Seen:
     """Return what a journal tells of its run."""
-    owes, back = bool(book.debts()), book.get("rolled_back")
+    owes, back = bool(book.all_pending()), book.get("rolled_back")
     state: State = "failed"
     if book.get("closed"):
         state = "closed"
@@ -79,8 +79,10 @@ def see(book: Journal) -> Seen:
 
 def _gates(book: Journal) -> Iterator[tuple[str, str]]:
     owed = [o for o in book.owed() if not o.settled]
-    out = {o.debt.target.ref for o in owed if o.debt.kind != "gate"}
-    yield from ((o.debt.target.ref, o.opened) for o in owed if o.debt.kind == "gate" and o.debt.target.ref not in out)
+    out = {o.pending.target.ref for o in owed if o.pending.kind != "gate"}
+    yield from (
+        (o.pending.target.ref, o.opened) for o in owed if o.pending.kind == "gate" and o.pending.target.ref not in out
+    )
 
 
 def look() -> tuple[Seen, ...]:
@@ -123,7 +125,7 @@ def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
     with suppress(Storage, UsageError):
         if healthy:
             book = journal.open_run(seen.run)
-            book.settle(*(d for d in book.debts() if d.kind == "gate" and d.target.ref in healthy))
+            book.settle(*(d for d in book.all_pending() if d.kind == "gate" and d.target.ref in healthy))
             book.close()
             return True
     return False
@@ -132,8 +134,10 @@ def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
 def _hand_over(run: str, before: str) -> bool:
     """Settle in an earlier journal what stands in a later one: the same debt, opened at the same moment."""
     mine, theirs = journal.open_run(run), journal.open_run(before)
-    taken = {(o.debt.kind, o.debt.target.ref, o.opened) for o in mine.owed()}
-    both = [o.debt for o in theirs.owed() if not o.settled and (o.debt.kind, o.debt.target.ref, o.opened) in taken]
+    taken = {(o.pending.kind, o.pending.target.ref, o.opened) for o in mine.owed()}
+    both = [
+        o.pending for o in theirs.owed() if not o.settled and (o.pending.kind, o.pending.target.ref, o.opened) in taken
+    ]
     if both:
         theirs.settle(*both)
     mine.close()
@@ -171,7 +175,7 @@ def waiting(among: Sequence[Seen]) -> tuple[Seen, ...]:
 
     A run whose debts another one has and still owes waits for that one.
     """
-    found = (s for s in among if state_of(s, among) not in OVER and heir(s.run, among) is None)
+    found = (s for s in among if state_of(s, among) not in OVER and successor(s.run, among) is None)
     return tuple(sorted(found, key=lambda s: s.since))
 
 
@@ -191,10 +195,10 @@ def latest() -> Journal:
     return journal.open_run(max(found, key=lambda s: (not s.alive, s.since)).run)
 
 
-def heir(run: str, among: Sequence[Seen]) -> Seen | None:
+def successor(run: str, among: Sequence[Seen]) -> Seen | None:
     """Return the run that took over what a run owed, and still owes it: that one has to be finished first."""
     for each in (s for s in among if s.takes_over == run):
-        found = each if each.owes else heir(each.run, among)
+        found = each if each.owes else successor(each.run, among)
         if found is not None:
             return found
     return None
@@ -220,10 +224,10 @@ def take_up(book: Journal) -> None:
 
 def close(book: Journal) -> None:
     """Give a run up: it is over, and what it owes is left as it is. What that was stays in its journal."""
-    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in book.debts()]
+    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in book.all_pending()]
     me = process_id.identity()
     book.set(closed={"at": journal.now(), "by": f"{me['user']}@{me['machine']}", "left": left})
-    book.settle(*book.debts())
+    book.settle(*book.all_pending())
 
 
 def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
@@ -232,7 +236,7 @@ def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
     Not those that came after a run of the same vCenter that still owes something: it has to know what they changed.
     """
     owing = {s.instance: s.since for s in sorted(among, key=lambda s: s.since, reverse=True) if s.owes or s.alive}
-    kept = {s.run for s in among if s.owes or s.alive or heir(s.run, among) is not None}
+    kept = {s.run for s in among if s.owes or s.alive or successor(s.run, among) is not None}
     old = (s for s in among if s.run not in kept and s.since < min(before, owing.get(s.instance, before)))
     return tuple(sorted((s for s in old if s.ended or state_of(s, among) in OVER), key=lambda s: s.since))
 

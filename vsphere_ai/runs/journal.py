@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import Owed, Step
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step as Planned
@@ -76,36 +76,36 @@ class Journal:
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
         with self._writing() as db:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
-            checksums.seal_values(db, rows)
+            checksums.checksum_values(db, rows)
 
-    def begin(self, id: str, step: Planned, debts: Sequence[Debt]) -> None:
+    def begin(self, id: str, step: Planned, all_pending: Sequence[Pending]) -> None:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
             db.execute(BEGIN, (*row, step.target.ref, " ".join(step.kinds)))
-            for debt in debts:
-                self._owe(db, debt)
+            for pending in all_pending:
+                self._owe(db, pending)
 
-    def end(self, id: str, state: str, error: str = "", settles: Sequence[Debt] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", settles: Sequence[Pending] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
                 (state, now(), clean(error), self.attempt, id),
             )
-            for debt in settles:
-                self._settle(db, debt)
+            for pending in settles:
+                self._settle(db, pending)
 
-    def owe(self, debt: Debt) -> None:
+    def owe(self, pending: Pending) -> None:
         """Note a debt that was made outside of a step."""
         with self._writing() as db:
-            self._owe(db, debt)
+            self._owe(db, pending)
 
-    def _owe(self, db: sqlite3.Connection, debt: Debt, opened: str = "", sent: str = "") -> None:
-        owed = (debt.kind, debt.target.kind, debt.target.name, debt.target.ref, debt.detail)
+    def _owe(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
+        owed = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
         row = (*owed, opened or now(), sent or None)
         db.execute(OWE, row)
-        checksums.seal_debt(db, owed)
+        checksums.checksum_pending(db, owed)
 
     def sending(self, target: Target) -> None:
         """Note that a host is about to be told to reboot, or a guest to shut down.
@@ -135,14 +135,14 @@ class Journal:
         with self._writing() as db:
             db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
 
-    def settle(self, *debts: Debt) -> None:
+    def settle(self, *all_pending: Pending) -> None:
         """Note that debts were settled outside of a step, or are another run's from now on: all of them or none."""
         with self._writing() as db:
-            for debt in debts:
-                self._settle(db, debt)
+            for pending in all_pending:
+                self._settle(db, pending)
 
-    def _settle(self, db: sqlite3.Connection, debt: Debt) -> None:
-        db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), debt.kind, debt.target.ref))
+    def _settle(self, db: sqlite3.Connection, pending: Pending) -> None:
+        db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), pending.kind, pending.target.ref))
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -175,9 +175,9 @@ class Journal:
         """Return the steps that ended well."""
         return tuple(s for s in self.steps() if s.state == "done")
 
-    def debts(self) -> tuple[Debt, ...]:
+    def all_pending(self) -> tuple[Pending, ...]:
         """Return what is still owed."""
-        return tuple(owed.debt for owed in self.owed() if not owed.settled)
+        return tuple(owed.pending for owed in self.owed() if not owed.settled)
 
     def owed(self) -> tuple[Owed, ...]:
         """Return everything this run owed at some time, also what was settled since."""
@@ -187,14 +187,14 @@ class Journal:
         if any(not is_time(moment) for row in rows for moment in row[5:] if moment):
             raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
         return tuple(
-            Owed(Debt(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
+            Owed(Pending(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
             for kind, of, name, ref, detail, opened, sent, settled in rows
         )
 
     @property
     def finished(self) -> bool:
         """Tell whether the run came to a good end, with every step done, and owes nothing."""
-        return self.ended and not self.debts() and not self.get("exit_code", 0) and not self.get("skipped", 0)
+        return self.ended and not self.all_pending() and not self.get("exit_code", 0) and not self.get("skipped", 0)
 
     @property
     def ended(self) -> bool:
@@ -238,7 +238,7 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
         journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **process_id.identity(), **about)
         with journal._writing() as db:
             for owed in owes:
-                journal._owe(db, owed.debt, owed.opened, owed.sent)
+                journal._owe(db, owed.pending, owed.opened, owed.sent)
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)

@@ -83,7 +83,7 @@ def carry_over(db: sqlite3.Connection) -> Any:
             db.execute(statement)
         written += 1
     db.execute("update run set value = ? where key = 'format'", (json.dumps(written),))
-    checksums.seal_all(db)
+    checksums.checksum_all(db)
     return written
 
 

@@ -16,7 +16,7 @@ STOPPING = 5.0
 """Seconds to wait for a renewal that is under way when the run ends."""
 
 
-class Keeper:
+class LockRenewal:
     """Renews a lock once per period, and ten times as often while that fails.
 
     `began` is `time.monotonic()` before the lock was taken: a lock that could not be renewed until it has lapsed counts

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
-from vsphere_ai.model.pending import Debt
+from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal, process_id
 from vsphere_ai.security.state_dir import own_folder, state_dir
@@ -21,7 +21,7 @@ from vsphere_ai.security.state_dir import own_folder, state_dir
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import Found, Holder, VCenterLock
-    from vsphere_ai.runs.lock_renewal import Keeper
+    from vsphere_ai.runs.lock_renewal import LockRenewal
 
 Mode = Literal["none", "local", "vcenter"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -70,7 +70,7 @@ class Hold:
     book: journal.Journal | None = None
     left: str = ""
     """Why the lock in vCenter could not be removed at the end."""
-    keeper: Keeper | None = None
+    renewal: LockRenewal | None = None
 
     def serve(self, book: journal.Journal) -> None:
         """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
@@ -80,27 +80,27 @@ class Hold:
             self.note.run = book.id
             self.note.write()
         if self.lock is not None:
-            book.owe(self._debt(self.lock))
+            book.owe(self._pending(self.lock))
             self.lock.remark(book.id)
             if before is not None and before is not book:  # the run it was taken for goes on as another
-                before.settle(self._debt(self.lock))
+                before.settle(self._pending(self.lock))
 
     def released(self) -> None:
         """Settle the debt."""
         if self.book is not None and self.lock is not None:
-            self.book.settle(self._debt(self.lock))
+            self.book.settle(self._pending(self.lock))
 
     def let_go(self) -> None:
         """Remove the lock in vCenter at once, whatever goes on: the process is about to leave."""
         if self.lock is not None and self.note is not None:
-            if self.keeper is not None:
-                self.keeper.end()
+            if self.renewal is not None:
+                self.renewal.end()
             _release(self, self.lock, self.note)
             self.note.write()
 
-    def _debt(self, lock: VCenterLock) -> Debt:
+    def _pending(self, lock: VCenterLock) -> Pending:
         # it keeps others off the whole vCenter, which is no target of its own; the nearest there is
-        return Debt("lock", Target("datacenter", self.vcenter, lock.ref))
+        return Pending("lock", Target("datacenter", self.vcenter, lock.ref))
 
 
 @contextmanager
@@ -124,7 +124,7 @@ def hold(
         if mode != "none":
             instance, name = vcenter.about.instance, book.id if book else str(run)
             note = stack.enter_context(hold_here(instance, name))
-            dead = {*note.advisory, *(d.target.ref for d in (book.debts() if book else ()) if d.kind == "lock")}
+            dead = {*note.advisory, *(d.target.ref for d in (book.all_pending() if book else ()) if d.kind == "lock")}
             if mode == "vcenter":
                 held = stack.enter_context(_in_vcenter(vcenter, note, dead, every, lost))
             else:
@@ -216,7 +216,7 @@ def _in_vcenter(
     vcenter: VCenter, note: Note, dead: set[str], every: float | None, lost: Callable[[str], None]
 ) -> Iterator[Hold]:
     from vsphere_ai.connect import vcenter_lock
-    from vsphere_ai.runs.lock_renewal import Keeper
+    from vsphere_ai.runs.lock_renewal import LockRenewal
 
     me = vcenter_lock.Holder(note.user, note.machine, note.pid, note.run)
 
@@ -232,18 +232,18 @@ def _in_vcenter(
         raise _locked(busy.found) from None
     _bury(note, {*dead, *note.advisory} - {lock.ref})
     held = Hold("vcenter", note, lock, vcenter.name)
-    keeper = held.keeper = Keeper(lock, began, lost)
+    renewal = held.renewal = LockRenewal(lock, began, lost)
     try:
         yield held
     except BaseException as error:
-        if keeper.lost:
-            raise _gone(keeper) from error
+        if renewal.lost:
+            raise _gone(renewal) from error
         raise
     finally:
-        keeper.stop()
+        renewal.stop()
         _release(held, lock, note)
-    if keeper.lost:
-        raise _gone(keeper)
+    if renewal.lost:
+        raise _gone(renewal)
 
 
 def _release(held: Hold, lock: VCenterLock, note: Note) -> None:
@@ -267,7 +267,7 @@ def _respect(vcenter: VCenter, dead: set[str]) -> None:
         return
     if found.ref in dead:
         vcenter_lock.remove(vcenter, found.ref)
-    elif not found.lapsed(vcenter.now()):
+    elif not found.expired(vcenter.now()):
         raise _locked(found)
 
 
@@ -282,9 +282,9 @@ def _bury(note: Note, dead: set[str]) -> None:
 def settle(gone: Collection[str]) -> None:
     """Note in the journals of their runs that locks in vCenter are gone."""
     for book in journal.every():
-        for debt in book.debts():
-            if debt.kind == "lock" and debt.target.ref in gone:
-                book.settle(debt)
+        for pending in book.all_pending():
+            if pending.kind == "lock" and pending.target.ref in gone:
+                book.settle(pending)
         book.close()
 
 
@@ -293,9 +293,9 @@ def _locked(found: Found) -> Locked:
     return Locked(f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK)
 
 
-def _gone(keeper: Keeper) -> Locked:
+def _gone(renewal: LockRenewal) -> Locked:
     return Locked(
-        f"the lock in vCenter was lost: {keeper.why}", "what was in flight was finished; look at: vsphere-ai runs"
+        f"the lock in vCenter was lost: {renewal.why}", "what was in flight was finished; look at: vsphere-ai runs"
     )
 
 

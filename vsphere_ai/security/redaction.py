@@ -2,7 +2,7 @@
 
 A password may be a word or a number that stands in this tool's own output as well (``vmware``, ``131072``). Masked
 there, it would take rule ids and verdicts out of a report, and tell what it is by what is missing. Such a one is masked
-only in what servers and hosts answer (`foreign`), and a simple word only as a whole token.
+only in what servers and hosts answer (`untrusted`), and a simple word only as a whole token.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def clean(text: str) -> str:
     return known.words.sub(MASK, text) if known.words else text
 
 
-def foreign(text: str) -> str:
+def untrusted(text: str) -> str:
     """Return what a server, a host or a library said, with every registered secret masked in it."""
     own = _known.own
     return clean(own.sub(MASK, text) if own else text)

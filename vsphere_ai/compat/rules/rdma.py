@@ -10,9 +10,9 @@ from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule, why_abs
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, vmk
 from vsphere_ai.fabric.host import RULESET
-from vsphere_ai.fabric.links import Hop
-from vsphere_ai.fabric.path import path_hops
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.fabric.links import Link
+from vsphere_ai.fabric.path import path_links
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.versions import dotted, numbers
 
@@ -81,7 +81,7 @@ class HostPvrdmaVmknic(Rule):
         vnics = {v["device"]: v for v in case.view.facts(case.ref).get(vmk.VNICS) or ()}
         missing = name and name not in vnics and vmk.VNICS in case.view.facts(case.ref).properties and not planned
         seen = ("plan.pvrdma_host.vmknic", planned) if planned else (OPTION, name or "empty")
-        if is_late(name):
+        if is_deferred(name):
             seen = ("plan.vmkernel", "pvrdma: true")
         astray = self._astray(case, name, vnics[name]) if name in vnics else ""
         if astray:
@@ -93,7 +93,7 @@ class HostPvrdmaVmknic(Rule):
             )  # fmt: skip
         elif planned:
             yield case.passed(f"this plan names {planned}", seen)
-        elif is_late(name):
+        elif is_deferred(name):
             yield case.passed("this plan makes the adapter PVRDMA uses", seen)
         elif name and not missing:
             yield case.passed(f"PVRDMA uses {name}", seen)
@@ -110,7 +110,7 @@ class HostPvrdmaVmknic(Rule):
             return ""
         mtu = (vnic.get("spec") or {}).get("mtu")
         seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
-        said = "the adapter this plan makes" if is_late(name) else name
+        said = "the adapter this plan makes" if is_deferred(name) else name
         return (f"PVRDMA uses {said}, which is on {seat}{f' with MTU {mtu}' if mtu else ''}: the RDMA NIC is on "
                 f"{', '.join(able.values())}")  # fmt: skip
 
@@ -194,7 +194,7 @@ class HostPvrdmaMtu(Rule):
         able = dvs.with_rdma(case.view.facts(case.ref))
         if switch is None or not size or not spec.get("mtu") or (able and uuid not in able):
             return  # no adapter, or one that is not on a switch with an RDMA NIC: other rules say so
-        said = "the adapter this plan makes" if is_late(name) else name
+        said = "the adapter this plan makes" if is_deferred(name) else name
         seen = ((f"{vmk.VNICS}[{said}].spec.mtu", spec["mtu"]), (f"{switch.name}: config.maxMtu", size))
         if spec["mtu"] != size:
             raised = max(spec["mtu"], size)
@@ -285,16 +285,16 @@ class VmRdmaPath(Rule):
         if host is None:
             yield case.unknown("the VM has no host, or it may not be read")
             return
-        ways: list[tuple[str, Hop]] = []
+        ways: list[tuple[str, Link]] = []
         for name, protocol in adapters:
-            group, hops = _port_group(case, name), list[Hop]()
-            path_hops(case.view.estate, host, group, protocol, hops)
-            ways += [(group.name if group else name, hop) for hop in hops]
-        faults = [(way, hop) for way, hop in ways if hop.verdict == "broken"]
-        hidden = [f"{way}: {hop.name}: {hop.seen}" for way, hop in ways if hop.verdict == "unknown"]
-        seen = [(f"{way} on {host.name}: {hop.name}", hop.seen) for way, hop in faults or ways[-1:]]
+            group, links = _port_group(case, name), list[Link]()
+            path_links(case.view.estate, host, group, protocol, links)
+            ways += [(group.name if group else name, link) for link in links]
+        faults = [(way, link) for way, link in ways if link.verdict == "broken"]
+        hidden = [f"{way}: {link.name}: {link.seen}" for way, link in ways if link.verdict == "unknown"]
+        seen = [(f"{way} on {host.name}: {link.name}", link.seen) for way, link in faults or ways[-1:]]
         if faults:
-            said = "; ".join(f"{way}: broken at {hop.name} ({hop.seen})" for way, hop in faults)
+            said = "; ".join(f"{way}: broken at {link.name} ({link.seen})" for way, link in faults)
             yield case.warned(f"TCP instead of RoCE from {host.name}: {said}", *seen,
                               help=f"vsphere-ai rdma trace {case.view.facts(case.ref).name} says what mends it",
                               )  # fmt: skip

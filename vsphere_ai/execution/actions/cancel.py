@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from datetime import datetime, timedelta
 
 from vsphere_ai.errors import OutcomeUnknown, VsphereAiError
-from vsphere_ai.execution.actions.context import Means, Say, polling
+from vsphere_ai.execution.actions.context import Context, Say, polling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 
@@ -25,12 +25,12 @@ class Withdrawn(Exception):
     """The operator stopped the run, and a step was taken back: it has no effect, now or later."""
 
 
-def entering(means: Means, host: Target) -> tuple[str, ...]:
+def entering(context: Context, host: Target) -> tuple[str, ...]:
     """Return the tasks that are about to bring a host into maintenance mode."""
-    refs = [str(ref) for ref in means.read(host, "recentTask").get("recentTask") or ()]
+    refs = [str(ref) for ref in context.read(host, "recentTask").get("recentTask") or ()]
     if not refs:
         return ()
-    found = means.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")})
+    found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.state")})
     return tuple(
         ref
         for ref, task in found.items()
@@ -39,18 +39,18 @@ def entering(means: Means, host: Target) -> tuple[str, ...]:
     )
 
 
-def recent_tasks(means: Means, host: Target) -> tuple[str, ...]:
+def recent_tasks(context: Context, host: Target) -> tuple[str, ...]:
     """Return the latest tasks of a host."""
-    return tuple(str(ref) for ref in means.read(host, "recentTask").get("recentTask") or ())
+    return tuple(str(ref) for ref in context.read(host, "recentTask").get("recentTask") or ())
 
 
-def arrived_twice(means: Means, host: Target, refused: str) -> bool:
+def arrived_twice(context: Context, host: Target, refused: str) -> bool:
     """Tell whether a request to enter maintenance mode was refused because the same one had arrived a moment before.
 
     Such a twin was queued at about the same time, before the other was refused, by the same account, and works or has
     worked. What began later is somebody else's.
     """
-    found = means.vcenter.read_objects(sorted({*recent_tasks(means, host), refused}), {"Task": _ORIGIN})
+    found = context.vcenter.read_objects(sorted({*recent_tasks(context, host), refused}), {"Task": _ORIGIN})
     mine = found.pop(refused, None)
     if mine is None or not mine.get("info.queueTime"):
         return False
@@ -68,44 +68,44 @@ def _is_twin(mine: Facts, other: Facts) -> bool:
     return in_time and abs(its - queued) <= TWINS and other.get("info.reason") == mine.get("info.reason")
 
 
-def arrives_all_the_same(means: Means, host: Target, known: Collection[str], limit: float) -> bool:
+def arrives_all_the_same(context: Context, host: Target, known: Collection[str], limit: float) -> bool:
     """Tell, waiting at most `limit` seconds, whether a host whose request was refused gets there by the twin of that.
 
     `known` are the host's latest tasks from before the request.
     """
-    new = [ref for ref in recent_tasks(means, host) if ref not in known]
-    states = means.vcenter.read_objects(new, {"Task": ("info.descriptionId", "info.state")}) if new else {}
+    new = [ref for ref in recent_tasks(context, host) if ref not in known]
+    states = context.vcenter.read_objects(new, {"Task": ("info.descriptionId", "info.state")}) if new else {}
     failed = [r for r, t in states.items() if t.get("info.state") == "error"]
-    if not any(arrived_twice(means, host, ref) for ref in failed):
+    if not any(arrived_twice(context, host, ref) for ref in failed):
         return False
     for _ in polling(limit, fastest=LOOK):
-        if means.in_maintenance(host) or not entering(means, host):
+        if context.in_maintenance(host) or not entering(context, host):
             break
-    return means.in_maintenance(host)
+    return context.in_maintenance(host)
 
 
-def cancel_entering(means: Means, host: Target) -> bool:
+def cancel_entering(context: Context, host: Target) -> bool:
     """Ask vCenter to cancel what brings a host into maintenance mode; False when there was nothing to ask.
 
     vCenter cancels in its own time, and refuses what has ended: only the host tells what came of it.
     """
-    tasks = entering(means, host)
+    tasks = entering(context, host)
     for task in tasks:
-        means.vcenter.call(task, "CancelTask")
+        context.vcenter.call(task, "CancelTask")
     return bool(tasks)
 
 
-def leave_alone(means: Means, host: Target) -> bool:
+def leave_alone(context: Context, host: Target) -> bool:
     """See to it that a host does not enter maintenance mode any more; False when it is in it.
 
     `OutcomeUnknown` when vCenter neither cancels that nor comes to an end with it.
     """
     asked = False
     for _ in polling(SETTLED, fastest=LOOK):
-        if not entering(means, host):
-            return not means.in_maintenance(host)
+        if not entering(context, host):
+            return not context.in_maintenance(host)
         if not asked:
-            cancel_entering(means, host)
+            cancel_entering(context, host)
             asked = True
     raise OutcomeUnknown(
         f"{host.name} may still enter maintenance mode: vCenter was asked to cancel that, and has not",
@@ -113,23 +113,23 @@ def leave_alone(means: Means, host: Target) -> bool:
     )
 
 
-def enter_unless_stopped(means: Means, host: Target, enter: Callable[[], None], say: Say) -> None:
+def enter_unless_stopped(context: Context, host: Target, enter: Callable[[], None], say: Say) -> None:
     """Bring a host into maintenance mode; when the run is stopped meanwhile, cancel that and raise `Withdrawn`.
 
     Nothing is raised when the host gets there all the same; then it is brought out again as planned.
     """
-    if means.stop.is_set():  # an answer was lost, and this is the second try
-        if leave_alone(means, host):
+    if context.stop.is_set():  # an answer was lost, and this is the second try
+        if leave_alone(context, host):
             raise Withdrawn
         return
-    watch = _Watch(means, host, say)
+    watch = _Watch(context, host, say)
     watch.start()
     try:
         enter()
     except OutcomeUnknown:
         raise  # it is looked what happened, and then this is tried again
     except VsphereAiError as error:
-        if watch.tried and leave_alone(means, host):
+        if watch.tried and leave_alone(context, host):
             raise Withdrawn from error
         raise
     finally:
@@ -139,21 +139,21 @@ def enter_unless_stopped(means: Means, host: Target, enter: Callable[[], None], 
 class _Watch(threading.Thread):
     """Cancels the request from a thread of its own, because the one that sent it waits for its end."""
 
-    def __init__(self, means: Means, host: Target, say: Say) -> None:
+    def __init__(self, context: Context, host: Target, say: Say) -> None:
         super().__init__(name=f"withdraw-{host.name}", daemon=True)
-        self._means, self._host, self._say = means, host, say
+        self._context, self._host, self._say = context, host, say
         self._over = threading.Event()
         self.tried = False
 
     def run(self) -> None:
         while not self._over.wait(AGAIN if self.tried else LOOK):
-            if self._means.stop.is_set():
+            if self._context.stop.is_set():
                 self._try()
 
     def _try(self) -> None:
         self.tried = True
         try:
-            if cancel_entering(self._means, self._host):
+            if cancel_entering(self._context, self._host):
                 self._say("stopped: the host is asked not to enter maintenance mode")
                 self._over.set()
         except VsphereAiError as error:

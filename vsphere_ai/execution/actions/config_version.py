@@ -8,9 +8,9 @@ from dataclasses import replace
 from typing import Any
 
 from vsphere_ai.errors import ChangedMeanwhile, Conflict
-from vsphere_ai.execution.actions.context import Means, Say
+from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.resolve import looked_up
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.model.text import shown
@@ -34,18 +34,18 @@ class Versions:
     Other settings of the same object may have: several hosts of one plan join the same switch, each makes a version.
     """
 
-    def __init__(self, means: Means, attempts: int) -> None:
-        self._means, self._attempts = means, attempts
-        self._turns: dict[str, threading.Lock] = {}
+    def __init__(self, context: Context, attempts: int) -> None:
+        self._context, self._attempts = context, attempts
+        self._rollout: dict[str, threading.Lock] = {}
 
     def send(self, step: Invoke, ref: str, say: Say) -> None:
         """Send until the version was the present one; `Conflict` when somebody changed what this is about."""
-        with self._turns.setdefault(ref, threading.Lock()):  # ours do not refuse each other
+        with self._rollout.setdefault(ref, threading.Lock()):  # ours do not refuse each other
             for _ in range(self._attempts):
-                args = looked_up(step.args, self._means.vcenter)
+                args = looked_up(step.args, self._context.vcenter)
                 spec = {**args["spec"], VERSION: self._version(step, ref)}
                 try:
-                    self._means.task(replace(step.target, ref=ref), step.method, {**args, "spec": spec}, say)
+                    self._context.task(replace(step.target, ref=ref), step.method, {**args, "spec": spec}, say)
                 except ChangedMeanwhile:
                     say("somebody else changed it at the same moment; looking what is different")
                 else:
@@ -54,10 +54,10 @@ class Versions:
 
     def _version(self, step: Invoke, ref: str) -> str:
         paths = (_PATH, *(f"config.{name}" for name in step.args["spec"] if name != VERSION))
-        now = self._means.vcenter.read_objects([ref], {ref.partition(":")[0]: paths}).get(ref)
+        now = self._context.vcenter.read_objects([ref], {ref.partition(":")[0]: paths}).get(ref)
         if now is None:
             raise Conflict(f"{step.target.name}: {ref} is gone from the inventory", "plan again")
-        planned = self._means.planned.get(ref)
+        planned = self._context.planned.get(ref)
         changed = tuple(_differences(step.args["spec"], planned, now)) if planned is not None else ()
         if changed:
             raise Conflict(
@@ -72,7 +72,7 @@ def _differences(spec: Mapping[str, Any], planned: Facts, now: Facts) -> Iterato
     for name, wanted in spec.items():
         path = f"config.{name}"
         # what is looked up is made, or changed, by an earlier step of the same plan
-        if name == VERSION or path not in planned.properties or is_late(wanted):
+        if name == VERSION or path not in planned.properties or is_deferred(wanted):
             continue
         if _unlike(wanted, planned.get(path), now.get(path)):
             whole = isinstance(wanted, Mapping | tuple | list)

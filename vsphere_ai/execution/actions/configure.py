@@ -9,7 +9,7 @@ from typing import Any
 from vsphere_ai.errors import ChangedMeanwhile, Conflict, StepFailed
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.execution.actions.config_version import Versions, has_version
-from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Means, Say
+from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
 from vsphere_ai.execution.actions.merge import Merging
 from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
@@ -25,14 +25,14 @@ WHOLE = {"UpdateGraphicsConfig": "config.graphicsConfig"}
 class Changes:
     """Sends only what was planned against what is there now."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
-        self._versions = Versions(means, MOST_ATTEMPTS)
-        self._merging = Merging(means)
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._versions = Versions(context, MOST_ATTEMPTS)
+        self._merging = Merging(context)
 
     def invoke(self, step: Invoke, say: Say) -> None:
         """Call a method of the target or of one of its managers; a task is waited for."""
-        vcenter = self._means.vcenter
+        vcenter = self._context.vcenter
         ref = vcenter.resolve_path(looked_up(step.on, vcenter) or step.target.ref, step.path)
         if has_version(step):
             self._versions.send(step, ref, say)
@@ -41,7 +41,7 @@ class Changes:
         if self._is_there(step, args):
             return
         if step.method.endswith("_Task"):
-            self._means.task(replace(step.target, ref=ref), step.method, args, say)
+            self._context.task(replace(step.target, ref=ref), step.method, args, say)
             return
         prepared = self._merging.prepared(step.target, ref, step.method, args)
         if prepared is not None:
@@ -49,10 +49,10 @@ class Changes:
 
     def _is_there(self, step: Invoke, args: Mapping[str, Any]) -> bool:
         """Tell whether what replaces all there is was set since planning; `Conflict` when something else was."""
-        path, planned = WHOLE.get(step.method, ""), self._means.planned.get(step.target.ref)
+        path, planned = WHOLE.get(step.method, ""), self._context.planned.get(step.target.ref)
         if not path or planned is None or path not in planned.properties:
             return False
-        now = self._means.read(step.target, path).get(path)
+        now = self._context.read(step.target, path).get(path)
         if now == planned.get(path):
             return False
         if all(conflicts.holds(now, value) for value in args.values()):
@@ -67,9 +67,9 @@ class Changes:
         Each time vCenter refuses because somebody changed the VM after it was read, it is read and compared again.
         """
         for _ in range(MOST_ATTEMPTS):
-            spec = looked_up(config_spec(step, self._version(step)), self._means.vcenter)
+            spec = looked_up(config_spec(step, self._version(step)), self._context.vcenter)
             try:
-                self._means.task(step.target, "ReconfigVM_Task", {"spec": spec}, say)
+                self._context.task(step.target, "ReconfigVM_Task", {"spec": spec}, say)
             except ChangedMeanwhile:
                 say("somebody else changed the VM at the same moment; looking what is different")
             else:
@@ -78,8 +78,8 @@ class Changes:
 
     def _version(self, step: Reconfigure) -> str | None:
         """Return the version a change is for: sent again after a lost answer, it cannot be done twice."""
-        now = self._means.read(step.target, "config.changeVersion", *conflicts.paths(step))
-        planned = self._means.planned.get(step.target.ref)
+        now = self._context.read(step.target, "config.changeVersion", *conflicts.paths(step))
+        planned = self._context.planned.get(step.target.ref)
         changed = conflicts.differences(step, planned, now) if planned is not None else ()
         if changed:
             raise Conflict(
@@ -97,11 +97,11 @@ class Changes:
 
     def shell(self, step: Shell) -> None:
         """Run one command; `StepFailed` with its words when it ends badly."""
-        with self._means.shell(step.target) as shell:
+        with self._context.shell(step.target) as shell:
             answer = shell.run(step.argv, COMMAND_TIMEOUT, changes=True)
         if answer.status != 0:
             text = " / ".join(
-                line for line in redaction.foreign(answer.stdout + answer.stderr).splitlines() if line.strip()
+                line for line in redaction.untrusted(answer.stdout + answer.stderr).splitlines() if line.strip()
             )
             raise StepFailed(
                 f"{' '.join(step.argv)} ended with {answer.status}: {text}",

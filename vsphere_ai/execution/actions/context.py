@@ -64,7 +64,7 @@ class NoNote:
 
 
 @dataclass(frozen=True)
-class Means:
+class Context:
     """Everything deeds act through.
 
     `left` reads a target again and returns what is still to change there; all of it, or all but what comes last.

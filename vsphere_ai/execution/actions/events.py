@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from vsphere_ai.errors import VsphereAiError
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.state import Target
 
 SLACK = timedelta(seconds=5)
@@ -22,44 +22,44 @@ _Tasks = dict[str, tuple[str, datetime]]
 """Reference of a task -> its `descriptionId` in lower case, and when it was queued by vCenter's clock."""
 
 
-def was_shut_down(means: Means, vm: Target, sent: str) -> bool | None:
+def was_shut_down(context: Context, vm: Target, sent: str) -> bool | None:
     """Tell whether vCenter was asked to shut a guest down since a moment of this machine's clock (UTC, ISO).
 
     None when its events cannot be read. vCenter writes a TaskEvent for each call that it accepts, and a
     VmGuestShutdownEvent (vSphere Web Services API, EventManager.QueryEvents).
     """
     try:
-        found = _events(means, vm, sent)
+        found = _events(context, vm, sent)
     except VsphereAiError:
         return None
     return None if found is None else any(map(_tells, found))
 
 
-def was_told_to_reboot(means: Means, host: Target, known: str, began: str) -> bool | None:
+def was_told_to_reboot(context: Context, host: Target, known: str, began: str) -> bool | None:
     """Tell whether vCenter has made a task of rebooting a host after another task there.
 
     That one, `known`, is the run's own; its step `began` at this moment of this machine's clock (UTC, ISO). None where
     neither the recent tasks of the host nor its events show it: what they do not show may be there all the same.
     """
-    seen = [tasks for tasks in (_recent(means, host), _noted(means, host, began)) if known in tasks]
+    seen = [tasks for tasks in (_recent(context, host), _noted(context, host, began)) if known in tasks]
     if not seen:
         return None
     return any(what.endswith(REBOOT) and queued >= tasks[known][1] for tasks in seen for what, queued in tasks.values())
 
 
-def _recent(means: Means, host: Target) -> _Tasks:
+def _recent(context: Context, host: Target) -> _Tasks:
     try:
-        refs = [str(ref) for ref in means.read(host, "recentTask").get("recentTask") or ()]
-        found = means.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.queueTime")}) if refs else {}
+        refs = [str(ref) for ref in context.read(host, "recentTask").get("recentTask") or ()]
+        found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.queueTime")}) if refs else {}
     except VsphereAiError:
         return {}
     return {r: _task(f.get("info.descriptionId"), f.get("info.queueTime")) for r, f in found.items()
             if f.get("info.queueTime")}  # fmt: skip
 
 
-def _noted(means: Means, host: Target, began: str) -> _Tasks:
+def _noted(context: Context, host: Target, began: str) -> _Tasks:
     try:
-        found = _events(means, host, began, eventTypeId=["vim.event.TaskEvent"])
+        found = _events(context, host, began, eventTypeId=["vim.event.TaskEvent"])
     except VsphereAiError:
         return {}
     if found is None or len(found) >= MOST:
@@ -72,15 +72,17 @@ def _task(what: Any, queued: Any) -> tuple[str, datetime]:
     return str(what or "").lower(), datetime.fromisoformat(str(queued))
 
 
-def _events(means: Means, target: Target, since: str, **more: Any) -> list[Mapping[str, Any]] | None:
+def _events(context: Context, target: Target, since: str, **more: Any) -> list[Mapping[str, Any]] | None:
     """Return a target's events since a moment of this machine's clock; None where vCenter has no event manager."""
-    manager = means.vcenter.service("eventManager")
+    manager = context.vcenter.service("eventManager")
     if manager is None:
         return None
-    ahead = means.vcenter.now() - datetime.now(UTC)
+    ahead = context.vcenter.now() - datetime.now(UTC)
     begin = datetime.fromisoformat(since) + ahead - SLACK
     entity, time = {"entity": target.ref, "recursion": "self"}, {"beginTime": begin.isoformat()}
-    return list(means.vcenter.call(manager, "QueryEvents", {"filter": {"entity": entity, "time": time, **more}}) or ())
+    return list(
+        context.vcenter.call(manager, "QueryEvents", {"filter": {"entity": entity, "time": time, **more}}) or ()
+    )
 
 
 def _tells(event: Mapping[str, Any]) -> bool:

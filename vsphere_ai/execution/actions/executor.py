@@ -18,9 +18,9 @@ from vsphere_ai.errors import (
 )
 from vsphere_ai.execution.actions import mig_instances
 from vsphere_ai.execution.actions.configure import Changes
-from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Means, Say, polling
+from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
-from vsphere_ai.execution.actions.reconcile import Doubt
+from vsphere_ai.execution.actions.reconcile import Reconciler
 from vsphere_ai.execution.actions.ssh_guard import Access
 from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
@@ -41,15 +41,15 @@ AS_WANTED = ("InvalidPowerState", "InvalidState")
 """Faults of a call whose target was somewhere else than the call takes it from: maybe where it leads to."""
 
 
-class Deeds:
+class Executor:
     """Carries out steps one at a time, from several threads."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
-        self._doubt = Doubt(means, self._took_effect)
-        self._changes, self._waits = Changes(means), Waits(means)
-        self._lifecycles = Lifecycles(means, self._waits.unanswered)
-        self._access = Access(means, lambda host: self._lifecycles.switch_ssh(host, running=True))
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._doubt = Reconciler(context, self._took_effect)
+        self._changes, self._waits = Changes(context), Waits(context)
+        self._lifecycles = Lifecycles(context, self._waits.unanswered)
+        self._access = Access(context, lambda host: self._lifecycles.switch_ssh(host, running=True))
         self._in_doubt: set[tuple[str, str]] = set()
 
     def before(self, step: Step) -> str:
@@ -67,7 +67,7 @@ class Deeds:
         reboots = isinstance(step, Lifecycle) and step.action == "reboot"
         if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
             return ""
-        booted = str(self._means.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
+        booted = str(self._context.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
         if not booted:
             raise HostUnhealthy(
                 f"vCenter does not show when {step.target.name} booted, so nobody could tell whether it did again",
@@ -87,7 +87,7 @@ class Deeds:
             return False
         match step:
             case Lifecycle(action="power-off"):
-                return not self._lifecycles.was_told_to_shut_down(step.target)
+                return not self._lifecycles.shutdown_was_requested(step.target)
             case Lifecycle(action="enter-maintenance" | "start-ssh" | "reboot"):
                 return True
         return False
@@ -102,7 +102,7 @@ class Deeds:
                 return self._took_effect(step)
             case Lifecycle(action="start-ssh"):
                 for _ in polling(BEING_READ, fastest=0.1, slowest=1.0):
-                    if not self._means.is_being_read(step.target):
+                    if not self._context.is_being_read(step.target):
                         break
                 return self._lifecycles.ssh_runs(step.target)
         return False
@@ -121,7 +121,7 @@ class Deeds:
         `name` is what requests of this step are marked with.
         """
         try:
-            with self._means.within(name):
+            with self._context.within(name):
                 self._do_surely(step, say)
         except VsphereAiError as error:
             # the API names objects by reference, operators by name
@@ -177,22 +177,22 @@ class Deeds:
         """Read back whether the effect of one step is there."""
         match step:
             case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
-                return self._means.in_maintenance(step.target) == (action == "enter-maintenance")
+                return self._context.in_maintenance(step.target) == (action == "enter-maintenance")
             case Lifecycle(action="migrate"):
-                return bool(self._means.read(step.target, "runtime.host").get("runtime.host") == step.options["to"])
+                return bool(self._context.read(step.target, "runtime.host").get("runtime.host") == step.options["to"])
             case Lifecycle(action="power-off" | "power-on" as action):
                 wanted = "poweredOff" if action == "power-off" else "poweredOn"
-                return bool(self._means.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
+                return bool(self._context.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
             case Shell() if mig_instances.is_about(step):
-                return mig_instances.took_effect(step, self._means.again(step.target)) is True
+                return mig_instances.took_effect(step, self._context.again(step.target)) is True
             case Reconfigure() | Shell() | Invoke():
-                left = self._means.left(step.target, not step.comes_last)
+                left = self._context.left(step.target, not step.comes_last)
                 return not any(item.kind in step.kinds for item in left) or self._is_no_more_left(step)
         return False
 
     def _is_no_more_left(self, step: Step) -> bool:
         """Tell whether a call or command is done though its kind is not: another of its steps is still to come."""
-        left = None if isinstance(step, Reconfigure) else self._means.again(step.target)
+        left = None if isinstance(step, Reconfigure) else self._context.again(step.target)
         return left is not None and not any(_is_same(step, other) for other in left)
 
     def _is_next(self, step: Step) -> bool:
@@ -200,7 +200,7 @@ class Deeds:
         if not (isinstance(step, Shell) and mig_instances.is_about(step)):
             return False
         try:
-            return mig_instances.took_effect(step, self._means.again(step.target)) is False
+            return mig_instances.took_effect(step, self._context.again(step.target)) is False
         except (Denied, Unreachable):
             return False
 
@@ -220,15 +220,17 @@ class Deeds:
 
     def out_of_service(self, hosts: Sequence[Target]) -> dict[str, str]:
         """Read which of these hosts are out of service now: reference -> why; those that are gone are left out."""
-        found = self._means.vcenter.read_objects([h.ref for h in hosts], {"HostSystem": STATE_PATHS})
+        found = self._context.vcenter.read_objects([h.ref for h in hosts], {"HostSystem": STATE_PATHS})
         return {ref: why for ref, facts in found.items() if (why := why_down(facts))}
 
     def host_of(self, vm: Target) -> str | None:
         """Return the reference of the host a VM is on, as planned where that cannot be read."""
         try:
-            return str(self._means.read(vm, "runtime.host").get("runtime.host") or "") or self._means.hosts.get(vm.ref)
+            return str(self._context.read(vm, "runtime.host").get("runtime.host") or "") or self._context.hosts.get(
+                vm.ref
+            )
         except VsphereAiError:
-            return self._means.hosts.get(vm.ref)
+            return self._context.hosts.get(vm.ref)
 
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""

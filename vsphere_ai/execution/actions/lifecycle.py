@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from vsphere_ai.errors import Conflict, Denied, GuestStillRuns, HostUnhealthy, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.cancel import arrives_all_the_same, enter_unless_stopped, recent_tasks
-from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, UNCERTAIN, Means, Say, polling
+from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, UNCERTAIN, Context, Say, polling
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle
 from vsphere_ai.planning.windows import SSH_SERVICE
-from vsphere_ai.security.redaction import foreign
+from vsphere_ai.security.redaction import untrusted
 
 STAYING = ("VirtualPCIPassthrough", "VirtualSriovEthernetCard")
 """Devices with which DRS may leave a VM where it is."""
@@ -21,13 +21,13 @@ REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsph
 class Lifecycles:
     """Each does nothing when the target is as wanted already."""
 
-    def __init__(self, means: Means, unanswered: Callable[[Target], None]) -> None:
+    def __init__(self, context: Context, unanswered: Callable[[Target], None]) -> None:
         """Keep the means. `unanswered` is told of a host whose order to reboot was sent and may not have arrived."""
-        self._means, self._unanswered = means, unanswered
+        self._context, self._unanswered = context, unanswered
         self._told_to_shut_down: set[str] = set()
         self._ordered: set[str] = set()
 
-    def was_told_to_shut_down(self, vm: Target) -> bool:
+    def shutdown_was_requested(self, vm: Target) -> bool:
         """Tell whether the guest of a VM may have been told to shut down, and may do so yet."""
         return vm.ref in self._told_to_shut_down
 
@@ -38,15 +38,15 @@ class Lifecycles:
     def do(self, step: Lifecycle, say: Say) -> None:
         """Do one step; returns when vCenter or the host has accepted or finished it."""
         match step.action:
-            case "enter-maintenance" if self._means.in_maintenance(step.target):
+            case "enter-maintenance" if self._context.in_maintenance(step.target):
                 return
-            case "exit-maintenance" if not self._means.in_maintenance(step.target):
+            case "exit-maintenance" if not self._context.in_maintenance(step.target):
                 return
             case "enter-maintenance":
                 self._enter_maintenance(step, say)
             case "exit-maintenance":
                 timeout = int(step.options["timeout"])
-                self._means.task(step.target, "ExitMaintenanceMode_Task", {"timeout": timeout}, say, timeout + 60)
+                self._context.task(step.target, "ExitMaintenanceMode_Task", {"timeout": timeout}, say, timeout + 60)
             case "reboot":
                 self._reboot(step)
             case "start-ssh" | "stop-ssh":
@@ -60,7 +60,7 @@ class Lifecycles:
 
     def refuse_taken(self, host: Target) -> None:
         """Raise `HostUnhealthy` when a host is in maintenance mode already: then it is not ours to bring out of it."""
-        if self._means.in_maintenance(host):
+        if self._context.in_maintenance(host):
             raise HostUnhealthy(
                 f"{host.name} is in maintenance mode since this was planned, and not because of this run",
                 "it was left so; find out who works on it, then plan again",
@@ -69,21 +69,21 @@ class Lifecycles:
     def _migrate(self, step: Lifecycle, say: Say) -> None:
         """Move a running VM off its host; one that has left it meanwhile, or is off, stays where and as it is."""
         options, vm = step.options, step.target
-        now = self._means.read(vm, "runtime.host", "runtime.powerState")
+        now = self._context.read(vm, "runtime.host", "runtime.powerState")
         if now.get("runtime.host") != options["source"] or now.get("runtime.powerState") != "poweredOn":
             return
         args = {"host": options["to"], "priority": "defaultPriority"}
-        self._means.task(vm, "MigrateVM_Task", args, say, float(options["timeout"]))
-        if self._means.read(vm, "runtime.host").get("runtime.host") == options["source"]:
+        self._context.task(vm, "MigrateVM_Task", args, say, float(options["timeout"]))
+        if self._context.read(vm, "runtime.host").get("runtime.host") == options["source"]:
             raise StepFailed(
                 f"{vm.name} is still on the host it was to leave", "look at its tasks in the vSphere Client"
             )
 
     def _refuse_arrivals(self, host: Target) -> None:
         """Raise `Conflict` when a VM came to a host since planning that DRS may leave there."""
-        refs = [str(ref) for ref in self._means.read(host, "vm").get("vm") or ()]
+        refs = [str(ref) for ref in self._context.read(host, "vm").get("vm") or ()]
         paths = {"VirtualMachine": ("name", "runtime.powerState", "runtime.host", "config.hardware.device")}
-        found = self._means.vcenter.read_objects(refs, paths) if refs else {}
+        found = self._context.vcenter.read_objects(refs, paths) if refs else {}
         stay = [
             facts.name
             for facts in found.values()
@@ -104,18 +104,18 @@ class Lifecycles:
         args = {"timeout": timeout, "evacuatePoweredOffVms": False}
 
         def enter() -> None:
-            known = recent_tasks(self._means, step.target)
+            known = recent_tasks(self._context, step.target)
             try:
-                self._means.task(step.target, "EnterMaintenanceMode_Task", args, say, timeout + 60)
+                self._context.task(step.target, "EnterMaintenanceMode_Task", args, say, timeout + 60)
             except VimFault:
-                if not arrives_all_the_same(self._means, step.target, known, timeout):
+                if not arrives_all_the_same(self._context, step.target, known, timeout):
                     raise
 
-        enter_unless_stopped(self._means, step.target, enter, say)
+        enter_unless_stopped(self._context, step.target, enter, say)
 
     def ssh_runs(self, host: Target) -> bool:
         """Read whether TSM-SSH runs; `StepFailed` when the host has no such service."""
-        services = self._means.read(host, "config.service.service").get("config.service.service", ())
+        services = self._context.read(host, "config.service.service").get("config.service.service", ())
         now = next((s for s in services if s["key"] == SSH_SERVICE), None)
         if now is None:
             raise StepFailed(f"{host.name} has no service {SSH_SERVICE}", "check the host in the vSphere Client")
@@ -127,38 +127,40 @@ class Lifecycles:
         `Denied` where it would have to be started and the inventory says never.
         """
         if self.ssh_runs(host) != running:
-            if running and not self._means.start_ssh:
+            if running and not self._context.start_ssh:
                 raise Denied(
                     f"{SSH_SERVICE} of {host.name} is stopped, and the inventory says start_service: never",
                     "start it in the vSphere Client under Configure > Services, then resume",
                 )
-            system = self._means.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
-            self._means.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
+            system = self._context.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
+            self._context.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
 
     def _reboot(self, step: Lifecycle) -> None:
-        facts = self._means.read(step.target, "runtime.inMaintenanceMode")
+        facts = self._context.read(step.target, "runtime.inMaintenanceMode")
         if not facts.get("runtime.inMaintenanceMode"):
             raise Conflict(f"{step.target.name} is not in maintenance mode any more; it is not rebooted", "plan again")
         try:
             if step.options["via"] == "api":
-                self._means.note.sending(step.target)
+                self._context.note.sending(step.target)
                 self._ordered.add(step.target.ref)
-                self._means.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
+                self._context.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
                 return
-            with self._means.shell(step.target) as shell:
+            with self._context.shell(step.target) as shell:
                 shell.open()  # so that the note and the command are as close together as can be
-                self._means.note.sending(step.target)
+                self._context.note.sending(step.target)
                 self._ordered.add(step.target.ref)
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)
         except OutcomeUnknown:
             self._unanswered(step.target)
             return  # the host takes the connection down with it; the newer boot time will tell
         if answer.status != 0:
-            raise StepFailed(f"{step.target.name} refused to reboot: {foreign(answer.stdout + answer.stderr).strip()}")
+            raise StepFailed(
+                f"{step.target.name} refused to reboot: {untrusted(answer.stdout + answer.stderr).strip()}"
+            )
 
     def _power_off(self, step: Lifecycle, say: Say) -> None:
         target, force = step.target, bool(step.options["force"])
-        facts = self._means.read(target, "runtime.powerState", "guest.toolsRunningStatus", "runtime.host")
+        facts = self._context.read(target, "runtime.powerState", "guest.toolsRunningStatus", "runtime.host")
         if facts.get("runtime.powerState") == "poweredOff":
             return
         only_on, now = step.options.get("only_on"), facts.get("runtime.host")
@@ -166,10 +168,10 @@ class Lifecycles:
             say(f"{target.name} has left its host since planning; it stays on")
             return
         if facts.get("guest.toolsRunningStatus") == "guestToolsRunning":
-            self._means.note.sending(target)
+            self._context.note.sending(target)
             self._shut_down(target)
             for waited in polling(float(step.options["shutdown_timeout"]), fastest=0.2):
-                if self._means.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":
+                if self._context.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":
                     return
                 say(f"guest is shutting down, {waited:.0f} s")
         if not force:
@@ -178,14 +180,14 @@ class Lifecycles:
                 f"{target.name} did not shut down in {step.options['shutdown_timeout']} s",
                 "shut the guest down by hand, or write power: {force: true}",
             )
-        self._means.task(target, "PowerOffVM_Task", {}, say)
+        self._context.task(target, "PowerOffVM_Task", {}, say)
 
     def _shut_down(self, vm: Target) -> None:
         """Tell a guest to shut down; one whose order vCenter refuses is not about to."""
         before = vm.ref in self._told_to_shut_down
         self._told_to_shut_down.add(vm.ref)
         try:
-            self._means.vcenter.call(vm.ref, "ShutdownGuest")
+            self._context.vcenter.call(vm.ref, "ShutdownGuest")
         except (VimFault, Denied) as refused:
             if not before and not (isinstance(refused, VimFault) and refused.fault in UNCERTAIN):
                 self._told_to_shut_down.discard(vm.ref)
@@ -193,13 +195,13 @@ class Lifecycles:
 
     def runs(self, vm: Target) -> bool:
         """Read whether a VM is on."""
-        return bool(self._means.read(vm, "runtime.powerState").get("runtime.powerState") == "poweredOn")
+        return bool(self._context.read(vm, "runtime.powerState").get("runtime.powerState") == "poweredOn")
 
     def power_on(self, vm: Target, say: Say) -> None:
         """Power a VM on, on the host it was on: elsewhere the hardware may not be prepared yet."""
         if self.runs(vm):
             return
-        host = self._means.read(vm, "runtime.host").get("runtime.host")
-        self._means.task(vm, "PowerOnVM_Task", {"host": host} if host else {}, say)
+        host = self._context.read(vm, "runtime.host").get("runtime.host")
+        self._context.task(vm, "PowerOnVM_Task", {"host": host} if host else {}, say)
         if not self.runs(vm):
             raise StepFailed(f"{vm.name} was powered on, and is off again", "look at its events in the vSphere Client")

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions import conflicts
-from vsphere_ai.execution.actions.context import Means
+from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.fabric.module_options import merged
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import shown
@@ -25,8 +25,8 @@ _ASKED_FOR = {
 class Merging:
     """Prepares the arguments of such calls; None when there is nothing left to send."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._prepare = {
             "UpdateModuleOptionString": self._options,
             "AddVirtualNic": self._added,
@@ -44,8 +44,8 @@ class Merging:
     def _options(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Another kind of the same plan (SR-IOV) or an administrator may have set other options of the module."""
         name = args["name"]
-        now = self._means.vcenter.call(ref, "QueryConfiguredModuleOptionString", {"name": name})
-        planned = self._means.planned.get(target.ref)
+        now = self._context.vcenter.call(ref, "QueryConfiguredModuleOptionString", {"name": name})
+        planned = self._context.planned.get(target.ref)
         before = planned.get(f"query:{name}") if planned is not None else None
         options = merged(now if before is None else before, args["options"], now)
         if isinstance(options, tuple):
@@ -54,7 +54,7 @@ class Merging:
 
     def _settings(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Each advanced setting has to be as it was, or is as wanted already."""
-        planned = self._means.planned.get(target.ref)
+        planned = self._context.planned.get(target.ref)
         left = []
         for option in args["changedValue"]:
             key, value = option["key"], option["value"]
@@ -71,7 +71,7 @@ class Merging:
 
     def _option(self, ref: str, key: str) -> Any:
         try:
-            values = self._means.vcenter.call(ref, "QueryOptions", {"name": key})
+            values = self._context.vcenter.call(ref, "QueryOptions", {"name": key})
         except VimFault as error:
             if error.fault == "InvalidName":  # vSphere's answer for a setting that this version of ESXi does not have
                 return None
@@ -93,13 +93,13 @@ class Merging:
         return {**args, "config": tuple(left)} if left else None
 
     def _passthroughs(self, target: Target, *, live: bool) -> dict[str, Mapping[str, Any]]:
-        planned = self._means.read(target, _PCI) if live else self._means.planned.get(target.ref)
+        planned = self._context.read(target, _PCI) if live else self._context.planned.get(target.ref)
         return {d["id"]: d for d in (planned.get(_PCI) if planned is not None else None) or ()}
 
     def _speed(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        device, planned = args["device"], self._means.planned.get(target.ref)
+        device, planned = args["device"], self._context.planned.get(target.ref)
         before = planned.get(_PNICS) if planned is not None else None
-        now = _link(self._means.read(target, _PNICS).get(_PNICS), device)
+        now = _link(self._context.read(target, _PNICS).get(_PNICS), device)
         if now == _link_speed(args):
             return None
         if before is not None:
@@ -126,7 +126,7 @@ class Merging:
         now = next((v["spec"] for v in self._present(target) if v["device"] == device), None)
         if now is None:
             raise Conflict(f"{target.name}: {device} is gone", "plan again")
-        planned = self._means.planned.get(target.ref)
+        planned = self._context.planned.get(target.ref)
         vnics = planned.get(_VNICS, ()) if planned is not None else ()
         before = next((v["spec"] for v in vnics if v["device"] == device), now)
         for name, value in wanted.items():
@@ -137,7 +137,7 @@ class Merging:
         return None if conflicts.holds(now, wanted) else {**args, "nic": {**now, **wanted}}
 
     def _present(self, target: Target) -> tuple[Mapping[str, Any], ...]:
-        return tuple(self._means.read(target, _VNICS).get(_VNICS) or ())
+        return tuple(self._context.read(target, _VNICS).get(_VNICS) or ())
 
 
 def _group(vnic: Mapping[str, Any]) -> str | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vsphere_ai.errors import Denied, OutcomeUnknown, OutOfSight, Unreachable
-from vsphere_ai.execution.actions.context import Means, Say, polling
-from vsphere_ai.model.deferred import is_late
+from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.steps import Invoke, Step
 
 LONGEST = 600.0  # seconds that tasks which run on the target, or its host's absence, can prolong the search
@@ -14,11 +14,11 @@ _UNDER_WAY = ("queued", "running")
 _STATEFUL = ("HostSystem", "VirtualMachine")
 
 
-class Doubt:
+class Reconciler:
     """Looks until it is sure; `seen` reads whether the effect of a step is there."""
 
-    def __init__(self, means: Means, seen: Callable[[Step], bool]) -> None:
-        self._means, self._seen = means, seen
+    def __init__(self, context: Context, seen: Callable[[Step], bool]) -> None:
+        self._context, self._seen = context, seen
 
     def resolve(self, step: Step, lost: OutcomeUnknown, say: Say, calm: float) -> bool:
         """Tell whether a step took effect after all.
@@ -50,16 +50,16 @@ class Doubt:
 
     def _busy(self, step: Step, task: str) -> str:
         """Return what may still change the target, or what the step was sent to; in words, empty when nothing does."""
-        target, on = step.target, step.on if isinstance(step, Invoke) and not is_late(step.on) else ""
+        target, on = step.target, step.on if isinstance(step, Invoke) and not is_deferred(step.on) else ""
         connection = ("runtime.connectionState",) if target.ref.startswith(_STATEFUL) else ()
-        facts = self._means.read(target, "recentTask", *connection)
+        facts = self._context.read(target, "recentTask", *connection)
         state = facts.get("runtime.connectionState") or "connected"
         if state != "connected":
             return f"{target.name} is {state}"  # what vCenter shows of it may be old
-        sent_to = self._means.vcenter.read_objects([on], {on.partition(":")[0]: ("recentTask",)}) if on else {}
+        sent_to = self._context.vcenter.read_objects([on], {on.partition(":")[0]: ("recentTask",)}) if on else {}
         recent = [ref for f in (facts, *sent_to.values()) for ref in map(str, f.get("recentTask") or ())]
         refs = list(dict.fromkeys([*([task] if task else []), *recent]))
-        found = self._means.vcenter.read_objects(refs, {"Task": ("info.state",)}) if refs else {}
+        found = self._context.vcenter.read_objects(refs, {"Task": ("info.state",)}) if refs else {}
         running = [ref for ref, info in found.items() if info.get("info.state") in _UNDER_WAY]
         return f"{running[0].partition(':')[2]} is still running on {target.name}" if running else ""
 

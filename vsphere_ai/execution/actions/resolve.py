@@ -9,9 +9,9 @@ from vsphere_ai.errors import Conflict
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import (
     CONFIG_TARGET,
-    Late,
+    Deferred,
     chosen,
-    is_late,
+    is_deferred,
     nested,
     property_path,
     replaced,
@@ -36,24 +36,24 @@ class NotYet(Conflict):
 
 
 def looked_up(value: Any, vcenter: Reader) -> Any:
-    """Return a plain value with every `deferred.Late` in it replaced; `Conflict` when there is not one such object."""
-    if not is_late(value):
+    """Return a plain value with every `Deferred` in it replaced; `Conflict` when there is not one such object."""
+    if not is_deferred(value):
         return value
     missing: NotYet | None = None
     for _ in polling(PATIENCE, fastest=0.5, slowest=4.0):
         try:
-            return replaced(value, lambda late: _find(late, vcenter))
+            return replaced(value, lambda deferred: _find(deferred, vcenter))
         except NotYet as error:
             missing = error
     raise missing or Conflict("nothing was looked up", "plan again")
 
 
-def _find(late: Late, vcenter: Reader) -> str:
+def _find(deferred: Deferred, vcenter: Reader) -> str:
     named = ("name", "parent")
-    path = property_path(late.path)
+    path = property_path(deferred.path)
     asked = path.partition(".")[2] if path.startswith(f"{CONFIG_TARGET}.") else ""
-    paths = {**dict.fromkeys(_ABOVE, named), late.managed: (*named, path) if path and not asked else named}
-    if late.managed == "HostSystem":
+    paths = {**dict.fromkeys(_ABOVE, named), deferred.managed: (*named, path) if path and not asked else named}
+    if deferred.managed == "HostSystem":
         paths["ComputeResource"] = named  # hosts are below it
     objects = vcenter.read(paths)
     estate = Estate(About("", "", "", "", ""), objects)
@@ -61,17 +61,19 @@ def _find(late: Late, vcenter: Reader) -> str:
     found = [
         f
         for ref, f in objects.items()
-        if f.name == late.name and _is_of(ref, late.managed) and _is_in(estate, ref, late.datacenter)
+        if f.name == deferred.name and _is_of(ref, deferred.managed) and _is_in(estate, ref, deferred.datacenter)
     ]
     if not found:
-        raise Conflict(f"there is no object of type {late.managed} called {late.name}", "plan again")
+        raise Conflict(f"there is no object of type {deferred.managed} called {deferred.name}", "plan again")
     if len(found) > 1:
-        raise Conflict(f"there are {len(found)} objects of type {late.managed} called {late.name}", "plan again")
-    inner = nested(late.path, lambda other: _find(other, vcenter))
+        raise Conflict(
+            f"there are {len(found)} objects of type {deferred.managed} called {deferred.name}", "plan again"
+        )
+    inner = nested(deferred.path, lambda other: _find(other, vcenter))
     whole = _offered(found[0], vcenter, asked) if asked else found[0].get(path)
     value = chosen(whole, inner) if path else found[0].ref
     if not isinstance(value, str) or not value:
-        raise NotYet(f"{late.name} has no {spelled(late.path)} yet", "plan again")
+        raise NotYet(f"{deferred.name} has no {spelled(deferred.path)} yet", "plan again")
     return value
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from vsphere_ai.connect import service
 from vsphere_ai.errors import Denied, Unreachable
-from vsphere_ai.execution.actions.context import Means, polling
+from vsphere_ai.execution.actions.context import Context, polling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Shell, Step, Wait
@@ -24,8 +24,8 @@ class Access:
     started again, once; one that it found running is somebody else's to start.
     """
 
-    def __init__(self, means: Means, start: Callable[[Target], None]) -> None:
-        self._means, self._start = means, start
+    def __init__(self, context: Context, start: Callable[[Target], None]) -> None:
+        self._context, self._start = context, start
         self._lock = threading.Lock()
         self._ours: set[str] = set()
         self._again: set[str] = set()
@@ -54,21 +54,21 @@ class Access:
         self._look(step.target)
 
     def _is_excepted(self, host: Target) -> bool:
-        manager = self._means.vcenter.resolve_path(host.ref, service.ACCESS_MANAGER)
-        users = self._means.vcenter.call(manager, service.EXCEPTIONS_METHOD) or ()
-        return self._means.ssh_user.casefold() in (str(user).casefold() for user in users)
+        manager = self._context.vcenter.resolve_path(host.ref, service.ACCESS_MANAGER)
+        users = self._context.vcenter.call(manager, service.EXCEPTIONS_METHOD) or ()
+        return self._context.ssh_user.casefold() in (str(user).casefold() for user in users)
 
     def _starts_by_itself(self, host: Target, facts: Facts) -> bool:
         """Wait a moment for the service of a host that has just booted, where it starts with the host."""
         if host.ref in self._ours or not service.policy_on(facts):
             return False
         for _ in polling(STARTS_WITHIN, fastest=0.2, slowest=2.0):
-            if service.is_running(self._means.read(host, *PATHS)) is not False:
+            if service.is_running(self._context.read(host, *PATHS)) is not False:
                 return True
         return False
 
     def _look(self, host: Target) -> None:
-        facts = self._means.read(host, *PATHS)
+        facts = self._context.read(host, *PATHS)
         if service.is_locked(facts) and not self._is_excepted(host):
             raise Denied(
                 f"{host.name} is in lockdown mode ({facts.get('config.lockdownMode')}) since this was planned; "
@@ -90,5 +90,5 @@ class Access:
                     "find out what stops it (see UserVars.ESXiShellTimeOut), then resume",
                 )
             self._again.add(host.ref)
-        self._means.notice(f"{what} was stopped meanwhile; starting it again")
+        self._context.notice(f"{what} was stopped meanwhile; starting it again")
         self._start(host)

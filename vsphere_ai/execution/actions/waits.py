@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
-from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Means, Say, polling
+from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say, polling
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
 from vsphere_ai.model.facts import Facts
@@ -18,10 +18,10 @@ from vsphere_ai.planning.health import (
     VM_PATHS,
     Alarm,
     Found,
-    ailments,
     changed_modes,
     missing_vms,
     new_alarms,
+    reasons,
 )
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.windows import BOOT_JITTER
@@ -37,8 +37,8 @@ READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices 
 class Waits:
     """Every wait has a deadline; remembers only what a reboot has to be compared with."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._booted: dict[str, tuple[datetime, datetime]] = {}
         self._rebooted: set[str] = set()
         self._unanswered: set[str] = set()
@@ -75,7 +75,7 @@ class Waits:
         (before, sent), seen_down, away = self._booted[step.target.ref], False, 0.0
         limit = float(step.options["timeout"])
         for waited in polling(limit, fastest=0.1):
-            facts = self._means.read(step.target, "runtime.connectionState", "runtime.bootTime")
+            facts = self._context.read(step.target, "runtime.connectionState", "runtime.bootTime")
             state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")
             if state != "connected":
                 seen_down, away = True, waited
@@ -110,7 +110,7 @@ class Waits:
         """
         passed = (datetime.now(UTC) - sent).total_seconds()
         try:
-            uptime = self._means.vcenter.call(host.ref, "RetrieveHardwareUptime")
+            uptime = self._context.vcenter.call(host.ref, "RetrieveHardwareUptime")
         except VsphereAiError:
             return unless_read
         return uptime < passed if isinstance(uptime, int) else unless_read
@@ -120,17 +120,17 @@ class Waits:
         for waited in polling(float(step.options["timeout"]), fastest=0.5):
             try:
                 # a GPU that is passed through belongs to a VM: the host's driver does not see it
-                shows = nvidia_gpus(self._means.read(step.target, "config.graphicsInfo"))
+                shows = nvidia_gpus(self._context.read(step.target, "config.graphicsInfo"))
                 passed = sum(g["graphicsType"] == "direct" for g in shows)
-                expected = self._means.gpus.get(step.target.ref, 0) - passed
+                expected = self._context.gpus.get(step.target.ref, 0) - passed
                 if passed and expected <= 0:
                     return
-                with self._means.shell(step.target) as shell:
+                with self._context.shell(step.target) as shell:
                     answer = shell.run(QUERY_GPUS, COMMAND_TIMEOUT)
                 listed = parse_gpus(answer.status, answer.stdout)
                 last = f"nvidia-smi lists {len(listed)} of {expected} GPUs"
                 if len(listed) == expected:
-                    before = self._means.found.get(step.target.ref)
+                    before = self._context.found.get(step.target.ref)
                     wrong = changed_modes({g.pci: g.mig_current for g in listed}, before) if before else ()
                     if not wrong:
                         return
@@ -146,7 +146,7 @@ class Waits:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
         for waited in polling(limit, fastest=0.5):
-            left = self._means.left(step.target, bool(step.options.get("but_last")))
+            left = self._context.left(step.target, bool(step.options.get("but_last")))
             if not left:
                 return
             say(f"not yet as planned, {waited:.0f} s")
@@ -159,10 +159,10 @@ class Waits:
         target = step.target
         wrong: tuple[str, ...] = ()
         alarms: tuple[Alarm, ...] = ()
-        before = self._means.found.get(target.ref, Found(target, self._means.gpus.get(target.ref, 0)))
+        before = self._context.found.get(target.ref, Found(target, self._context.gpus.get(target.ref, 0)))
         for waited in polling(float(step.options["timeout"]), fastest=0.2):
-            now = self._means.read(target, *HOST_PATHS)
-            wrong = ailments(now, before, maintenance=step.options["maintenance"])
+            now = self._context.read(target, *HOST_PATHS)
+            wrong = reasons(now, before, maintenance=step.options["maintenance"])
             wrong += missing_vms(step.options["vms"], self._vms(step), target.ref)
             alarms = new_alarms(now, before)
             if not wrong and not alarms:
@@ -176,9 +176,9 @@ class Waits:
 
     def all_gpus(self, host: Target, limit: float) -> None:
         """Wait until vCenter shows as many GPUs of a host as before its turn; `HostUnhealthy` after `limit` seconds."""
-        before, seen = self._means.found.get(host.ref), 0
+        before, seen = self._context.found.get(host.ref), 0
         for _ in polling(limit, fastest=0.5):
-            seen = len(nvidia_gpus(self._means.read(host, "config.graphicsInfo"))) if before else 0
+            seen = len(nvidia_gpus(self._context.read(host, "config.graphicsInfo"))) if before else 0
             if before is None or seen == before.gpus:
                 return
         raise HostUnhealthy(
@@ -188,13 +188,13 @@ class Waits:
 
     def _vms(self, step: Wait) -> Mapping[str, Facts]:
         refs = [vm["ref"] for vm in step.options["vms"]]
-        return self._means.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
+        return self._context.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
 
     def _names(self, alarms: Sequence[Alarm]) -> list[str]:
         """Return how the vSphere Client calls these alarms; their references where that cannot be read."""
         refs = sorted({a.definition for a in alarms})
         try:
-            found = self._means.vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
+            found = self._context.vcenter.read_objects(refs, {"Alarm": ("info.name",)}) if refs else {}
         except VsphereAiError:
             found = {}
         return [str(found[ref].get("info.name", ref)) if ref in found else ref for ref in refs]
