@@ -1,0 +1,206 @@
+"""The words of the product: terms of the vSphere, NVIDIA and Terraform manuals; private words stay out.
+
+`python tests/docs/test_words.py [PATH ...]` lists every place with a word to use instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+ROOMS = ("vsphere_ai", "tools", "docs", "playbooks", "inventories", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+         "Makefile")  # fmt: skip
+SUFFIXES = {".py", ".md", ".yml", ".yaml", ".json", ".svg", ""}
+
+GAP = r"[\s#>*]+"
+"""Between the words of a phrase: it may go on in the next line of a comment or a quotation."""
+VERB = (
+    rf"(?:{GAP}[^\s.;:]+){{0,3}}{GAP}(?:on|off)\b",  # "turn lockdown mode off"
+    rf"(?:{GAP}[^\s.;]+){{1,9}}?{GAP}into\b",  # "turns answers into records"
+    rf"{GAP}(?:out|back|false|true)\b",
+)
+NOUN = r"\b(?:an?|its|their|each|every|next|last|own|whose|take|takes|taking|took)\sturns?\b"
+TURN = rf"{NOUN}|(?<!\bin\s)\bturns?\b(?!{'|'.join(VERB)})"
+"""The steps of one host in a rollout; neither "in turn" nor the verb."""
+BANNED = {
+    r"told": "reported, stated, asked",
+    r"tells?": "report, show; return whether",
+    r"(?:no|some|any)body": "no one; someone else, another user; 'is not changed'",
+    r"whoever": "the user who, the process that",
+    r"ow(?:e|es|ed|ing)": "pending",
+    r"mend(?:s|ed|ing|er)?": "fix, repair, align",
+    r"deeds?": "action",
+    r"debts?": "pending action",
+    r"heirs?": "successor, children",
+    r"hush(?:ed|es)?": "status line",
+    r"ailments?": "problem",
+    r"ill(?!-)": "unhealthy",
+    r"crowded": "over budget",
+    r"laps(?:e|es|ed|ing)": "expire",
+    r"meanwhile": "during the run, since planning",
+    r"(?<!make )bench(?!/)": "session; benchmark",
+    r"hops?": "link",
+    r"seat(?:s|ed)?": "assign, assignment, port",
+    r"keepers?": "lock renewal",
+    r"doubt(?:s|ed|ful)?": "outcome unknown, unresolved",
+    rf"as(?:{GAP}(?:it|they|first|was|were|is|are)){{0,3}}{GAP}found": "unchanged, previous state, external change",
+    rf"left{GAP}(?:off|alone)": "not changed; left powered off",
+}
+WORDS = re.compile("|".join([*(rf"\b(?:{word})\b" for word in BANNED), TURN]), re.IGNORECASE)
+CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
+QUESTIONS = re.compile(r"What|Which|Whether|How|Where|When|Who|Whose|Why")
+
+CEILINGS: dict[str, int] = {
+    "CHANGELOG.md": 29,
+    "CONTRIBUTING.md": 3,
+    "Makefile": 3,
+    "README.md": 4,
+    "docs/architecture.md": 1,
+    "docs/catalogue.md": 1,
+    "docs/cli.md": 39,
+    "docs/compatibility.md": 8,
+    "docs/decisions": 69,
+    "docs/faults.md": 10,
+    "docs/index.md": 1,
+    "docs/kinds": 31,
+    "docs/locks.md": 9,
+    "docs/mig.md": 1,
+    "docs/playbooks.md": 14,
+    "docs/rdma.md": 6,
+    "docs/reliability.md": 57,
+    "docs/schemas": 1,
+    "docs/security.md": 7,
+    "docs/tutorial.md": 4,
+    "playbooks/adapters.yml": 1,
+    "playbooks/fabric-mend.yml": 2,
+    "playbooks/mig-precreate.yml": 1,
+    "tools/docgen": 1,
+    "vsphere_ai/app": 27,
+    "vsphere_ai/capacity": 108,
+    "vsphere_ai/cli": 210,
+    "vsphere_ai/compat": 52,
+    "vsphere_ai/connect": 105,
+    "vsphere_ai/errors.py": 4,
+    "vsphere_ai/execution": 185,
+    "vsphere_ai/fabric": 90,
+    "vsphere_ai/gpu": 29,
+    "vsphere_ai/lab": 214,
+    "vsphere_ai/language": 8,
+    "vsphere_ai/model": 34,
+    "vsphere_ai/planning": 106,
+    "vsphere_ai/reading": 16,
+    "vsphere_ai/report": 28,
+    "vsphere_ai/resources": 53,
+    "vsphere_ai/runs": 141,
+    "vsphere_ai/security": 8,
+}
+"""What is still there, by room; a room that is not named has none left."""
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    found = []
+    for room in ROOMS:
+        path = ROOT / room
+        found += (
+            [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES and p.is_file())
+        )
+    return tuple(p for p in found if "__pycache__" not in p.parts)
+
+
+def room_of(path: Path) -> str:
+    return "/".join(path.relative_to(ROOT).parts[:2])
+
+
+def words_of(text: str) -> list[tuple[int, str]]:
+    """The banned words of a text with their lines; names are split into words first."""
+    plain = CAMEL.sub(" ", text)
+    return [(plain.count("\n", 0, m.start()) + 1, " ".join(m[0].split())) for m in WORDS.finditer(plain)]
+
+
+def instead_of(word: str) -> str:
+    given = (instead for pattern, instead in BANNED.items() if re.fullmatch(pattern, word, re.I))
+    return next(given, "rollout step of a host; round")
+
+
+def questions_of(text: str) -> list[tuple[int, str]]:
+    """The docstring of a module whose first word is no noun."""
+    doc = ast.get_docstring(ast.parse(text)) or ""
+    first = QUESTIONS.match(doc)
+    return [(1, first[0])] if first else []
+
+
+@cache
+def by_room() -> dict[str, list[str]]:
+    """Every place by its room: file, line, what is there, what could be there."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in files():
+        text, name = path.read_text("utf-8"), path.relative_to(ROOT)
+        lines = text.splitlines()
+        for line, word in words_of(text):
+            found[room_of(path)].append(
+                f"{name}:{line}: {word!r}, rather: {instead_of(word)} | {lines[line - 1].strip()}"
+            )
+        if path.suffix == ".py":
+            found[room_of(path)] += [f"{name}:{line}: the docstring of a module begins with the noun, not with {word!r}"
+                                     for line, word in questions_of(text)]  # fmt: skip
+    return found
+
+
+@pytest.mark.parametrize("room", sorted({room_of(path) for path in files()}))
+def test_words_of_the_field(room):
+    found, ceiling = by_room().get(room, []), CEILINGS.get(room, 0)
+    assert len(found) <= ceiling, f"{len(found)} places, {ceiling} are allowed:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("told_elsewhere", ["told"]),
+        ("class DoubtKeeper", ["Doubt", "Keeper"]),
+        ("Nobody owes\nwhat somebody mended", ["Nobody", "owes", "somebody", "mended"]),
+        ("a VM is left\n    # alone", ["left # alone"]),
+        ("LEFT AS FOUND, as it was found, as_found", ["AS FOUND", "as it was found", "as found"]),
+        ("bench; python bench/large.py; make bench; benchmarks", ["bench"]),
+        ("the VM is ill, ill-formed, will, I'll", ["ill"]),
+        ("shop, hop, IPv6 hops", ["hop", "hops"]),
+        ("hosts take turns; a turn ends. It is on", ["take turns", "a turn"]),
+        ("before its turn on the host", ["its turn"]),
+        ("turn hot-add off while it is off; turns the setting on; in turn; return", []),
+        ("Turn a VMware vSphere estate into a GPU farm; `certain` turns false", []),
+        ("Turn pydantic's errors into diagnostics", []),
+        ("FIRST_TURNS = 8\nfor turn, weights in enumerate(x): pass", ["TURNS", "turn"]),
+        ("indeed, playbook, untold, retell, sheir", []),
+    ],
+)
+def test_words_are_found_and_the_verbs_of_the_field_are_not(text, found):
+    assert [word for _, word in words_of(text)] == found
+
+
+def test_a_word_is_named_with_its_line_and_another_one():
+    assert words_of('"""A module."""\n\ndef owed_by(): ...\n') == [(3, "owed")]
+    assert all(instead_of(word) for word in ("told", "in doubt".split()[1], "turns", "as it was found"))
+    assert questions_of('"""Whether it fits."""') == [(1, "Whether")]
+    assert questions_of('"""Order of the steps: what comes first."""') == []
+
+
+def test_every_room_is_read():
+    rooms = {room_of(path) for path in files()}
+    assert {"vsphere_ai/cli", "vsphere_ai/lab", "tools/docgen", "docs/kinds", "docs/cli.md", "README.md"} <= rooms
+    assert set(CEILINGS) <= rooms
+
+
+if __name__ == "__main__":
+    wanted = [Path(arg).as_posix().rstrip("/") for arg in sys.argv[1:]]
+    for room, places in sorted(by_room().items()):
+        for place in places:
+            if not wanted or any(place.startswith((f"{w}/", f"{w}:")) for w in wanted):
+                print(place)
+    print(*(f"{len(places):5} {room}" for room, places in sorted(by_room().items()) if places), sep="\n")
