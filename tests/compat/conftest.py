@@ -5,8 +5,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from vsphere_ai.model.facts import About, Estate, Facts, Output, View
+from vsphere_ai.model.facts import About, Estate, Facts, Output
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 
 ABSENT = object()
 A100 = {"id": "0000:3b:00.0", "vendorId": 0x10DE, "classId": 0x0302, "deviceId": 0x20F1, "subDeviceId": 0x145F,

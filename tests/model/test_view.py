@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from support.estates import ABOUT, ESX1, estate, guest, host, vgpu_device, view, vm
 
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import gpu_memory_of, vgpus_of
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -40,3 +41,12 @@ def test_gpus_are_counted_once_whichever_way_they_are_wanted():
     assert vgpus_of(VM, stated) == (card,)
     given_up = View(seen.estate, seen.states, stated={(VM.ref, "vgpu"): Vgpu(profiles=())})
     assert gpu_memory_of(VM, given_up) == 0
+
+
+def test_a_state_is_asked_for_by_its_class():
+    seen = VmHardware(version=17)
+    only = View(Estate(ABOUT, {}), {(VM.ref, "hardware"): seen})
+    assert only.get(VmHardware, VM.ref) == seen
+    assert only.get(VmHardware, OTHER.ref) is None
+    assert only.get(Vgpu, VM.ref) is None
+    assert only.with_planned(OTHER.ref, seen).get(VmHardware, OTHER.ref) == seen

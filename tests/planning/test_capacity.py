@@ -4,7 +4,8 @@ from support import estates as make
 from vsphere_ai.capacity.solve import Fit, NoFit, solve
 from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
 from vsphere_ai.gpu.search import Instance
-from vsphere_ai.model.facts import Output, View
+from vsphere_ai.model.facts import Output
+from vsphere_ai.model.view import View
 from vsphere_ai.planning import capacity
 from vsphere_ai.planning.capacity import problems_of, question_of, slots_of
 from vsphere_ai.planning.observing import observe_all

@@ -9,8 +9,8 @@ from support.judging import judge, plan_one, rules
 from support.machines import GPU_0, GPU_1, NIC_0, NIC_1, fixed, machine
 from support.plays import THROUGH
 
-from vsphere_ai.model.facts import View
 from vsphere_ai.model.steps import Invoke
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.device_groups import DeviceGroups

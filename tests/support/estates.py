@@ -7,8 +7,9 @@ from typing import Any
 
 from vsphere_ai.gpu.live import COMPUTE, GPUS, INSTANCES
 from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
-from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure, View
+from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.resources import kinds
 

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Literal
 from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.model import api_fields
-from vsphere_ai.model.facts import About, Estate, Facts, View
+from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.security.file_ownership import gap

@@ -19,11 +19,12 @@ from vsphere_ai.language import playbook as playbooks
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.language.selection import narrow, select
-from vsphere_ai.model.facts import Estate, ProbeFailure, View, with_probes
+from vsphere_ai.model.facts import Estate, ProbeFailure, with_probes
 from vsphere_ai.model.malformed import marks
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_ROOM
 from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.gpu_waits import unasked

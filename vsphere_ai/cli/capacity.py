@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from vsphere_ai.capacity.document import Verdict
     from vsphere_ai.language.play import TargetPlan
     from vsphere_ai.language.playbook import Playbook
-    from vsphere_ai.model.facts import Estate, View
+    from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.model.view import View
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.reading.collector import Depth
 
@@ -135,7 +136,7 @@ def _answer(
 
 
 def _as_it_is(estate: Estate) -> View:
-    from vsphere_ai.model.facts import View
+    from vsphere_ai.model.view import View
     from vsphere_ai.planning.observing import observe_all
     from vsphere_ai.resources import kinds
 

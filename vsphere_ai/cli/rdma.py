@@ -55,7 +55,8 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     """
     from vsphere_ai.fabric.pairs import pairs
     from vsphere_ai.fabric.trace import Trace, trace
-    from vsphere_ai.model.facts import Estate, View
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.view import View
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
     from vsphere_ai.planning.observing import evaluate_with, observe_all
     from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text

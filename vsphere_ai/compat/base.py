@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
 Use = Literal["", "power", "move"]

@@ -11,8 +11,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric import ethernet, nioc
-from vsphere_ai.model.facts import View
 from vsphere_ai.model.state import observed
+from vsphere_ai.model.view import View
 
 AUTOMATIC_MACS = ("generated", "assigned")
 BANDWIDTH = {"shares": "normal", "reservation": 0, "limit": "unlimited"}

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from vsphere_ai.fabric.ethernet import MAX_ADAPTERS
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.model.steps import Query
+from vsphere_ai.model.view import View
 
 CARDS, PVRDMA = "numEthernetCards", "numVmxnet3VrdmaEthernetCards"
 _GUEST = "otherGuest64"

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, dvs, switch_of
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.view import View
 
 TYPES = {
     "vmxnet3": "VirtualVmxnet3",

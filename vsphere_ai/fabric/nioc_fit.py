@@ -11,8 +11,9 @@ from typing import Any, Protocol
 from vsphere_ai.fabric import PORT_GROUP, ethernet, nioc, pool_use, switch_of
 from vsphere_ai.fabric.adapter import NetworkAdapter
 from vsphere_ai.fabric.nioc import Bandwidth
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
 
 
 class Wanted(Protocol):

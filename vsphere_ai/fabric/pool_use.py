@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES, dvs, nioc, switch_of
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 
 KIND = "adapters"
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai import fabric
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
 
 MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
 PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only

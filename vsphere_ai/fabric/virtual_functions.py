@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, switch_of
 from vsphere_ai.fabric.ethernet import assigned
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 
 DEVICES = "config.pciPassthruInfo"
 PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")

@@ -10,8 +10,9 @@ from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.model.deferred import Deferred, inside
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 
 VNICS, CARRIED, PROXIES = "config.network.vnic", "config.virtualNicManagerInfo.netConfig", "config.network.proxySwitch"
 OPTION = "Net.PVRDMAVmknic"

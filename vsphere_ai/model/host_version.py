@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.versions import Version, hardware_limit, numbers
+from vsphere_ai.model.view import View
 
 PRODUCT = ("config.product", "summary.config.product")
 """The same AboutInfo twice: the summary outlives the loss of a connection."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.host_version import hardware_limits
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.versions import first_esxi_with
+from vsphere_ai.model.view import View
 
 ADVISED = 19
 """ESXi 7.0 U2 runs it. A later one is advised only where it is needed: an upgrade cannot be undone."""

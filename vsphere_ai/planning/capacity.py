@@ -18,8 +18,9 @@ from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on

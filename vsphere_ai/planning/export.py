@@ -10,9 +10,10 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import Estate, ProbeFailure, View
+from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.malformed import PROBE, marks
 from vsphere_ai.model.state import Problem, Target, is_observed
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import RULE
 from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.planning.planner import Plan, make_plan

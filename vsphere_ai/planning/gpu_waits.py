@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from vsphere_ai.gpu.listings import UnreadableOutput, parse_gpus
 from vsphere_ai.gpu.live import GPUS
-from vsphere_ai.model.facts import Estate, Output, View
+from vsphere_ai.model.facts import Estate, Output
 from vsphere_ai.model.state import Problem
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.schedule import Impact
 from vsphere_ai.planning.windows import host_now
 from vsphere_ai.resources.mig import Mig

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import Kinds, observe_all
 from vsphere_ai.resources.base import Resource
 

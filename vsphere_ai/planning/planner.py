@@ -10,10 +10,11 @@ from typing import Any
 from vsphere_ai.compat.base import Finding, Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import About, Estate, View
+from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.observed import laid_over
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.gpu_waits import silent
 from vsphere_ai.planning.managed_vms import with_matched

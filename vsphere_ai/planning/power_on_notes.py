@@ -10,8 +10,8 @@ from vsphere_ai.capacity.groups import Budget
 from vsphere_ai.capacity.host import Host, likeness
 from vsphere_ai.capacity.power_on_order import some_order_fails
 from vsphere_ai.capacity.solve import Fit, VmDemand, solve
-from vsphere_ai.model.facts import View
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of
 
 STEPS = 500

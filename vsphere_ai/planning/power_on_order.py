@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vsphere_ai.model.facts import View
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.power_on_notes import power_on_orders
 from vsphere_ai.resources.base import Resource
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.gpu import live
-from vsphere_ai.model.facts import View
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.mig import GpuMig, Mig, after_boot
 
 

@@ -10,9 +10,10 @@ from pydantic import BaseModel
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.playbook import Stated
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.planning.planner import Item, Plan
 from vsphere_ai.resources.base import Resource

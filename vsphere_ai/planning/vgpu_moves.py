@@ -18,8 +18,9 @@ from vsphere_ai.compat.host_driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns

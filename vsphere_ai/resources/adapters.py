@@ -22,10 +22,11 @@ from vsphere_ai.fabric.adapter import (
     stated,
     updated,
 )
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.remedies import leave_some_out, play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
 
 SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5

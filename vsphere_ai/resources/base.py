@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, TypeVar
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query, Reconfigure, Step
+from vsphere_ai.model.view import View
 
 Spot = tuple[str | int, ...]
 """Keys and indices that lead to a value."""

@@ -14,11 +14,12 @@ from pydantic import Field
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.model import api_fields
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import (
     Resource,
     device_change,

@@ -9,11 +9,12 @@ from pydantic import Field
 
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.gpu import vgpu
-from vsphere_ai.model.facts import Facts, ProbeFailure, View
+from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Reconfigure, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, advanced_settings, gpu_memory_of, vgpus_of, window_keys, window_seen
 
 # NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; with them go the MMIO keys of large-BAR GPUs

@@ -12,9 +12,10 @@ from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.model import api_fields
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 GraphicsType = Literal["shared", "shared_direct"]

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure, View
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Shell, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.security.redaction import untrusted
 

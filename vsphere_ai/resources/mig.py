@@ -19,9 +19,10 @@ from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted import Entry
 from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.gpu.placement import Impossible, Transition, transition
-from vsphere_ai.model.facts import Facts, ProbeFailure, View
+from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Shell, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Files, Resource
 
 

@@ -21,9 +21,10 @@ from vsphere_ai.fabric.nic_settings import (
     Rings,
     coalescing_in,
 )
-from vsphere_ai.model.facts import Facts, ProbeFailure, View
+from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, settled_each
 from vsphere_ai.security.redaction import untrusted
 

@@ -8,10 +8,11 @@ from typing import Annotated, Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, vgpus_of
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]

@@ -12,11 +12,12 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.model.deferred import Deferred, inside
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import (
     Resource,
     device_change,

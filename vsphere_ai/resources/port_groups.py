@@ -10,9 +10,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from vsphere_ai.fabric import PORT_GROUP, UPLINK_GROUPS, dvs, is_uplink, nioc, nioc_fit, port_settings
 from vsphere_ai.fabric.port_settings import LAST_VLAN, MAC_MANAGEMENT
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, settled_each
 
 CONFIG = "config.defaultPortConfig"

@@ -10,10 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.remedies import leave_some_out
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, device_change, memory_problems
 
 DEVICE = "VirtualVmxnet3Vrdma"

@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.model.deferred import is_deferred
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 OPTION = "Net.PVRDMAVmknic"

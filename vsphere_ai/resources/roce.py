@@ -9,9 +9,10 @@ from pydantic import Field
 
 from vsphere_ai.fabric.module_options import changed, parsed, written
 from vsphere_ai.fabric.nic_settings import DCB
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Probe, Query, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 # Mellanox/NVIDIA "Native ESXi Driver User Manual", module parameters; vSphere Storage 7.0, "Configuring a RoCE network"

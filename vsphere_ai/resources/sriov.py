@@ -17,9 +17,10 @@ from vsphere_ai.fabric.virtual_functions import (
     running,
     without,
 )
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]

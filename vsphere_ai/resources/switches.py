@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit
 from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, settled_each
 
 DEFAULT_MTU = 1500

@@ -9,10 +9,11 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.facts import Estate, View
+from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Reconfigure, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource, advanced_settings, memory_problems, vgpus_of
 
 AFFINITY = "numa.nodeAffinity"

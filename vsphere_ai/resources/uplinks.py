@@ -11,9 +11,10 @@ from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
 from vsphere_ai.model.deferred import Deferred, inside
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"

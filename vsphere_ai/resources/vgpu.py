@@ -15,10 +15,11 @@ from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable, why_unread
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import (
     Resource,
     advanced_settings,

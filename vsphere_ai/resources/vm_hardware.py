@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from vsphere_ai.model.facts import Facts, View
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 

@@ -25,9 +25,10 @@ from vsphere_ai.fabric.vmk import (
     kinds_known,
     plain_address,
 )  # fmt: skip
-from vsphere_ai.model.facts import Estate, Facts, View
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 NETWORK = "configManager.networkSystem"
