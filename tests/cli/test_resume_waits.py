@@ -35,7 +35,8 @@ class Executor:
         return self.rebooted and host in [h for h, _, _ in self.waits]
 
     def do(self, step, say):
-        self.waits.append((step.target, step.until, dict(step.options)))
+        limits = {"timeout": step.timeout, "unless_never_down": step.unless_never_down}
+        self.waits.append((step.target, step.until, limits))
 
 
 def told(book, target, seconds):
@@ -50,7 +51,7 @@ def told(book, target, seconds):
 
 def a_run(*, sent_before=None, timeout=900):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
-    step = {"target": vars(HOST), "until": "host-back", "options": {"timeout": timeout}}
+    step = {"target": vars(HOST), "until": "host-back", "timeout": timeout}
     book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
     book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, BOOT), Pending("ssh-on", HOST)))
     return told(book, HOST, sent_before)
@@ -159,8 +160,8 @@ ENTER, REBOOT = "enterMaintenanceMode", "reboot"
 
 def an_order(*, via="api", task=ENTER):
     """A run that was cut off between the note that an order to reboot is about to be sent, and the call."""
-    reboot = {"target": vars(HOST), "action": "reboot", "options": {"via": via}}
-    wait = {"target": vars(HOST), "until": "host-back", "options": {"timeout": 900}}
+    reboot = {"target": vars(HOST), "action": "reboot", "via": via}
+    wait = {"target": vars(HOST), "until": "host-back", "timeout": 900}
     book = journal.create({"what": "play.yml", "approved": {"steps": [reboot, wait]}})
     book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     if task:
@@ -215,7 +216,7 @@ class Guest:
 def a_shutdown(*, sent_before=None, timeout=300):
     """A run that was cut off while a guest shut down; it was told to so many seconds ago, or never."""
     steps = [{"target": vars(VM), "argv": []},
-             {"target": vars(VM), "action": "power-off", "options": {"shutdown_timeout": timeout}}]  # fmt: skip
+             {"target": vars(VM), "action": "power-off", "shutdown_timeout": timeout}]  # fmt: skip
     book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
     book.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     return told(book, VM, sent_before)

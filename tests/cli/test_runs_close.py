@@ -10,7 +10,7 @@ import pytest
 from vsphere_ai.cli.main import main
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Reconfigure, Wait
+from vsphere_ai.model.steps import Healthy, Reconfigure
 from vsphere_ai.runs import history, journal, locks
 
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
@@ -150,7 +150,7 @@ def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
     ],
 )
 def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, deferred, left):
-    passed = Wait(target=Target("host", "esx01", ref), until="healthy", summary="health gate")
+    passed = Healthy(target=Target("host", "esx01", ref), summary="health gate")
     books = []
 
     def owes():

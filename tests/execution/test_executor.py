@@ -151,7 +151,7 @@ def test_maintenance_has_a_positive_timeout_and_moves_nothing_that_is_off():
 @pytest.mark.parametrize(("action", "now"), [("enter-maintenance", True), ("exit-maintenance", False)])
 def test_a_host_that_is_there_already_is_not_asked(action, now):
     server = Server({"runtime.inMaintenanceMode": now})
-    do(lifecycle(action, timeout=600, evacuate="refuse"), server)
+    do(lifecycle(action, timeout=600), server)
     assert server.calls == []
 
 
@@ -206,7 +206,7 @@ def test_what_came_about_between_the_look_and_the_call_is_done(action, path, bef
     now = {path: before}
     server = Server(now, now, {path: after}) if action == "power-on" else Server(now, {path: after})
     server.error = fault("InvalidPowerState" if action == "power-on" else "InvalidState")
-    do(lifecycle(action, VM if action == "power-on" else ESX1, timeout=60), server)
+    do(lifecycle(action, VM if action == "power-on" else ESX1), server)
     assert len(server.calls) == 1
 
 

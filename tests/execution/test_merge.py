@@ -12,8 +12,8 @@ from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.fabric.module_options import changed, merged, parsed, written
 from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, read, spelled
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Pending, opened_by, settled_by
-from vsphere_ai.model.steps import Invoke, Shell, Wait
+from vsphere_ai.model.pending import Pending, closed_by, opened_by
+from vsphere_ai.model.steps import HostBack, Invoke, Shell
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.resume import lay_over
 
@@ -144,7 +144,7 @@ def test_a_change_that_counts_after_a_restart_is_owed_one():
     step = options("a=1")
     (pending,) = opened_by(step, own_ssh=False, detail="2026-01-01T00:00:00Z")
     assert pending == Pending("restart", ESX1, "2026-01-01T00:00:00Z")
-    back = settled_by(Wait(target=ESX1, until="host-back", summary=""))
+    back = closed_by(HostBack(target=ESX1, timeout=5, summary=""))
     assert {d.kind for d in back} == {"reboot", "restart"}
     assert opened_by(Invoke(target=ESX1, summary="", method="x"), own_ssh=False) == ()
 

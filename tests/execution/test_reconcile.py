@@ -23,7 +23,7 @@ from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts, Output
 from vsphere_ai.model.state import FieldChange
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell
+from vsphere_ai.model.steps import Invoke, Reboot, Reconfigure, Shell
 from vsphere_ai.planning.planner import Item
 
 LEFT = Item(VM, "vgpu", (FieldChange("profiles", (), ("a",)),))
@@ -253,7 +253,7 @@ def test_what_will_not_pass_is_not_tried_again(clock, name):
 def test_a_reboot_whose_host_did_not_answer_is_not_asked_for_again():
     server = Busy(fault("HostCommunication"), readings=[{"runtime.inMaintenanceMode": True}])
     with pytest.raises(StepFailed):
-        acting(server, ()).do(Lifecycle(target=ESX1, summary="", action="reboot", options={"via": "api"}), print)
+        acting(server, ()).do(Reboot(target=ESX1, summary="", via="api"), print)
     assert len(server.calls) == 1
 
 

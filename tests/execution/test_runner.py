@@ -532,9 +532,9 @@ def test_the_health_gate_does_not_ask_for_a_vm_that_stays_off(monkeypatch):
     asked = []
     executor = Executor(plan := farm(), already={(vm(1).name, "power-off")})
     done = executor.do
-    executor.do = lambda step, *more: (asked.append(getattr(step, "options", {}).get("vms")), done(step, *more))
+    executor.do = lambda step, *more: (asked.append(getattr(step, "vms", None)), done(step, *more))
     assert Runner(plan, executor, lambda _: None).run().exit_code == 0
-    assert [[v["name"] for v in vms] for vms in asked if vms] == [[vm(2).name]]
+    assert [[v.name for v in vms] for vms in asked if vms] == [[vm(2).name]]
 
 
 def test_what_an_earlier_attempt_switched_is_ours():

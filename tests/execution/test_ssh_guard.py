@@ -9,14 +9,14 @@ from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.ssh_guard import PATHS, Access
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.steps import Lifecycle, Shell, Wait
+from vsphere_ai.model.steps import AsPlanned, EnterMaintenance, GpusAnswer, HostBack, Reboot, Shell, StartSsh, StopSsh
 
 COMMAND = Shell(target=ESX1, argv=("nvidia-smi", "-i", "0", "-mig", "1"), summary="MIG")
-START = Lifecycle(target=ESX1, action="start-ssh", summary="start")
-STOP = Lifecycle(target=ESX1, action="stop-ssh", summary="stop")
-READ_BACK = Wait(target=ESX1, until="as-planned", summary="read back")
-GPUS = Wait(target=ESX1, until="gpus-answer", options={"timeout": 5}, summary="wait")
-SSH_REBOOT = Lifecycle(target=ESX1, action="reboot", options={"via": "ssh"}, summary="reboot")
+START = StartSsh(target=ESX1, summary="start")
+STOP = StopSsh(target=ESX1, summary="stop")
+READ_BACK = AsPlanned(target=ESX1, summary="read back")
+GPUS = GpusAnswer(target=ESX1, timeout=5, summary="wait")
+SSH_REBOOT = Reboot(target=ESX1, via="ssh", summary="reboot")
 
 
 class World:
@@ -70,9 +70,9 @@ def test_nothing_stands_in_the_way(access, world, step, running):
 @pytest.mark.parametrize(
     "step",
     [
-        Lifecycle(target=ESX1, action="enter-maintenance", summary="enter"),
-        Lifecycle(target=ESX1, action="reboot", options={"via": "api"}, summary="reboot"),
-        Wait(target=ESX1, until="host-back", options={"timeout": 5}, summary="wait"),
+        EnterMaintenance(target=ESX1, timeout=60, summary="enter"),
+        Reboot(target=ESX1, via="api", summary="reboot"),
+        HostBack(target=ESX1, timeout=5, summary="wait"),
         READ_BACK,
         START,
         STOP,

@@ -12,7 +12,7 @@ from vsphere_ai.errors import Unreachable
 from vsphere_ai.execution import vcenter_checks
 from vsphere_ai.execution.vcenter_checks import with_answers
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.steps import Lifecycle
+from vsphere_ai.model.steps import Lifecycle, PowerOn
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.vm_hardware import VmHardware
@@ -79,7 +79,7 @@ def test_the_reconfigure_of_a_vm_is_asked_for_and_not_the_power_on_of_one_that_i
 @pytest.mark.parametrize(("power", "times"), [("poweredOn", 0), ("poweredOff", 1), ("suspended", 0)])
 def test_the_power_on_of_a_vm_that_is_off_and_stays_as_it_is_is_asked_for(power, times):
     of = estate(host(ESX1), guest(vm(1), ESX1, runtime__powerState=power))
-    start = Lifecycle(target=vm(1), action="power-on", summary="power on")
+    start = PowerOn(target=vm(1), summary="power on")
     plan = replace(made(of, {}), steps=(PlannedStep("s001", start, ()),))
     assert asked(plan, of)[1] == [("CheckPowerOn_Task", vm(1).ref, ESX1.ref)] * times
 

@@ -23,7 +23,7 @@ from vsphere_ai.execution.actions.waits import describe_left
 from vsphere_ai.gpu.live import GPUS
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.state import FieldChange
-from vsphere_ai.model.steps import Wait
+from vsphere_ai.model.steps import AsPlanned, GpusAnswer, HostBack
 from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
 
@@ -81,7 +81,7 @@ def back(clock, *readings, limit=60):
     acting, said = executor(server, Shells(Output(0, ""))), []
     assert acting.before(lifecycle("reboot", via="ssh")) == BOOT
     acting.do(lifecycle("reboot", via="ssh"), said.append)
-    acting.do(Wait(target=ESX1, summary="", until="host-back", options={"timeout": limit}), said.append)
+    acting.do(HostBack(target=ESX1, summary="", timeout=limit), said.append)
     return said
 
 
@@ -141,8 +141,7 @@ def returned(uptime, *readings, never=120):
     """Wait for a reboot whose command left a minute ago; return whether it is seen and for how long that took."""
     acting, sent = executor(Up(uptime, *readings)), datetime.now(UTC) - timedelta(seconds=60)
     acting.remember_boot(ESX1, BOOT, sent.isoformat())
-    options = {"timeout": 600, "unless_never_down": never}
-    acting.do(Wait(target=ESX1, summary="", until="host-back", options=options), lambda _: None)
+    acting.do(HostBack(target=ESX1, summary="", timeout=600, unless_never_down=never), lambda _: None)
     return acting.has_rebooted(ESX1)
 
 
@@ -179,9 +178,7 @@ def test_the_same_boot_time_is_the_same_boot(clock):
 
 
 def gpus(clock, shell, count=2):
-    return do(
-        Wait(target=ESX1, summary="", until="gpus-answer", options={"timeout": 30}), Server({}), shell, gpus=count
-    )
+    return do(GpusAnswer(target=ESX1, summary="", timeout=30), Server({}), shell, gpus=count)
 
 
 def test_gpus_answer_when_nvidia_smi_lists_every_one(clock):
@@ -202,7 +199,7 @@ def test_gpus_are_asked_again_until_they_answer(clock, shell):
 
 @pytest.mark.parametrize("mode", ["enabled", "disabled"])
 def test_gpus_have_to_answer_in_the_mig_mode_they_were_in(clock, mode):
-    step = Wait(target=ESX1, summary="", until="gpus-answer", options={"timeout": 300})
+    step = GpusAnswer(target=ESX1, summary="", timeout=300)
     found = {ESX1.ref: Found(ESX1, 2, mig={PCI[0]: mode, "0000:ff:00.0": "disabled"})}
     if mode == "enabled":
         assert do(step, Server({}), Shells(LISTED), gpus=2, found=found) == []
@@ -299,7 +296,7 @@ def as_planned(answers, target=VM):
         assert (asked, but_last) == (target, False)
         return given.pop(0) if len(given) > 1 else given[0]
 
-    return do(Wait(target=target, summary="", until="as-planned"), Server({}), left=left)
+    return do(AsPlanned(target=target, summary=""), Server({}), left=left)
 
 
 def test_nothing_left_is_as_planned(clock):

@@ -101,7 +101,7 @@ def test_agents_are_never_powered_off_whatever_they_are_called():
         (VCLS, "vSphere Cluster Services"),
     ]
     gate = next(p.step for p in plan.steps if getattr(p.step, "until", "") == "healthy")
-    assert {v["name"] for v in gate.options["vms"]} == {"mine-01", LIKE.name}
+    assert {v.name for v in gate.vms} == {"mine-01", LIKE.name}
     assert "2 agent VMs taken off these hosts by vCenter, not by this plan: guard-01, system-01" in plan_text(
         plan, digest(plan), 300
     )

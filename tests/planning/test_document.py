@@ -66,7 +66,7 @@ def test_the_document_says_everything_the_text_says(plan):
     assert [s["id"] for s in document["steps"]] == [i for wave in document["waves"] for i in wave] != []
     assert {s["do"] for s in document["steps"]} == {"lifecycle", "invoke", "shell", "reconfigure", "wait"}
     (reboot, _) = (s for s in document["steps"] if s.get("action") == "reboot")
-    assert (reboot["target"]["name"], reboot["options"]) == ("esx01", {"via": "ssh"})
+    assert (reboot["target"]["name"], reboot["via"]) == ("esx01", "ssh")
 
 
 def test_problems_findings_and_answers_are_in_it():

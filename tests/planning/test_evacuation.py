@@ -29,7 +29,7 @@ from vsphere_ai.errors import Conflict, StepFailed
 from vsphere_ai.language.playbook import Rolling
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Reconfigure, Step, Wait
+from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait
 from vsphere_ai.planning.evacuation import why_pinned
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
@@ -212,7 +212,7 @@ def test_turn_by_turn_a_vm_may_move_again():
     ]
     assert plan.impact.power_cycles == plan.impact.moves == ()
     order = [p for p in plan.steps if isinstance(p.step, Lifecycle) and p.step.action == "migrate"]
-    assert [p.step.options["to"] for p in order] == [f"HostSystem:host-{n}" for n in (3, 1, 2)]
+    assert [p.step.to for p in order] == [f"HostSystem:host-{n}" for n in (3, 1, 2)]
     for move, number in zip(order, (1, 2, 3), strict=True):
         (enter,) = does(plan, machine(number), "enter-maintenance")
         assert behind(plan, move, enter)
@@ -323,7 +323,7 @@ def test_a_vm_that_gets_devices_is_not_moved_to_where_they_may_be_missing():
 def test_the_gate_wants_moved_vms_running_anywhere():
     plan = rolled(farm(gpu_host(1, [1]), gpu_host(2), gpu_vm(1, 1)), [1])
     (gate,) = (p.step for p in plan.steps if isinstance(p.step, Wait) and p.step.until == "healthy")
-    assert gate.options["vms"] == ({"ref": vm(1).ref, "name": "train-01", "stays": False},)
+    assert gate.vms == (RunningVm(vm(1).ref, "train-01", stays=False),)
 
 
 GONE = {"runtime.host": "HostSystem:host-9", "runtime.powerState": "poweredOn"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.acting import Clock, Shells
+from support.acting import Clock, Shells, lifecycle
 from support.estates import ESX1, ESX2, gpu_info, vm
 
 from vsphere_ai.errors import HostUnhealthy, StepFailed
@@ -11,7 +11,7 @@ from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.steps import Lifecycle, Wait
+from vsphere_ai.model.steps import Healthy, RunningVm
 from vsphere_ai.planning.document import plain
 from vsphere_ai.planning.health import Alarm, Found, from_document
 
@@ -52,7 +52,7 @@ def gate(world, *, alarms=(), maintenance=False, vms=(), limit=30, found=True):
     known = {ESX1.ref: Found(ESX1, 2, alarms)} if found else {}
     acting = Executor(Context(world, Shells(), lambda target: (), {ESX1.ref: 2}, {}, found=known))
     options = {"timeout": limit, "maintenance": maintenance, "vms": vms}
-    acting.do(Wait(target=ESX1, until="healthy", summary="", options=options), said.append)
+    acting.do(Healthy(target=ESX1, summary="", **options), said.append)
     return said
 
 
@@ -127,8 +127,8 @@ def test_what_was_found_survives_the_journal():
 
 # -- VMs
 
-OURS = ({"ref": vm(1).ref, "name": "train-01", "stays": True},)
-FREE = ({**OURS[0], "stays": False},)
+OURS = (RunningVm(vm(1).ref, "train-01", stays=True),)
+FREE = (RunningVm(vm(1).ref, "train-01", stays=False),)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_vms_that_were_switched_off_run_again(clock, vms, now, words):
 def before(world, action, found=True, **options):
     known = {ESX1.ref: Found(ESX1, 2)} if found else {}
     acting = Executor(Context(world, Shells(), lambda target: (), {}, {}, found=known))
-    return acting.before(Lifecycle(target=ESX1, action=action, summary="", options=options))
+    return acting.before(lifecycle(action, **options))
 
 
 def test_a_host_that_somebody_else_took_is_not_taken_over(clock):

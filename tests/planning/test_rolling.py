@@ -14,9 +14,9 @@ from vsphere_ai.execution import availability
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.playbook import Rolling
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.pending import Pending, opened_by, settled_by
+from vsphere_ai.model.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Wait
+from vsphere_ai.model.steps import AsPlanned, EnterMaintenance, Healthy, Lifecycle, Wait
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.planning.resume import lay_over
 from vsphere_ai.report.plan_text import plan_text
@@ -146,8 +146,8 @@ def test_a_turn_ends_with_a_gate_that_waits_for_the_vms():
     ons = [p.id for p in plan.steps if words([p.step]) == ["power-on"]]
     assert set(ons) <= set(gate.after)
     assert gate.step.target == ESX1
-    assert [v["name"] for v in gate.step.options["vms"]] == ["train-01", "train-02"]
-    assert gate.step.options["maintenance"] is False
+    assert [v.name for v in gate.step.vms] == ["train-01", "train-02"]
+    assert gate.step.maintenance is False
     behind = [p for p in plan.steps if p.behind]
     assert {p.step.target for p in behind} == {ESX2}
     assert all(p.behind == (gate.id,) for p in behind)
@@ -163,13 +163,13 @@ def test_a_vm_has_to_be_on_its_host_unless_drs_may_have_moved_it(drs, devices, s
     cluster = Facts(CLUSTER, {"name": "gpu-a", "configurationEx": {"drsConfig": drs}})
     seen = estate(host(ESX1), guest(vm(1), ESX1, config__hardware__device=devices), cluster)
     gate = steps_of(made(seen, {ESX1: wants(DIRECT)}), ESX1)[-1]
-    assert [v["stays"] for v in gate.options["vms"]] == [stays]
+    assert [v.stays for v in gate.vms] == [stays]
 
 
 def test_a_host_found_in_maintenance_is_expected_there():
     plan = plan_one(estate(host(ESX1, runtime__inMaintenanceMode=True)), ESX1, DIRECT)
     gate = steps_of(plan, ESX1)[-1]
-    assert (gate.until, gate.options["maintenance"]) == ("healthy", True)
+    assert (gate.until, gate.maintenance) == ("healthy", True)
 
 
 def test_changes_without_maintenance_have_no_gate():
@@ -190,10 +190,10 @@ def test_alarms_that_are_red_before_are_named():
 
 
 def test_the_gate_is_owed_from_entering_maintenance_on():
-    enter = Lifecycle(target=ESX1, action="enter-maintenance", summary="")
+    enter = EnterMaintenance(target=ESX1, timeout=60, summary="")
     assert Pending("gate", ESX1) in opened_by(enter, own_ssh=False)
-    assert settled_by(Wait(target=ESX1, until="healthy", summary="")) == (Pending("gate", ESX1),)
-    assert settled_by(Wait(target=ESX1, until="as-planned", summary="")) == ()
+    assert closed_by(Healthy(target=ESX1, summary="")) == (Pending("gate", ESX1),)
+    assert closed_by(AsPlanned(target=ESX1, summary="")) == ()
 
 
 # -- what an earlier attempt has begun
@@ -213,7 +213,7 @@ def test_a_gate_that_is_owed_comes_before_any_further_host():
     plan = again(seen, [Pending("gate", ESX1), Pending("off", vm(1))], (ESX1, ESX2))
     assert words(steps_of(plan, ESX1)) == ["healthy"]
     gate = next(p for p in plan.steps if p.step.target == ESX1)
-    assert [v["name"] for v in gate.step.options["vms"]] == ["train-01"]
+    assert [v.name for v in gate.step.vms] == ["train-01"]
     assert {p.id for p in plan.steps if words([p.step]) == ["power-on"]} <= set(gate.after)
     entry = next(p for p in plan.steps if p.step.target == ESX2)
     assert entry.behind == (gate.id,)
@@ -240,9 +240,7 @@ def test_who_has_begun_goes_first_and_may_be_in_maintenance():
     plan = again(seen, all_pending, [machine(n) for n in (1, 2, 3, 4)])
     (roll,) = plan.impact.rolls
     assert [h.name for h in roll.hosts] == ["esx04", "esx01", "esx02", "esx03"]
-    begun = {
-        p.step.target.name: p.step.options["begun"] for p in plan.steps if words([p.step]) == ["enter-maintenance"]
-    }
+    begun = {p.step.target.name: p.step.begun for p in plan.steps if words([p.step]) == ["enter-maintenance"]}
     assert begun == {"esx01": False, "esx02": False, "esx03": False, "esx04": True}
 
 

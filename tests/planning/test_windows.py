@@ -9,7 +9,7 @@ from support.judging import plan_one, steps_of, words
 from vsphere_ai.gpu.live import GPUS
 from vsphere_ai.language.playbook import Power, Rolling
 from vsphere_ai.model.facts import Output
-from vsphere_ai.model.steps import Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
 from vsphere_ai.planning.gpu_waits import unasked
 from vsphere_ai.planning.planner import reading_back
 from vsphere_ai.planning.windows import HostNow, host_now, host_window
@@ -80,8 +80,8 @@ def test_ssh_is_needed_to_reboot_over_it_and_to_ask_for_gpus_after_it():
 @pytest.mark.parametrize(("via", "word"), [("ssh", "over SSH"), ("api", "through vCenter")])
 def test_the_reboot_goes_the_way_it_was_asked_for(via, word):
     plan = plan_one(estate(host(ESX1)), ESX1, DIRECT, rolling=Rolling(reboot=via))
-    (reboot,) = (s for s in steps_of(plan, ESX1) if isinstance(s, Lifecycle) and s.action == "reboot")
-    assert reboot.options == {"via": via}
+    (reboot,) = (s for s in steps_of(plan, ESX1) if isinstance(s, Reboot))
+    assert reboot.via == via
     assert word in reboot.summary
 
 
@@ -93,7 +93,7 @@ def test_a_host_found_in_maintenance_stays_in_it():
 
 def test_the_timeout_of_the_play_reaches_every_wait():
     plan = plan_one(estate(host(ESX1)), ESX1, DIRECT, rolling=Rolling(timeout="45m", evacuate="vmotion"))
-    limits = {words([s])[0]: s.options.get("timeout") for s in steps_of(plan, ESX1) if isinstance(s, Lifecycle | Wait)}
+    limits = {words([s])[0]: s.timeout for s in steps_of(plan, ESX1) if hasattr(s, "timeout")}
     assert limits["enter-maintenance"] == limits["exit-maintenance"] == limits["host-back"] == 2700
     assert limits["gpus-answer"] > 0
 
@@ -139,18 +139,18 @@ def test_a_vm_found_off_stays_off():
 
 def test_the_guest_is_shut_down_with_the_timeout_of_the_play():
     _, steps = vm_steps(Power(shutdown_timeout="2m", force=True))
-    assert steps[0].options == {"shutdown_timeout": 120, "force": True}
+    assert (steps[0].shutdown_timeout, steps[0].force) == (120, True)
     assert "hard" in steps[0].summary
     _, steps = vm_steps()
-    assert steps[0].options["force"] is False
+    assert steps[0].force is False
     assert "only" in steps[0].summary
 
 
 def test_a_vm_goes_off_for_its_host_only_where_it_is_not_changed_itself():
     seen = estate(host(ESX1), guest(vm(1), ESX1), guest(vm(2), ESX1))
     plan = made(seen, {ESX1: wants(HostGraphics(default_type="shared_direct")), vm(1): wants(FULL)})
-    offs = {p.step.target: p.step.options.get("only_on") for p in plan.steps
-            if isinstance(p.step, Lifecycle) and p.step.action == "power-off"}  # fmt: skip
+    offs = {p.step.target: p.step.only_on or None for p in plan.steps
+            if isinstance(p.step, PowerOff)}  # fmt: skip
     assert offs == {vm(1): None, vm(2): ESX1.ref}
 
 

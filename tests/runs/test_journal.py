@@ -17,7 +17,7 @@ from vsphere_ai.cli import running
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Reconfigure, Shell, Wait
+from vsphere_ai.model.steps import AsPlanned, Healthy, Invoke, Reconfigure, Shell
 from vsphere_ai.planning.resume import rebooted_twice
 from vsphere_ai.runs import checksums, history, journal
 
@@ -112,8 +112,8 @@ def test_a_run_that_was_killed_while_its_journal_was_made_is_none(tmp_path, monk
     ("step", "what"),
     [
         (act(HOST, "reboot", "worded anew"), "reboot"),
-        (Wait(target=HOST, until="as-planned", summary="worded anew"), "as-planned"),
-        (Wait(target=HOST, until="healthy", summary="read back"), "healthy"),
+        (AsPlanned(target=HOST, summary="worded anew"), "as-planned"),
+        (Healthy(target=HOST, summary="read back"), "healthy"),
         (Reconfigure(target=HOST, summary="reboot (over SSH)", kinds=("vgpu",)), "change"),
         (Invoke(target=HOST, summary="", kinds=("nics",), method="UpdateConfig"), "change"),
         (Shell(target=HOST, summary="use SSH once more", argv=("true",)), ""),

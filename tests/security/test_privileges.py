@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyVmomi import VmomiSupport, vim
+from support.acting import lifecycle
 from support.places import PLAYBOOKS
 
 from tools.docgen import role
@@ -16,7 +17,7 @@ from vsphere_ai.connect.privileges import privilege_of
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell
+from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.planning import privileges
 from vsphere_ai.planning.privileges import Need, lacking, of_spec, of_step
 from vsphere_ai.resources import kinds
@@ -33,11 +34,11 @@ CONFIG = "VirtualMachine.Config."
         (Invoke(target=HOST, summary="", method="UpdateGraphicsConfig"), {"Host.Config.Settings"}),
         (Invoke(target=HOST, summary="", method="UpdateOptions"), {"Host.Config.AdvancedConfig"}),
         (Invoke(target=VM, summary="", method="UpgradeVM_Task"), {CONFIG + "UpgradeVirtualHardware"}),
-        (Lifecycle(target=HOST, summary="", action="enter-maintenance"), {"Host.Config.Maintenance"}),
-        (Lifecycle(target=HOST, summary="", action="reboot", options={"via": "api"}), {"Host.Config.Maintenance"}),
-        (Lifecycle(target=HOST, summary="", action="reboot", options={"via": "ssh"}), set()),
-        (Lifecycle(target=HOST, summary="", action="stop-ssh"), {"Host.Config.NetService"}),
-        (Lifecycle(target=VM, summary="", action="power-off"), {"VirtualMachine.Interact.PowerOff"}),
+        (lifecycle("enter-maintenance", HOST), {"Host.Config.Maintenance"}),
+        (lifecycle("reboot", HOST, via="api"), {"Host.Config.Maintenance"}),
+        (lifecycle("reboot", HOST, via="ssh"), set()),
+        (lifecycle("stop-ssh", HOST), {"Host.Config.NetService"}),
+        (lifecycle("power-off", VM), {"VirtualMachine.Interact.PowerOff"}),
         (Shell(target=HOST, summary="", argv=("nvidia-smi",)), set()),
         (
             Reconfigure(

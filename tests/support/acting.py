@@ -8,8 +8,8 @@ from support.estates import ESX1, vm
 from vsphere_ai.execution.actions import ssh_guard
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.model import steps
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.steps import Lifecycle
 
 VM = vm(1)
 
@@ -94,5 +94,14 @@ def do(step, server, shell=None, **more):
     return said
 
 
-def lifecycle(action, target=ESX1, **options):
-    return Lifecycle(target=target, summary="", action=action, options=options)
+OF_ACTION = {each.action: each for each in steps.Lifecycle.__subclasses__()}
+NEEDED = {
+    "enter-maintenance": {"timeout": 600},
+    "exit-maintenance": {"timeout": 600},
+    "reboot": {"via": "ssh"},
+    "power-off": {"shutdown_timeout": 300},
+}
+
+
+def lifecycle(action, target=ESX1, summary="", **options):
+    return OF_ACTION[action](target=target, summary=summary, **{**NEEDED.get(action, {}), **options})

@@ -6,7 +6,7 @@ import contextlib
 import sqlite3
 from pathlib import Path
 
-from vsphere_ai.model.steps import Lifecycle
+from support.acting import lifecycle
 from vsphere_ai.runs import checksums, journal
 
 WRITTEN = Path(__file__).parents[1] / "runs" / "journals"
@@ -15,7 +15,7 @@ WRITTEN = Path(__file__).parents[1] / "runs" / "journals"
 
 def act(target, action, summary):
     """A step of a target's life, as the graph makes it."""
-    return Lifecycle(target=target, action=action, summary=summary)
+    return lifecycle(action, target, summary)
 
 
 def of_version(number, path):

@@ -132,7 +132,7 @@ def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
 
 def _await_reboots(context: Context, executor: Executor, book: Journal) -> None:
     """A host that was told to reboot is waited for before anything is read of it."""
-    from vsphere_ai.model.steps import Wait
+    from vsphere_ai.model.steps import HostBack
 
     for owed in (o for o in book.owed() if o.pending.kind == "reboot" and not o.settled):
         pending = owed.pending
@@ -144,10 +144,8 @@ def _await_reboots(context: Context, executor: Executor, book: Journal) -> None:
             doubt = _doubt(owed.sent)
             # a play's shorter timeout is no reason to call a host lost that never went down
             patience = max(_patience(book, pending.target), doubt + AT_LEAST)
-            options = {"timeout": patience, "unless_never_down": doubt}
-            wait = Wait(
-                target=pending.target, until="host-back", options=options, summary="wait until the host is back"
-            )
+            summary = "wait until the host is back"
+            wait = HostBack(target=pending.target, timeout=patience, unless_never_down=doubt, summary=summary)
             click.echo(f"{safe(pending.target.name)}: waiting for the reboot of run {book.id}", err=True)
             executor.do(wait, _sign_of_life(pending.target.name))
             rebooted = executor.has_rebooted(pending.target)
@@ -181,7 +179,7 @@ def _never_arrived(context: Context, book: Journal, owed: Owed) -> bool:
 def _through_vcenter(book: Journal, host: Target) -> bool:
     """Tell whether the approved plan orders a host's reboot through vCenter; an order over SSH makes no task."""
     steps = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref)
-    return [s["options"]["via"] for s in steps if s.get("action") == "reboot"] == ["api"]
+    return [s["via"] for s in steps if s.get("action") == "reboot"] == ["api"]
 
 
 def _doubt(sent: str) -> float:
@@ -235,7 +233,7 @@ def _was_seen_off(vm: Target, switched: Sequence[Step], refs: Mapping[str, Colle
 def _given(book: Journal, vm: Target) -> float:
     """Return how long the approved plan gives a guest to shut down."""
     offs = (s for s in book.get("approved")["steps"] if s["target"]["ref"] == vm.ref and s.get("action") == "power-off")
-    return float(next((s["options"]["shutdown_timeout"] for s in offs), STILL_RUNNING))
+    return float(next((s["shutdown_timeout"] for s in offs), STILL_RUNNING))
 
 
 def _patience(book: Journal, host: Target) -> float:
@@ -243,7 +241,7 @@ def _patience(book: Journal, host: Target) -> float:
     waits = (
         s for s in book.get("approved")["steps"] if s["target"]["ref"] == host.ref and s.get("until") == "host-back"
     )
-    return float(next((s["options"]["timeout"] for s in waits), 1800))
+    return float(next((s["timeout"] for s in waits), 1800))
 
 
 def _sign_of_life(name: str) -> Callable[[str], None]:

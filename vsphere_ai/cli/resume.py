@@ -272,10 +272,10 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Pending]:
 
     Whenever such a guest goes off from now on, even before it is told again, that is not somebody else's doing.
     """
-    from vsphere_ai.model.steps import Lifecycle
+    from vsphere_ai.model.steps import PowerOff
 
     steps = (p.step for p in plan.steps)
-    offs = {s.target.ref for s in steps if isinstance(s, Lifecycle) and s.action == "power-off"}
+    offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
     for owed in at_rest.requested_shutdowns(book):
         if owed.pending.target.ref in offs:
             yield owed.pending

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from vsphere_ai.model.pending import SETTLES, Kind, Pending, Record
+from vsphere_ai.model.pending import Pending, Record
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Step, Wait
+from vsphere_ai.model.steps import Healthy, PendingKind, Step
 
-WORDS: Mapping[Kind, str] = {
+WORDS: Mapping[PendingKind, str] = {
     "off": "{} was switched off meanwhile, not by this run: left off",
     "ssh": "SSH of {} was started meanwhile, not by this run: left running",
 }
@@ -24,14 +24,13 @@ class ExternalChanges:
     def __init__(self, book: Record, is_so: Callable[[Step], bool]) -> None:
         self._is_so = is_so
         self._ours = {(d.kind, d.target.ref) for d in book.all_pending()}
-        self._left: dict[tuple[Kind, str], str] = {}
+        self._left: dict[tuple[PendingKind, str], str] = {}
 
     def why_left(self, step: Step, all_pending: Collection[Pending]) -> str:
         """Return why nothing is to be sent for a step that would make these debts; "" when it is ours to do."""
-        action = step.action if isinstance(step, Lifecycle) else ""
-        back = SETTLES.get(action)
-        if back is not None and (back, step.target.ref) in self._left:
-            return self._left[back, step.target.ref]
+        for kind in step.closes:
+            if (kind, step.target.ref) in self._left:
+                return self._left[kind, step.target.ref]
         for pending in all_pending:
             key = (pending.kind, pending.target.ref)
             if pending.kind in WORDS and key not in self._ours:
@@ -41,15 +40,14 @@ class ExternalChanges:
                 self._ours.add(key)
         return ""
 
-    def is_left(self, kind: Kind, target: Target) -> bool:
+    def is_left(self, kind: PendingKind, target: Target) -> bool:
         """Tell whether something of a target stays as somebody else has put it."""
         return (kind, target.ref) in self._left
 
     def without(self, step: Step) -> tuple[Step, str]:
         """Return a health gate that does not ask for VMs which stay off, and a remark; other steps as they are."""
-        if not (isinstance(step, Wait) and step.options.get("vms")):
+        off = [vm for vm in step.vms if ("off", vm.ref) in self._left] if isinstance(step, Healthy) else []
+        if not isinstance(step, Healthy) or not off:
             return step, ""
-        off = [vm for vm in step.options["vms"] if ("off", vm["ref"]) in self._left]
-        vms = tuple(vm for vm in step.options["vms"] if vm not in off)
-        remark = f"without {', '.join(vm['name'] for vm in off)}, left off" if off else ""
-        return replace(step, options={**step.options, "vms": vms}), remark
+        vms = tuple(vm for vm in step.vms if vm not in off)
+        return replace(step, vms=vms), f"without {', '.join(vm.name for vm in off)}, left off"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Wait
+from vsphere_ai.model.steps import Lifecycle, Migrate, Wait
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.rolling import Roll
 from vsphere_ai.planning.schedule import PlannedStep
@@ -110,7 +110,7 @@ def _entries(plan: Plan) -> dict[str, Target]:
             firsts.setdefault(planned.step.target, planned)
     off = {p.id for p in plan.steps if _is(p, "power-off")}
     found = {first.id: host for host, first in firsts.items()}
-    moves = {p.id: p.step.options["source"] for p in plan.steps if isinstance(p.step, Lifecycle) and _is(p, "migrate")}
+    moves = {p.id: p.step.source for p in plan.steps if isinstance(p.step, Migrate)}
     found |= {id_: host for host in firsts for id_, source in moves.items() if source == host.ref}
     return found | {a: host for host, first in firsts.items() for a in first.after if a in off}
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from vsphere_ai.errors import Conflict, Denied, DidNotReboot, StepFailed, Storage, Unreachable, VsphereAiError
 from vsphere_ai.execution.outcome import Outcome, reads_back
-from vsphere_ai.model.pending import Kind
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Step
+from vsphere_ai.model.steps import Lifecycle, PendingKind, Step
 from vsphere_ai.planning.planner import Plan
 
 HARMLESS = (Conflict, Denied, DidNotReboot, StepFailed, Storage, Unreachable)
@@ -22,8 +21,8 @@ class Ended:
 
     plan: Plan
     outcomes: Mapping[str, Outcome]
-    owed: Mapping[Kind, set[Target]]
-    earlier: Collection[tuple[Kind, Target]]
+    owed: Mapping[PendingKind, set[Target]]
+    earlier: Collection[tuple[PendingKind, Target]]
 
     def of(self, target: Target) -> list[Outcome]:
         """Return how the steps of a target ended, in plan order."""

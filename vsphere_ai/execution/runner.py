@@ -25,9 +25,9 @@ from vsphere_ai.execution.external_changes import ExternalChanges
 from vsphere_ai.execution.outcome import Event, Outcome, Run, State
 from vsphere_ai.execution.rollout import Rollout
 from vsphere_ai.execution.run_end import Ended
-from vsphere_ai.model.pending import Kind, NoRecord, Pending, Record, opened_by, settled_by
+from vsphere_ai.model.pending import NoRecord, Pending, Record, closed_by, opened_by
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Step
+from vsphere_ai.model.steps import Lifecycle, PendingKind, Step
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
@@ -61,7 +61,7 @@ class Runner:
         self._availability = Availability(executor.out_of_service, self._rollout)
         self._told: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
-        self._owed: dict[Kind, set[Target]] = {k: set() for k in get_args(Kind)}
+        self._owed: dict[PendingKind, set[Target]] = {k: set() for k in get_args(PendingKind)}
         self._earlier = {(d.kind, d.target) for d in self._book.all_pending()}
         self._owing = threading.Lock()
         self.signalled = 0
@@ -198,7 +198,7 @@ class Runner:
             self._book.begin(planned.id, step, all_pending)
             self._executor.do(step, lambda text: self._progress(planned, text, started), planned.id)
             took_effect = True
-            self._book.end(planned.id, "done", settles=settled_by(step))
+            self._book.end(planned.id, "done", settles=closed_by(step))
         except Withdrawn:
             with suppress(Storage):
                 self._book.end(planned.id, "skipped", STOPPED, settles=all_pending)
@@ -211,7 +211,7 @@ class Runner:
             return self._broken(planned, wrapped, started, all_pending)
         finally:
             if took_effect:  # also when that could not be written down: it has to be put back all the same
-                self._count(all_pending, settled_by(step))
+                self._count(all_pending, closed_by(step))
         return Outcome(planned, "done", time.monotonic() - started, reason=remark)
 
     def _count(self, all_pending: Collection[Pending], paid: Collection[Pending]) -> None:

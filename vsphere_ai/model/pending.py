@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Step, Wait
-
-Kind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot", "restart", "gate", "lock"]
-OPENS: dict[str, Kind] = {
-    "enter-maintenance": "maintenance",
-    "start-ssh": "ssh",
-    "power-off": "off",
-    "reboot": "reboot",
-}
-SETTLES: dict[str, Kind] = {
-    "exit-maintenance": "maintenance",
-    "stop-ssh": "ssh",
-    "start-ssh": "ssh-on",
-    "power-on": "off",
-}
-WAITED: dict[str, tuple[Kind, ...]] = {"host-back": ("reboot", "restart"), "healthy": ("gate",)}
+from vsphere_ai.model.steps import Invoke, PendingKind, Reboot, StartSsh, Step
 
 
 @dataclass(frozen=True)
@@ -34,7 +19,7 @@ class Pending:
     A `gate` is owed from entering maintenance mode on: nobody has seen yet that the host is healthy again.
     """
 
-    kind: Kind
+    kind: PendingKind
     target: Target
     detail: str = ""
 
@@ -79,26 +64,18 @@ class NoRecord:
 
 
 def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: str = "") -> tuple[Pending, ...]:
-    """Return the debts a step makes.
+    """Return the pending actions that a step adds to its run.
 
-    SSH that was found running is not ours to stop, but ours to start again after a reboot that stops it.
+    SSH that was running before the run is not stopped at its end, but started again after a reboot that stops it.
     """
     if isinstance(step, Invoke) and step.needs_reboot:
         return (Pending("restart", step.target, detail),)
-    kind = OPENS.get(step.action) if isinstance(step, Lifecycle) else None
-    if kind is None or (kind == "ssh" and not own_ssh):
+    if isinstance(step, StartSsh) and not own_ssh:
         return ()
-    if kind == "maintenance":
-        return (Pending(kind, step.target), Pending("gate", step.target))
-    if kind != "reboot":
-        return (Pending(kind, step.target),)
-    again = (Pending("ssh-on", step.target),) if restarts_ssh else ()
-    return (Pending(kind, step.target, detail), *again)
+    again = (Pending("ssh-on", step.target),) if isinstance(step, Reboot) and restarts_ssh else ()
+    return (*(Pending(kind, step.target, detail) for kind in step.opens), *again)
 
 
-def settled_by(step: Step) -> tuple[Pending, ...]:
-    """Return the debts a step settles."""
-    if isinstance(step, Wait):
-        return tuple(Pending(kind, step.target) for kind in WAITED.get(step.until, ()))
-    kind = SETTLES.get(step.action) if isinstance(step, Lifecycle) else None
-    return (Pending(kind, step.target),) if kind else ()
+def closed_by(step: Step) -> tuple[Pending, ...]:
+    """Return the pending actions that a step closes."""
+    return tuple(Pending(kind, step.target) for kind in step.closes)

@@ -1,10 +1,10 @@
-"""The closed set of things `apply` can do; steps are data: printable, comparable, JSON-able."""
+"""Steps of a plan: the closed set of things `apply` can do, as data that prints, compares and goes into JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from vsphere_ai.model.state import Target
 
@@ -41,9 +41,18 @@ class Query:
     """What is kept of the answer."""
 
 
+PendingKind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot", "restart", "gate", "lock"]
+"""Kinds of temporary changes that a run has to undo (see `pending.Pending`)."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What every step has: whom it touches, a line an operator reads, and what it disrupts."""
+    """Fields of every step: its target, a line for the operator, and what it disrupts."""
+
+    opens: ClassVar[tuple[PendingKind, ...]] = ()
+    """The pending actions that such a step adds to its run (see `pending.opened_by`)."""
+    closes: ClassVar[tuple[PendingKind, ...]] = ()
+    """The pending actions that such a step closes when it has taken effect."""
 
     target: Target
     summary: str
@@ -99,31 +108,151 @@ Action = Literal[
 
 @dataclass(frozen=True, kw_only=True)
 class Lifecycle(Step):
-    """A change of a target's life; only the graph makes these. `options` are plain values the runner needs."""
+    """A change of a target's life; only the schedule makes these. Timeouts are seconds."""
 
-    action: Action
-    options: Mapping[str, Any] = field(default_factory=dict)
+    action: ClassVar[Action]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EnterMaintenance(Lifecycle):
+    """Bring a host into maintenance mode (EnterMaintenanceMode_Task)."""
+
+    action = "enter-maintenance"
+    opens = ("maintenance", "gate")
+    timeout: int
+    evacuate: Literal["refuse", "power_off", "vmotion"] = "refuse"
+    begun: bool = False
+    """An earlier attempt of the run has begun this, so the host may be in maintenance mode because of the run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitMaintenance(Lifecycle):
+    """Bring a host out of maintenance mode (ExitMaintenanceMode_Task)."""
+
+    action = "exit-maintenance"
+    closes = ("maintenance",)
+    timeout: int
+    settle: int = 0
+    """Seconds that vCenter is given to show all GPUs of the host again, before it leaves maintenance mode."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reboot(Lifecycle):
+    """Order a host to reboot, by a command over SSH or by RebootHost_Task."""
+
+    action = "reboot"
+    opens = ("reboot",)
+    via: Literal["ssh", "api"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartSsh(Lifecycle):
+    """Start TSM-SSH on a host."""
+
+    action = "start-ssh"
+    opens = ("ssh",)
+    closes = ("ssh-on",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StopSsh(Lifecycle):
+    """Stop TSM-SSH on a host."""
+
+    action = "stop-ssh"
+    closes = ("ssh",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerOff(Lifecycle):
+    """Shut the guest of a VM down; power the VM off where VMware Tools do not run, or time is over, and `force`."""
+
+    action = "power-off"
+    opens = ("off",)
+    shutdown_timeout: int
+    force: bool = False
+    only_on: str = ""
+    """Reference of a host: a VM that has left it stays on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PowerOn(Lifecycle):
+    """Power a VM on (PowerOnVM_Task)."""
+
+    action = "power-on"
+    closes = ("off",)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Migrate(Lifecycle):
+    """Move a running VM from host `source` to host `to`, both references (MigrateVM_Task)."""
+
+    action = "migrate"
+    source: str
+    to: str
+    timeout: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wait(Step):
-    """Nothing is done until it was seen; only the graph makes these.
+    """A wait for something that is read; only the schedule makes these. Timeouts are seconds."""
 
-    ``host-back``: connected with a newer boot time. ``gpus-answer``: nvidia-smi lists every GPU.
-    ``as-planned``: the target was read again and nothing is left to change (`but_last`: but what comes last).
-    ``healthy``: the host is in service again as it was before its turn; the next host waits for that.
-    """
+    until: ClassVar[Until]
 
-    until: Until
-    options: Mapping[str, Any] = field(default_factory=dict)
+
+@dataclass(frozen=True, kw_only=True)
+class HostBack(Wait):
+    """Wait until a host is connected with a newer boot time."""
+
+    until = "host-back"
+    closes = ("reboot", "restart")
+    timeout: float
+    unless_never_down: float | None = None
+    """Seconds after which a host that stayed up did not get the order to reboot, which may not have been sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpusAnswer(Wait):
+    """Wait until nvidia-smi lists every GPU of a host."""
+
+    until = "gpus-answer"
+    timeout: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsPlanned(Wait):
+    """Read a target again until nothing is left to change (`but_last`: except for what comes last)."""
+
+    until = "as-planned"
+    but_last: bool = False
+
+
+@dataclass(frozen=True)
+class RunningVm:
+    """A VM that ran on a host before its maintenance. `stays`: it has to run on the same host afterwards."""
+
+    ref: str
+    name: str
+    stays: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Healthy(Wait):
+    """Wait until a host is in service as it was before its maintenance; the next host waits for that."""
+
+    until = "healthy"
+    closes = ("gate",)
+    timeout: float = 0
+    maintenance: bool = False
+    """The host was in maintenance mode before."""
+    vms: tuple[RunningVm, ...] = ()
 
 
 What = Action | Until | Literal["change", ""]
-"""What a step is: its action, what it waits for, or a change of some kinds; empty when it is none of these."""
+"""Type of a step in one word: its action, what it waits for, or ``change`` for a change of some kinds."""
 
 
 def what(step: Step) -> What:
-    """Return what a step is, in a word that stays when its summary is worded anew."""
+    """Return the type of a step in one word, which stays the same when the summary is worded anew."""
     if isinstance(step, Lifecycle):
         return step.action
     if isinstance(step, Wait):

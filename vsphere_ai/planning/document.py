@@ -15,6 +15,7 @@ from vsphere_ai.compat.base import Finding
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbook import Playbook, to_document
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep, waves
@@ -116,7 +117,17 @@ def step_document(planned: PlannedStep) -> dict[str, Any]:
     """Return one step with its place."""
     step = planned.step
     place = {"id": planned.id, "after": list(planned.after), "behind": list(planned.behind)}
-    return {**place, "do": type(step).__name__.lower(), **plain(step)}
+    return {**place, **_type(step), **plain(step)}
+
+
+def _type(step: Step) -> dict[str, str]:
+    match step:
+        case Lifecycle():
+            return {"do": "lifecycle", "action": step.action}
+        case Wait():
+            return {"do": "wait", "until": step.until}
+        case _:
+            return {"do": type(step).__name__.lower()}
 
 
 def finding_document(finding: Finding) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import RunningVm
 
 HOST_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode", "config.graphicsInfo", "triggeredAlarmState")
 VM_PATHS = ("runtime.powerState", "runtime.host")
@@ -90,15 +91,15 @@ def new_alarms(now: Facts, before: Found) -> tuple[Alarm, ...]:
     return tuple(a for a in red_alarms(now) if a.id not in known)
 
 
-def missing_vms(vms: Iterable[Mapping[str, Any]], now: Mapping[str, Facts], host: str) -> tuple[str, ...]:
-    """Return what is not well with the VMs that were switched off: each has `ref`, `name` and whether it `stays`."""
+def missing_vms(vms: Iterable[RunningVm], now: Mapping[str, Facts], host: str) -> tuple[str, ...]:
+    """Return what is not well with the VMs that were switched off: see `RunningVm`."""
     wrong = []
     for vm in vms:
-        facts = now.get(vm["ref"])
+        facts = now.get(vm.ref)
         if facts is None:
-            wrong.append(f"{vm['name']} is gone from the inventory")
+            wrong.append(f"{vm.name} is gone from the inventory")
         elif facts.get("runtime.powerState") != "poweredOn":
-            wrong.append(f"{vm['name']} is {facts.get('runtime.powerState')}, it was running before")
-        elif vm["stays"] and facts.get("runtime.host") != host:
-            wrong.append(f"{vm['name']} runs on another host")
+            wrong.append(f"{vm.name} is {facts.get('runtime.powerState')}, it was running before")
+        elif vm.stays and facts.get("runtime.host") != host:
+            wrong.append(f"{vm.name} runs on another host")
     return tuple(wrong)

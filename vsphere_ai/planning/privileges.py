@@ -11,7 +11,7 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Step
+from vsphere_ai.model.steps import Invoke, Lifecycle, Reboot, Reconfigure, Step
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
 
@@ -200,7 +200,7 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
             return MEMBERS, HOST_NETWORK
         case Invoke():
             return of_methods((step.method,), privilege_of)
-        case Lifecycle(action="reboot") if step.options.get("via") == "ssh":
+        case Reboot(via="ssh"):
             return ()
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)

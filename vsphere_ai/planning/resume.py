@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import Step as Done
 from vsphere_ai.model.state import Target, TargetKind
-from vsphere_ai.model.steps import Shell, Step, Wait, what
+from vsphere_ai.model.steps import EnterMaintenance, Healthy, Shell, Step, what
 from vsphere_ai.planning.document import plan_document
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
@@ -90,7 +90,7 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     gone = {(each["host"]["ref"], what) for each in approved["impact"].get("lost", ()) for what in each["what"]}
     more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
     entered = {s["target"]["ref"] for s in approved.get("steps", ()) if s.get("action") == "enter-maintenance"}
-    enter = {p.step.target.ref for p in plan.steps if what(p.step) == "enter-maintenance"}
+    enter = {p.step.target.ref for p in plan.steps if isinstance(p.step, EnterMaintenance)}
     theirs = "is rebooted in the maintenance mode that somebody else has put it into"
     more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
     hit = (*plan.impact.power_cycles, *plan.impact.reboots)
@@ -123,7 +123,7 @@ def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, st
 
 
 def _gate(host: Target) -> Step:
-    return Wait(target=host, until="healthy", summary="see that the host is healthy again")
+    return Healthy(target=host, summary="see that the host is healthy again")
 
 
 def still_so(pending: Pending, facts: Facts) -> bool | None:

@@ -12,13 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import pairwise
-from typing import Any
 
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbook import Power, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Reconfigure, Step, Wait
+from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
@@ -171,7 +170,7 @@ def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[St
 
 
 def _is_gate(step: Step) -> bool:
-    return isinstance(step, Wait) and step.until == "healthy"
+    return isinstance(step, Healthy)
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
@@ -246,14 +245,14 @@ def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Se
     work.edges += [(end, gate) for end in work.ends[host]]
 
 
-def _as_was(estate: Estate, vm: Target, host: Target) -> dict[str, Any]:
+def _as_was(estate: Estate, vm: Target, host: Target) -> RunningVm:
     # where DRS moves VMs by itself, a VM on another host is no sign of trouble
     stays = bool(why_pinned(estate, vm, host) or why_not_moved(estate, vm, host))
-    return {"ref": vm.ref, "name": vm.name, "stays": stays}
+    return RunningVm(vm.ref, vm.name, stays)
 
 
-def _moved(migration: Migration) -> dict[str, Any]:
-    return {"ref": migration.vm.ref, "name": migration.vm.name, "stays": False}
+def _moved(migration: Migration) -> RunningVm:
+    return RunningVm(migration.vm.ref, migration.vm.name, stays=False)
 
 
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:

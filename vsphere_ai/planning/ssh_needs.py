@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Lifecycle, Shell, Step, Wait
+from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, Step
 from vsphere_ai.planning.planner import NOT_CONNECTED, Plan
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.planning.windows import SSH_SERVICE
@@ -48,17 +48,17 @@ def _need(host: Target, steps: Sequence[PlannedStep], *, reads: bool) -> Need | 
         if _uses_ssh(planned.step, reads=reads):
             first = first or planned.step.summary
             after = after or rebooted
-        rebooted = rebooted or (isinstance(planned.step, Lifecycle) and planned.step.action == "reboot")
+        rebooted = rebooted or isinstance(planned.step, Reboot)
     return Need(host, first, after) if first else None
 
 
 def _uses_ssh(step: Step, *, reads: bool) -> bool:
     match step:
-        case Shell() | Wait(until="gpus-answer"):
+        case Shell() | GpusAnswer():
             return True
-        case Lifecycle(action="reboot"):
-            return bool(step.options["via"] == "ssh")
-        case Wait(until="as-planned"):
+        case Reboot():
+            return step.via == "ssh"
+        case AsPlanned():
             return reads
     return False
 

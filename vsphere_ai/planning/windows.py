@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
 
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.language.playbook import Power, Rolling
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.model.steps import (
+    AsPlanned,
+    EnterMaintenance,
+    ExitMaintenance,
+    GpusAnswer,
+    Healthy,
+    HostBack,
+    Invoke,
+    Migrate,
+    PowerOff,
+    PowerOn,
+    Reboot,
+    Reconfigure,
+    RunningVm,
+    Shell,
+    StartSsh,
+    Step,
+    StopSsh,
+)
 from vsphere_ai.planning.vgpu_moves import Migration
 
 SSH_SERVICE = "TSM-SSH"
@@ -81,26 +98,23 @@ def host_window(
         ordered.append(_enter(host, rolling, begun=begun))
     switches = shell and not now.ssh_running and now.start_ssh
     if switches:
-        ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE}"))
+        ordered.append(StartSsh(target=host, summary=f"start {SSH_SERVICE}"))
     ordered += before
     if reboot:
         ordered += _reboot(host, rolling)
         if (shell or now.ssh_running) and now.start_ssh:
-            ordered.append(Lifecycle(target=host, action="start-ssh", summary=f"start {SSH_SERVICE} again after boot"))
+            ordered.append(StartSsh(target=host, summary=f"start {SSH_SERVICE} again after boot"))
         if now.has_gpus:
             ordered.append(answer)
     ordered += after
-    ordered.append(Wait(target=host, until="as-planned", summary=READ_BACK))
+    ordered.append(AsPlanned(target=host, summary=READ_BACK))
     # a reboot starts a service of that policy, also one that somebody had stopped
     if switches or (reboot and now.ssh_with_host and not now.ssh_running):
-        ordered.append(Lifecycle(target=host, action="stop-ssh", summary=f"stop {SSH_SERVICE}, as it was found"))
+        ordered.append(StopSsh(target=host, summary=f"stop {SSH_SERVICE}, as it was found"))
     if window and not now.in_maintenance:
         ordered.append(
-            Lifecycle(
-                target=host,
-                action="exit-maintenance",
-                summary="leave maintenance mode",
-                options={"timeout": rolling.timeout, "settle": rolling.settle},
+            ExitMaintenance(
+                target=host, summary="leave maintenance mode", timeout=rolling.timeout, settle=rolling.settle
             )
         )
     return ordered
@@ -108,10 +122,11 @@ def host_window(
 
 def migrate_step(migration: Migration, rolling: Rolling) -> Step:
     """Return the step that moves a running VM with vGPUs to the host on which it has been placed."""
-    return Lifecycle(
+    return Migrate(
         target=migration.vm,
-        action="migrate",
-        options={"source": migration.source.ref, "to": migration.target.ref, "timeout": rolling.timeout},
+        source=migration.source.ref,
+        to=migration.target.ref,
+        timeout=rolling.timeout,
         summary=f"move from {migration.source.name} to {migration.target.name} by vMotion",
     )
 
@@ -119,60 +134,55 @@ def migrate_step(migration: Migration, rolling: Rolling) -> Step:
 def gpus_answer(host: Target, timeout: int) -> Step:
     """Return the step that sees a host's GPUs answer, in the MIG modes they were in."""
     summary = "wait until nvidia-smi answers for every GPU"
-    return Wait(target=host, until="gpus-answer", options={"timeout": timeout}, summary=summary)
+    return GpusAnswer(target=host, timeout=timeout, summary=summary)
 
 
 def _asks_gpus(step: Step) -> bool:
-    return isinstance(step, Wait) and step.until == "gpus-answer"
+    return isinstance(step, GpusAnswer)
 
 
-def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[Mapping[str, Any]]) -> Step:
-    """Return the step that ends a host's turn. `vms` were switched off for it: `ref`, `name`, whether each `stays`."""
+def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[RunningVm]) -> Step:
+    """Return the step that ends the maintenance of a host. `vms` are those that were switched off or moved for it."""
     words = ["connected", "GPUs as before" if now.has_gpus else "", "no new red alarm"]
     running = f"{len(vms)} VM{'' if len(vms) == 1 else 's'} running" if vms else ""
     kept = "in maintenance mode as found" if now.in_maintenance else ""
-    return Wait(
+    return Healthy(
         target=now.target,
-        until="healthy",
-        options={"timeout": rolling.settle, "maintenance": now.in_maintenance, "vms": tuple(vms)},
+        timeout=rolling.settle,
+        maintenance=now.in_maintenance,
+        vms=tuple(vms),
         summary=f"health gate: {', '.join(w for w in (words[0], kept, *words[1:2], running, words[2]) if w)}",
     )
 
 
 def _enter(host: Target, rolling: Rolling, *, begun: bool) -> Step:
-    return Lifecycle(
+    return EnterMaintenance(
         target=host,
-        action="enter-maintenance",
         summary="enter maintenance mode",
-        # only who has begun a window before may find the host in maintenance mode already
-        options={"timeout": rolling.timeout, "evacuate": rolling.evacuate, "begun": begun},
+        timeout=rolling.timeout,
+        evacuate=rolling.evacuate,
+        begun=begun,
     )
 
 
 def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
-    yield Lifecycle(
+    yield Reboot(
         target=host,
-        action="reboot",
-        options={"via": rolling.reboot},
+        via=rolling.reboot,
         needs_reboot=True,
         summary=f"reboot ({'over SSH' if rolling.reboot == 'ssh' else 'through vCenter'})",
     )
-    yield Wait(
-        target=host,
-        until="host-back",
-        options={"timeout": rolling.timeout},
-        summary="wait until the host is connected with a newer boot time",
-    )
+    summary = "wait until the host is connected with a newer boot time"
+    yield HostBack(target=host, timeout=rolling.timeout, summary=summary)
 
 
 def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
     """Order what is changed for all hosts and VMs of a datacenter, as (before them, after them); each is read back."""
     first, last = ([s for s in steps if s.comes_last is deferred] for deferred in (False, True))
     if first:
-        options = {"but_last": True} if last else {}
-        first.append(Wait(target=datacenter, until="as-planned", options=options, summary=READ_BACK))
+        first.append(AsPlanned(target=datacenter, but_last=bool(last), summary=READ_BACK))
     if last:
-        last.append(Wait(target=datacenter, until="as-planned", summary=READ_BACK))
+        last.append(AsPlanned(target=datacenter, summary=READ_BACK))
     return first, last
 
 
@@ -187,13 +197,20 @@ def vm_window(
     stop: list[Step] = []
     follow = list(_merged(steps))
     if follow:
-        follow.append(Wait(target=vm, until="as-planned", summary=READ_BACK))
+        follow.append(AsPlanned(target=vm, summary=READ_BACK))
     if cycle:
         how = "hard power-off allowed" if power.force else "guest shutdown only"
-        only = {"only_on": off.ref} if off is not None and not follow else {}
-        options = {"shutdown_timeout": power.shutdown_timeout, "force": power.force, **only}
-        stop.append(Lifecycle(target=vm, action="power-off", options=options, summary=f"shut down ({how})"))
-        follow.append(Lifecycle(target=vm, action="power-on", summary="power on"))
+        only_on = off.ref if off is not None and not follow else ""
+        stop.append(
+            PowerOff(
+                target=vm,
+                shutdown_timeout=power.shutdown_timeout,
+                force=power.force,
+                only_on=only_on,
+                summary=f"shut down ({how})",
+            )
+        )
+        follow.append(PowerOn(target=vm, summary="power on"))
     return stop, follow
 
 

@@ -24,7 +24,21 @@ from vsphere_ai.execution.actions.reconcile import Reconciler
 from vsphere_ai.execution.actions.ssh_guard import Access
 from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure, Shell, Step, Wait
+from vsphere_ai.model.steps import (
+    EnterMaintenance,
+    ExitMaintenance,
+    Invoke,
+    Lifecycle,
+    Migrate,
+    PowerOff,
+    PowerOn,
+    Reboot,
+    Reconfigure,
+    Shell,
+    StartSsh,
+    Step,
+    Wait,
+)
 from vsphere_ai.planning.rolling import STATE_PATHS, why_down
 
 DOUBT = 15.0  # seconds a lost call is given to show its effect
@@ -60,11 +74,11 @@ class Executor:
         `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, when one that is to
         leave it has lost a GPU, and when vCenter does not show the boot time.
         """
-        if isinstance(step, Lifecycle) and step.action == "exit-maintenance":
-            self._waits.all_gpus(step.target, float(step.options.get("settle", 0)))
-        if isinstance(step, Lifecycle) and step.action == "enter-maintenance" and not step.options.get("begun"):
+        if isinstance(step, ExitMaintenance):
+            self._waits.all_gpus(step.target, step.settle)
+        if isinstance(step, EnterMaintenance) and not step.begun:
             self._lifecycles.refuse_taken(step.target)
-        reboots = isinstance(step, Lifecycle) and step.action == "reboot"
+        reboots = isinstance(step, Reboot)
         if not (reboots or (isinstance(step, Invoke) and step.needs_reboot)):
             return ""
         booted = str(self._context.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
@@ -79,16 +93,16 @@ class Executor:
 
     def was_refused(self, step: Step, error: VsphereAiError) -> bool:
         """Tell whether a step that makes a debt failed so that it had no effect, and will have none."""
-        if isinstance(step, Lifecycle) and step.action == "reboot" and not self._lifecycles.was_ordered(step.target):
+        if isinstance(step, Reboot) and not self._lifecycles.was_ordered(step.target):
             return True
         if not isinstance(error, VimFault | Denied | Conflict | StepFailed) or isinstance(error, GuestStillRuns):
             return False
         if _key(step) in self._in_doubt or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
             return False
         match step:
-            case Lifecycle(action="power-off"):
+            case PowerOff():
                 return not self._lifecycles.shutdown_was_requested(step.target)
-            case Lifecycle(action="enter-maintenance" | "start-ssh" | "reboot"):
+            case EnterMaintenance() | StartSsh() | Reboot():
                 return True
         return False
 
@@ -98,9 +112,9 @@ class Executor:
         SSH that another command has started to read for a moment is soon stopped again: that is waited for.
         """
         match step:
-            case Lifecycle(action="power-off"):
+            case PowerOff():
                 return self._took_effect(step)
-            case Lifecycle(action="start-ssh"):
+            case StartSsh():
                 for _ in polling(BEING_READ, fastest=0.1, slowest=1.0):
                     if not self._context.is_being_read(step.target):
                         break
@@ -176,12 +190,12 @@ class Executor:
     def _took_effect(self, step: Step) -> bool:
         """Read back whether the effect of one step is there."""
         match step:
-            case Lifecycle(action="enter-maintenance" | "exit-maintenance" as action):
-                return self._context.in_maintenance(step.target) == (action == "enter-maintenance")
-            case Lifecycle(action="migrate"):
-                return bool(self._context.read(step.target, "runtime.host").get("runtime.host") == step.options["to"])
-            case Lifecycle(action="power-off" | "power-on" as action):
-                wanted = "poweredOff" if action == "power-off" else "poweredOn"
+            case EnterMaintenance() | ExitMaintenance():
+                return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
+            case Migrate():
+                return bool(self._context.read(step.target, "runtime.host").get("runtime.host") == step.to)
+            case PowerOff() | PowerOn():
+                wanted = "poweredOff" if isinstance(step, PowerOff) else "poweredOn"
                 return bool(self._context.read(step.target, "runtime.powerState").get("runtime.powerState") == wanted)
             case Shell() if mig_instances.is_about(step):
                 return mig_instances.took_effect(step, self._context.again(step.target)) is True
@@ -254,7 +268,7 @@ def _comes_by_itself(step: Step) -> bool:
 
     Not entering maintenance mode: a host that somebody else put there is not ours to bring out of it.
     """
-    return isinstance(step, Lifecycle) and step.action in ("power-off", "power-on", "exit-maintenance")
+    return isinstance(step, PowerOff | PowerOn | ExitMaintenance)
 
 
 def _is_same(step: Step, other: Step) -> bool:
@@ -270,6 +284,6 @@ def _is_same(step: Step, other: Step) -> bool:
 def _repeatable(step: Step) -> bool:
     """Tell whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
     if isinstance(step, Lifecycle):
-        return step.action != "reboot"
+        return not isinstance(step, Reboot)
     # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb
     return not isinstance(step, Shell) or "-mig" in step.argv or (step.argv[0] == "esxcli" and "set" in step.argv)

@@ -8,7 +8,17 @@ from vsphere_ai.errors import Conflict, Denied, GuestStillRuns, HostUnhealthy, O
 from vsphere_ai.execution.actions.cancel import arrives_all_the_same, enter_unless_stopped, recent_tasks
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, UNCERTAIN, Context, Say, polling
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle
+from vsphere_ai.model.steps import (
+    EnterMaintenance,
+    ExitMaintenance,
+    Lifecycle,
+    Migrate,
+    PowerOff,
+    PowerOn,
+    Reboot,
+    StartSsh,
+    StopSsh,
+)
 from vsphere_ai.planning.windows import SSH_SERVICE
 from vsphere_ai.security.redaction import untrusted
 
@@ -37,25 +47,24 @@ class Lifecycles:
 
     def do(self, step: Lifecycle, say: Say) -> None:
         """Do one step; returns when vCenter or the host has accepted or finished it."""
-        match step.action:
-            case "enter-maintenance" if self._context.in_maintenance(step.target):
+        match step:
+            case EnterMaintenance() if self._context.in_maintenance(step.target):
                 return
-            case "exit-maintenance" if not self._context.in_maintenance(step.target):
+            case ExitMaintenance() if not self._context.in_maintenance(step.target):
                 return
-            case "enter-maintenance":
+            case EnterMaintenance():
                 self._enter_maintenance(step, say)
-            case "exit-maintenance":
-                timeout = int(step.options["timeout"])
+            case ExitMaintenance(timeout=timeout):
                 self._context.task(step.target, "ExitMaintenanceMode_Task", {"timeout": timeout}, say, timeout + 60)
-            case "reboot":
+            case Reboot():
                 self._reboot(step)
-            case "start-ssh" | "stop-ssh":
-                self.switch_ssh(step.target, running=step.action == "start-ssh")
-            case "power-off":
+            case StartSsh() | StopSsh():
+                self.switch_ssh(step.target, running=isinstance(step, StartSsh))
+            case PowerOff():
                 self._power_off(step, say)
-            case "power-on":
+            case PowerOn():
                 self.power_on(step.target, say)
-            case "migrate":
+            case Migrate():
                 self._migrate(step, say)
 
     def refuse_taken(self, host: Target) -> None:
@@ -66,15 +75,15 @@ class Lifecycles:
                 "it was left so; find out who works on it, then plan again",
             )
 
-    def _migrate(self, step: Lifecycle, say: Say) -> None:
+    def _migrate(self, step: Migrate, say: Say) -> None:
         """Move a running VM off its host; one that has left it meanwhile, or is off, stays where and as it is."""
-        options, vm = step.options, step.target
+        vm = step.target
         now = self._context.read(vm, "runtime.host", "runtime.powerState")
-        if now.get("runtime.host") != options["source"] or now.get("runtime.powerState") != "poweredOn":
+        if now.get("runtime.host") != step.source or now.get("runtime.powerState") != "poweredOn":
             return
-        args = {"host": options["to"], "priority": "defaultPriority"}
-        self._context.task(vm, "MigrateVM_Task", args, say, float(options["timeout"]))
-        if self._context.read(vm, "runtime.host").get("runtime.host") == options["source"]:
+        args = {"host": step.to, "priority": "defaultPriority"}
+        self._context.task(vm, "MigrateVM_Task", args, say, step.timeout)
+        if self._context.read(vm, "runtime.host").get("runtime.host") == step.source:
             raise StepFailed(
                 f"{vm.name} is still on the host it was to leave", "look at its tasks in the vSphere Client"
             )
@@ -97,10 +106,10 @@ class Lifecycles:
                 "plan again: then it is placed on another host",
             )
 
-    def _enter_maintenance(self, step: Lifecycle, say: Say) -> None:
-        if step.options.get("evacuate") == "vmotion":
+    def _enter_maintenance(self, step: EnterMaintenance, say: Say) -> None:
+        if step.evacuate == "vmotion":
             self._refuse_arrivals(step.target)
-        timeout = int(step.options["timeout"])
+        timeout = step.timeout
         args = {"timeout": timeout, "evacuatePoweredOffVms": False}
 
         def enter() -> None:
@@ -135,12 +144,12 @@ class Lifecycles:
             system = self._context.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
             self._context.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
 
-    def _reboot(self, step: Lifecycle) -> None:
+    def _reboot(self, step: Reboot) -> None:
         facts = self._context.read(step.target, "runtime.inMaintenanceMode")
         if not facts.get("runtime.inMaintenanceMode"):
             raise Conflict(f"{step.target.name} is not in maintenance mode any more; it is not rebooted", "plan again")
         try:
-            if step.options["via"] == "api":
+            if step.via == "api":
                 self._context.note.sending(step.target)
                 self._ordered.add(step.target.ref)
                 self._context.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
@@ -158,26 +167,26 @@ class Lifecycles:
                 f"{step.target.name} refused to reboot: {untrusted(answer.stdout + answer.stderr).strip()}"
             )
 
-    def _power_off(self, step: Lifecycle, say: Say) -> None:
-        target, force = step.target, bool(step.options["force"])
+    def _power_off(self, step: PowerOff, say: Say) -> None:
+        target = step.target
         facts = self._context.read(target, "runtime.powerState", "guest.toolsRunningStatus", "runtime.host")
         if facts.get("runtime.powerState") == "poweredOff":
             return
-        only_on, now = step.options.get("only_on"), facts.get("runtime.host")
-        if only_on and now and now != only_on:
+        now = facts.get("runtime.host")
+        if step.only_on and now and now != step.only_on:
             say(f"{target.name} has left its host since planning; it stays on")
             return
         if facts.get("guest.toolsRunningStatus") == "guestToolsRunning":
             self._context.note.sending(target)
             self._shut_down(target)
-            for waited in polling(float(step.options["shutdown_timeout"]), fastest=0.2):
+            for waited in polling(step.shutdown_timeout, fastest=0.2):
                 if self._context.read(target, "runtime.powerState").get("runtime.powerState") == "poweredOff":
                     return
                 say(f"guest is shutting down, {waited:.0f} s")
-        if not force:
+        if not step.force:
             error = GuestStillRuns if facts.get("guest.toolsRunningStatus") == "guestToolsRunning" else StepFailed
             raise error(
-                f"{target.name} did not shut down in {step.options['shutdown_timeout']} s",
+                f"{target.name} did not shut down in {step.shutdown_timeout} s",
                 "shut the guest down by hand, or write power: {force: true}",
             )
         self._context.task(target, "PowerOffVM_Task", {}, say)

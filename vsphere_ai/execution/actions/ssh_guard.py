@@ -10,7 +10,7 @@ from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context, polling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, Shell, Step, Wait
+from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Reboot, Shell, StartSsh, Step, StopSsh
 
 STARTS_WITHIN = 30.0
 """Seconds a service that starts with its host may take to, once the host is connected."""
@@ -35,18 +35,17 @@ class Access:
         """Start the SSH service again where that is ours to do; `Denied` or `Unreachable` where nothing gets in."""
         ref = step.target.ref
         match step:
-            case Lifecycle(action="start-ssh"):
+            case StartSsh():
                 self._ours.add(ref)
                 return
-            case Lifecycle(action="stop-ssh"):
+            case StopSsh():
                 self._ours.discard(ref)
                 return
-            case Shell() | Wait(until="gpus-answer"):
+            case Shell() | GpusAnswer():
                 self._spoken.add(ref)
-            case Lifecycle(action="reboot"):
-                if step.options["via"] != "ssh":
-                    return
-            case Wait(until="as-planned"):
+            case Reboot(via="ssh"):
+                pass
+            case AsPlanned():
                 if ref not in self._spoken | self._ours:
                     return  # it is read back through vCenter alone
             case _:

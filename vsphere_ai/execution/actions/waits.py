@@ -11,7 +11,7 @@ from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Wait
+from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Healthy, HostBack, Wait
 from vsphere_ai.model.text import shown
 from vsphere_ai.planning.health import (
     HOST_PATHS,
@@ -61,19 +61,19 @@ class Waits:
 
     def do(self, step: Wait, say: Say) -> None:
         """Wait until it is seen; `HostUnhealthy` or `NotVerified` when that takes too long."""
-        match step.until:
-            case "host-back":
+        match step:
+            case HostBack():
                 self._host_back(step, say)
-            case "gpus-answer":
+            case GpusAnswer():
                 self._gpus_answer(step, say)
-            case "as-planned":
+            case AsPlanned():
                 self._as_planned(step, say)
-            case "healthy":
+            case Healthy():
                 self._healthy(step, say)
 
-    def _host_back(self, step: Wait, say: Say) -> None:
+    def _host_back(self, step: HostBack, say: Say) -> None:
         (before, sent), seen_down, away = self._booted[step.target.ref], False, 0.0
-        limit = float(step.options["timeout"])
+        limit = step.timeout
         for waited in polling(limit, fastest=0.1):
             facts = self._context.read(step.target, "runtime.connectionState", "runtime.bootTime")
             state, boot = facts.get("runtime.connectionState"), facts.get("runtime.bootTime")
@@ -86,7 +86,7 @@ class Waits:
                 if newer or (maybe and self._started_since(step.target, sent, seen_down and booted > before)):
                     self._rebooted.add(step.target.ref)
                     return
-            never = step.options.get("unless_never_down")
+            never = step.unless_never_down
             if never is not None and waited - away >= max(never, RECONNECTED if seen_down else 0.0):
                 return  # an earlier attempt was cut off before it sent the reboot
             if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
@@ -115,9 +115,9 @@ class Waits:
             return unless_read
         return uptime < passed if isinstance(uptime, int) else unless_read
 
-    def _gpus_answer(self, step: Wait, say: Say) -> None:
+    def _gpus_answer(self, step: GpusAnswer, say: Say) -> None:
         last, disagreed = "no answer", 0
-        for waited in polling(float(step.options["timeout"]), fastest=0.5):
+        for waited in polling(step.timeout, fastest=0.5):
             try:
                 # a GPU that is passed through belongs to a VM: the host's driver does not see it
                 shows = nvidia_gpus(self._context.read(step.target, "config.graphicsInfo"))
@@ -142,11 +142,11 @@ class Waits:
             say(f"{last}, {waited:.0f} s")
         raise HostUnhealthy(f"{step.target.name}: {last}", "look at the host; no further host was started")
 
-    def _as_planned(self, step: Wait, say: Say) -> None:
+    def _as_planned(self, step: AsPlanned, say: Say) -> None:
         limit = READ_BACK_HOST if step.target.kind == "host" else READ_BACK_VM
         left: tuple[Item, ...] = ()
         for waited in polling(limit, fastest=0.5):
-            left = self._context.left(step.target, bool(step.options.get("but_last")))
+            left = self._context.left(step.target, step.but_last)
             if not left:
                 return
             say(f"not yet as planned, {waited:.0f} s")
@@ -155,15 +155,15 @@ class Waits:
             "nothing further was done to it; plan again to see what is left",
         )
 
-    def _healthy(self, step: Wait, say: Say) -> None:
+    def _healthy(self, step: Healthy, say: Say) -> None:
         target = step.target
         wrong: tuple[str, ...] = ()
         alarms: tuple[Alarm, ...] = ()
         before = self._context.found.get(target.ref, Found(target, self._context.gpus.get(target.ref, 0)))
-        for waited in polling(float(step.options["timeout"]), fastest=0.2):
+        for waited in polling(step.timeout, fastest=0.2):
             now = self._context.read(target, *HOST_PATHS)
-            wrong = reasons(now, before, maintenance=step.options["maintenance"])
-            wrong += missing_vms(step.options["vms"], self._vms(step), target.ref)
+            wrong = reasons(now, before, maintenance=step.maintenance)
+            wrong += missing_vms(step.vms, self._vms(step), target.ref)
             alarms = new_alarms(now, before)
             if not wrong and not alarms:
                 return
@@ -186,8 +186,8 @@ class Waits:
             "look at the host, then use resume; no further host was started",
         )
 
-    def _vms(self, step: Wait) -> Mapping[str, Facts]:
-        refs = [vm["ref"] for vm in step.options["vms"]]
+    def _vms(self, step: Healthy) -> Mapping[str, Facts]:
+        refs = [vm.ref for vm in step.vms]
         return self._context.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
 
     def _names(self, alarms: Sequence[Alarm]) -> list[str]:
