@@ -1,4 +1,4 @@
-"""Tracing RDMA: every broken link at once, its rule, what mends it, and what two VMs use between them."""
+"""Tracing RDMA: every broken link at once, its rule, its fix, and what two VMs use between them."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_the_smaller_mtu_is_raised(own, size, play):
     assert plays(around, found) == play
 
 
-def test_what_no_playbook_mends_is_said_and_left_out():
+def test_what_no_playbook_fixes_is_said_and_left_out():
     found = trace(world(machine(ESX1, config__network__rdmaDevice=()), train(ONE)), ONE)
     (link,) = links(found).values()
     assert (link.name, link.fix) == ("RDMA device of that NIC", None)
@@ -207,9 +207,9 @@ def test_what_two_vms_use(pair, use, words):
     assert words in found.why
 
 
-def test_the_guilty_link_is_named():
+def test_the_cause_is_named():
     pair = between(machine(ESX2, config__network__rdmaDevice=()))
-    assert [(g.owner, g.link.name) for g in pair.guilty] == [(ESX2, "RDMA device of that NIC")]
+    assert [(g.owner, g.link.name) for g in pair.causes] == [(ESX2, "RDMA device of that NIC")]
 
 
 def test_of_several_adapters_the_best_two_count():
@@ -226,10 +226,10 @@ def test_every_rule_named_is_a_rule_of_check():
     assert {"vm.hardware-version", "vm.pvrdma-endpoints", "host.pvrdma-mtu"} <= named
 
 
-def test_what_mends_it_is_a_playbook(tmp_path):
+def test_the_fixes_are_a_playbook(tmp_path):
     around = world(machine(ESX1, **{OPTION: "", FIREWALL: ({"key": "pvrdma", "enabled": False},)}),
                    train(ONE, config__version="vmx-11"), mtu=1500)  # fmt: skip
-    path = tmp_path / "mend.yml"
+    path = tmp_path / "fix.yml"
     path.write_text(fixes_text(around, trace(around, ONE)), encoding="utf-8")
     playbook = load_playbook(path, kinds())
     assert [p.pattern for p in playbook.plays] == ["DC0", "esx01", "train-01"]
@@ -241,11 +241,11 @@ def test_json_has_all_of_it():
     document = json.loads(json.dumps(trace_document(around, found, tuple(pairs(found)))))
     assert [t["whole"] for t in document["traces"]] == [False, True]
     (link,) = [h for h in document["traces"][0]["links"] if h["verdict"] == "broken"]
-    assert (link["rule"], link["mend"]) == (
+    assert (link["rule"], link["fix"]) == (
         "host.pvrdma-vmknic",
         {"target": "esx01", "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"},
     )
-    assert document["pairs"][0]["guilty"] == [
+    assert document["pairs"][0]["causes"] == [
         {"target": "esx01", "link": "PVRDMA vmknic", "seen": "Net.PVRDMAVmknic names none"}
     ]
     assert document["playbook"].startswith("- hosts: esx01\n")
@@ -273,7 +273,7 @@ def test_many_pairs_are_counted():
 def test_exit_codes(monkeypatch, one, form, code, words):
     around = world(machine(ESX1, **one), train(ONE))
     session = SimpleNamespace(read_vms=lambda names: (around, (ONE,)))
-    monkeypatch.setattr(rdma, "open_bench", lambda shared: nullcontext(session))
+    monkeypatch.setattr(rdma, "open_session", lambda shared: nullcontext(session))
     result = CliRunner().invoke(rdma.command, ["trace", "train-01", "--format", form], standalone_mode=False)
     assert (result.exception, result.return_value) == (None, code)
     assert words in result.output

@@ -70,9 +70,9 @@ def test_a_device_nobody_put_on_a_switch():
         ("7.0.2", ProbeFailure("ssh.stopped", "the SSH service (TSM-SSH) of esx01 is stopped"),
          "the SSH service (TSM-SSH) of esx01 is stopped"),
         ("7.0.2", Output(1, "Invalid NIC name: vmnic4\n"), "esxcli says 'Invalid NIC name: vmnic4'"),
-        ("7.0.2", Output(0, "   Name: vmnic4\n"), "esxcli does not tell it"),
+        ("7.0.2", Output(0, "   Name: vmnic4\n"), "esxcli does not report it"),
         ("7.0.2", None, "the host was not asked over SSH, which takes an ssh: section in the inventory"),
-        ("8.0.2", None, "the host does not tell it to vCenter"),
+        ("8.0.2", None, "the host does not report it to vCenter"),
     ],
 )  # fmt: skip
 def test_firmware_that_is_not_known_says_why(version, answer, why):

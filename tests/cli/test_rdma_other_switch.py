@@ -1,4 +1,4 @@
-"""The adapter for PVRDMA on another switch than the RDMA NIC: never called whole, and what mends it is written."""
+"""The adapter for PVRDMA on another switch than the RDMA NIC: never called whole, and its fix is written."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def seen(around):
     return SimpleNamespace(vmknic=links["PVRDMA vmknic"], mtu=links["MTU"], pair=pair, plays=plays, traces=traces)
 
 
-def test_it_is_not_certain_and_mended():
+def test_it_is_not_certain_and_fixed():
     around = world()
     found = seen(around)
     assert (found.vmknic.verdict, found.vmknic.rule) == ("unknown", "host.pvrdma-vmknic")

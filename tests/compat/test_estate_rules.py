@@ -4,10 +4,10 @@ import pytest
 from support import estates, machines
 
 from vsphere_ai.compat import gate
-from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.rules.driver import host_driver
 from vsphere_ai.compat.rules.vm import tools_version
 from vsphere_ai.model import versions
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources.vgpu import Vgpu
 
 RULES = {r.id: r for r in gate.rules()}

@@ -1,4 +1,4 @@
-"""A farm with six faults that nobody notices: found in one run, mended by one playbook, judged by the lab's ledger."""
+"""A farm with six silent faults: found in one run, fixed by one playbook, judged by the lab's ledger."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def entries(lab, call=""):
     return [e for e in lab.get("/lab/ledger")["entries"] if call in ("", e["call"])]
 
 
-def test_six_faults_are_found_in_one_run_and_mended_by_one_playbook(cli, broken):
+def test_six_faults_are_found_in_one_run_and_fixed_by_one_playbook(cli, broken):
     code, document = trace(cli)
     assert code == 2
     assert faults(document) == PLANTED
@@ -102,7 +102,7 @@ def test_six_faults_are_found_in_one_run_and_mended_by_one_playbook(cli, broken)
     assert entries(broken) == []  # looking changes nothing
 
     assert cli("rdma", "trace", "train-*", "--format", "playbook") == 2
-    playbook = cli.file(cli.out, "mend.yml")
+    playbook = cli.file(cli.out, "fix.yml")
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     made = entries(broken)
     reboots = [e["object"] for e in made if "reboot" in e["call"].lower()]
@@ -120,7 +120,7 @@ def test_six_faults_are_found_in_one_run_and_mended_by_one_playbook(cli, broken)
     for vms, pair in used.items():
         if "train-05" in vms:
             assert pair["use"] == "tcp"
-            assert [g["target"] for g in pair["guilty"]] == ["esx05.lab.local"]
+            assert [g["target"] for g in pair["causes"]] == ["esx05.lab.local"]
     assert document["playbook"] == ""
 
     assert cli("plan", playbook, "--detailed-exitcode") == 0, cli.out

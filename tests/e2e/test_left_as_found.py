@@ -287,7 +287,7 @@ def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, led
     code = cli("apply", cli.file(TWO), "--yes")
     somebody.join()
     assert code == 0, cli.out + cli.err
-    assert cli.out.partition("LEFT AS FOUND")[2].split("\n")[1:3] == [f"  {OFF}", f"  {RUNNING}"]
+    assert cli.out.partition("EXTERNAL CHANGES")[2].split("\n")[1:3] == [f"  {OFF}", f"  {RUNNING}"]
     (gate,) = [line for line in cli.out.splitlines() if "esx02" in line and "health gate" in line and " — done" in line]
     assert gate.endswith(": without train-03, left off"), "it is not said to run"
     now = farm()
@@ -307,7 +307,7 @@ def test_a_vm_of_the_playbook_that_was_switched_off_meanwhile_is_changed_and_sta
     while_asked(lambda: (soap.wait(soap.vm("train-03").PowerOffVM_Task()), lab.mark()))
     assert cli("apply", cli.file("- vms: train-03\n  hardware: {version: 19}\n"), "--yes") == 0, cli.out + cli.err
     assert f"train-03           [4/4] power on — skipped: {OFF}" in cli.out
-    assert f"LEFT AS FOUND\n  {OFF}" in cli.out
+    assert f"EXTERNAL CHANGES\n  {OFF}" in cli.out
     vm = farm()["vms"]["train-03"]
     assert (vm["power"], vm["hardware"]) == ("poweredOff", "vmx-19")
     assert held_against(lab) == {}

@@ -61,7 +61,7 @@ def test_instances_that_nobody_makes_again_are_part_of_the_impact(cut, cli, farm
     assert [(each["host"]["name"], each["what"]) for each in lost] == [(ESX1, [LOST])]
     assert instances(farm)
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
-    assert f"lost at the reboot, and nobody makes it again, {ESX1}: {LOST}" in cli.out
+    assert f"lost on reboot and not recreated, {ESX1}: {LOST}" in cli.out
     assert instances(farm) == set(), "it was no empty threat"
 
 
@@ -78,7 +78,7 @@ def test_a_saved_plan_that_would_lose_more_by_now_is_stale(enabled, cli, tmp_pat
     shell(enabled, ESX1, f"nvidia-smi mig -i {GPU} -cgi 3g.20gb -C")
     before = ledger()
     assert cli("apply", saved) == 3
-    assert f"not planned then: {ESX1}: lost at the reboot: GPU instances 3g.20gb" in cli.err
+    assert f"not planned then: {ESX1}: lost on reboot: GPU instances 3g.20gb" in cli.err
     assert ledger() == before
 
 
@@ -87,7 +87,7 @@ def test_where_mig_cannot_be_read_the_plan_says_so(lab, cli, soap):
     system.StopService("TSM-SSH")
     play = cli.file(DIRECT.replace(BOTH, ESX1))
     assert cli("plan", play) == 0, cli.out
-    assert f"GPU instances, if any, are lost at the reboot, {ESX1}: MIG was not read, the SSH service" in cli.out
+    assert f"GPU instances, if any, are lost on reboot, {ESX1}: MIG was not read, the SSH service" in cli.out
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
     assert "MIG was not read" not in cli.out, "apply may start SSH, and has looked"
 

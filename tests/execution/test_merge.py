@@ -9,9 +9,9 @@ from support.estates import ESX1
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.fabric.module_options import changed, merged, parsed, written
 from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, read, spelled
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.module_options import changed, merged, parsed, written
 from vsphere_ai.model.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.steps import HostBack, Invoke, Shell
 from vsphere_ai.planning.planner import Item

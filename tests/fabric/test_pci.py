@@ -59,7 +59,7 @@ def test_a_circle_of_bridges_ends():
     devices = tuple({"id": a, "vendorId": 1, "deviceId": 1, "classId": 0x0604, "deviceName": "x", "parentBridge": b}
                     for a, b in (("0000:01:00.0", "0000:02:00.0"), ("0000:02:00.0", "0000:01:00.0")))  # fmt: skip
     found = pci.devices(Facts("HostSystem:x", {pci.DEVICES: devices}))
-    assert len(pci.way_up("0000:01:00.0", found)) == 2
+    assert len(pci.bridges_above("0000:01:00.0", found)) == 2
 
 
 def test_the_tree_is_drawn():

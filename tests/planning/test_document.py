@@ -13,11 +13,11 @@ from support.estates import ABOUT, ESX1, ESX2, estate, guest, host, made, vm, wa
 from support.missions import DESIRED, finished_farm, plain_farm
 from support.seeds import by_level
 
-from vsphere_ai.compat.base import Finding
 from vsphere_ai.errors import Conflict, Mark, VsphereAiError
 from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.language.playbook import desired
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.planning import document as plan_json
 from vsphere_ai.planning.document import digest, dumps, open_saved, plan_document, saved_plan
 from vsphere_ai.planning.planner import Answer

@@ -141,8 +141,8 @@ def test_what_a_reboot_destroys_is_shown_as_made_again():
 
     seen = estate(host(ESX1, probes=smi(dict.fromkeys(PCI, ON), [(0, "7g.40gb", 0, 0, "0:8")])))
     plan = made(seen, {ESX1: wants(DIRECT, Mig(gpus={PCI[0]: {"mode": "enabled", "layout": ("7g.40gb",)}}))})
-    assert any("lost at the reboot, made again after it" in line for line in lines(plan))
-    assert "1 to make again" in lines(plan)[-1]
+    assert any("lost on reboot, recreated after it" in line for line in lines(plan))
+    assert "1 to recreate" in lines(plan)[-1]
 
 
 def test_problems_come_with_rule_and_help_and_there_is_no_order():

@@ -91,4 +91,4 @@ def test_running_vms_on_the_switch_are_looked_at():
 
 
 def test_many_are_counted():
-    assert pool_use.told(["d", "b", "a", "c", "e"]) == "a, b, c and 2 more"
+    assert pool_use.listed(["d", "b", "a", "c", "e"]) == "a, b, c and 2 more"

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from vsphere_ai.compat import gate
-from vsphere_ai.compat.base import Finding
 from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.errors import Denied, InputError, Mark, StepFailed, UsageError
 from vsphere_ai.fabric import devices, dvs
@@ -20,6 +19,7 @@ from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.playbook import Play, Playbook, TargetPlan
 from vsphere_ai.language.selection import narrow, select
 from vsphere_ai.model.facts import Estate, ProbeFailure, with_probes
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.malformed import marks
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target, TargetKind

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 
-Verdict = Literal["pass", "warn", "fail", "unknown"]
 Use = Literal["", "power", "move"]
 """What a plan does to a VM that it does not change: it powers it off and on, or has it moved."""
 Evidence = tuple[str, Any]
@@ -22,24 +22,6 @@ Meanings = Mapping[Verdict, str]
 Paths = Mapping[str, tuple[str, ...]]
 
 LONGEST_VALUE = 100
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What one rule says about one target; a target of None is the vCenter. `refuses` tells whether it stops a plan."""
-
-    target: Target | None
-    rule: str
-    verdict: Verdict
-    message: str
-    evidence: tuple[tuple[str, str], ...]
-    source: str
-    help: str = ""
-    refuses: bool = False
-
-    def __post_init__(self) -> None:
-        if self.verdict != "unknown" and not self.evidence:
-            raise ValueError(f"{self.rule}: a verdict of {self.verdict} needs evidence")
 
 
 class Unreadable(Exception):

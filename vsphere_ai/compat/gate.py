@@ -10,8 +10,9 @@ from inspect import getmembers, isabstract, isclass
 from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
-from vsphere_ai.compat.base import Finding, Rule, Use
+from vsphere_ai.compat.base import Rule, Use
 from vsphere_ai.model.facts import MALFORMED, UNTYPED
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds

@@ -35,7 +35,7 @@ class LoginGate:
             self._try(credential, attempt)
 
     def knows(self, credential: str) -> bool:
-        """Tell whether a credential was accepted before in this run."""
+        """Return whether a credential was accepted before in this run."""
         with self._lock:
             return credential in self._good
 

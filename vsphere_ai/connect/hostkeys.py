@@ -66,7 +66,7 @@ class HostKeys:
         return {}
 
     def is_revoked(self, key: paramiko.PKey) -> bool:
-        """Tell whether the file says that a key must not be used any more."""
+        """Return whether the file says that a key must not be used any more."""
         return key.get_base64() in self._revoked
 
     def check(self, host: str, address: str, port: int, key: paramiko.PKey) -> None:

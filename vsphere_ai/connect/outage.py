@@ -49,12 +49,12 @@ class Lost(Exception):
 
     @property
     def unreadable(self) -> bool:
-        """Tell whether something answered, but not in a way that can be read."""
+        """Return whether something answered, but not in a way that can be read."""
         return isinstance(self.error, NotSoap) or not isinstance(self.error, OSError | http.client.HTTPException)
 
     @property
     def unparsed(self) -> bool:
-        """Tell whether whole, well-formed XML came that holds what the library does not know."""
+        """Return whether whole, well-formed XML came that holds what the library does not know."""
         return isinstance(self.error, Untypable)
 
     def refusal(self, endpoint: Endpoint) -> VsphereAiError:
@@ -73,7 +73,7 @@ class Lost(Exception):
 
 
 def distrusted(error: BaseException) -> bool:
-    """Tell whether the server's certificate was seen and is not trusted, which does not pass by itself.
+    """Return whether the server's certificate was seen and is not trusted, which does not pass by itself.
 
     A handshake that breaks off or is refused says nothing about the certificate: what is just starting may do so.
     """

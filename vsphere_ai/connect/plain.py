@@ -261,7 +261,7 @@ _REALLY = {
 
 
 def supports(managed_type: str, path: str, version: str) -> bool:
-    """Tell whether a property path exists in an API version. A path a server does not know fails a whole read."""
+    """Return whether a property path exists in an API version. A path a server does not know fails a whole read."""
     return _walk(managed_type, path, version) is not None
 
 
@@ -286,7 +286,7 @@ def declared_type(managed_type: str, path: str) -> Any:
 
 
 def fits(value: Any, declared: Any) -> bool:
-    """Tell whether a pyVmomi value that a server sent is of the declared type, or of one derived from it."""
+    """Return whether a pyVmomi value that a server sent is of the declared type, or of one derived from it."""
     if value is None or declared is object:
         return True
     if issubclass(declared, list):

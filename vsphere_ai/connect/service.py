@@ -23,7 +23,7 @@ UNLOCKED = "lockdownDisabled"
 
 
 def is_running(host: Facts) -> bool | None:
-    """Tell whether the SSH service runs; None when the host does not say."""
+    """Return whether the SSH service runs; None when the host does not say."""
     for service in host.get("config.service.service", ()):
         if service.get("key") == SSH:
             return bool(service.get("running"))
@@ -31,13 +31,13 @@ def is_running(host: Facts) -> bool | None:
 
 
 def policy_on(host: Facts) -> bool:
-    """Tell whether the SSH service starts with the host."""
+    """Return whether the SSH service starts with the host."""
     services = host.get("config.service.service", ())
     return any(s.get("key") == SSH and s.get("policy") == "on" for s in services)
 
 
 def is_locked(host: Facts) -> bool:
-    """Tell whether a host is in lockdown mode, normal or strict."""
+    """Return whether a host is in lockdown mode, normal or strict."""
     return bool(host.get("config.lockdownMode", UNLOCKED) != UNLOCKED)
 
 

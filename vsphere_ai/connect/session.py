@@ -104,7 +104,7 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
 
 
 def _left(connection: Any) -> bool:
-    """Tell whether the server has closed a connection that was kept: written to it, a change would only look sent."""
+    """Return whether the server has closed a connection that was kept: written to it, a change would only look sent."""
     sock = connection.sock
     if sock is None or not getattr(connection, "kept", False):
         return False

@@ -162,7 +162,7 @@ def refusal(endpoint: Endpoint, error: BaseException) -> Denied | Unreachable:
 
 
 def _is_refusal(error: ssl.SSLError) -> bool:
-    """Tell whether the two could not agree; anything else is a damaged or broken connection."""
+    """Return whether the two could not agree; anything else is a damaged or broken connection."""
     reason = error.reason or ""
     return any(word in reason for word in _DISAGREEMENTS) and reason != "WRONG_VERSION_NUMBER"
 

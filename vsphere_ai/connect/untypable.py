@@ -32,7 +32,7 @@ def said(error: BaseException) -> str:
 
 
 def is_well_formed(body: bytes) -> bool:
-    """Tell whether an answer is a whole XML document."""
+    """Return whether an answer is a whole XML document."""
     try:
         expat.ParserCreate().Parse(body, True)
     except expat.ExpatError:

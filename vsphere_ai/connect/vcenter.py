@@ -114,7 +114,7 @@ class VCenter:
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
     def supports(self, managed_type: str, path: str) -> bool:
-        """Tell whether the negotiated version has a property path."""
+        """Return whether the negotiated version has a property path."""
         return plain.supports(managed_type, path, self._session.version)
 
     def service(self, name: str) -> str | None:

@@ -67,7 +67,7 @@ class Found:
             return None
 
     def expired(self, now: datetime) -> bool:
-        """Tell whether anybody may take it over."""
+        """Return whether anybody may take it over."""
         return self.expires is None or now >= self.expires
 
 

@@ -48,7 +48,7 @@ def switch_of(estate: Estate, group: Facts) -> Facts | None:
 
 
 def is_uplink(estate: Estate, group: Facts) -> bool:
-    """Tell whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
+    """Return whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
     switch = switch_of(estate, group)
     return bool(group.get("config.uplink")) or (switch is not None and group.ref in switch.get(UPLINK_GROUPS, ()))
 
@@ -67,7 +67,7 @@ class Route:
     device: Mapping[str, Any] | None = None
 
     def see(self, name: str, seen: str, *, holds: bool, help: str) -> bool:
-        """Note a link, and tell whether it holds."""
+        """Append a link; return whether it holds."""
         self.links.append(Link(name, holds, seen, help))
         return holds
 
@@ -132,7 +132,7 @@ def _to_nic(route: Route, proxy: Mapping[str, Any]) -> bool:
     )
     if not uplinks:
         return False
-    # of several, the one that leads to an RDMA device tells most
+    # of several, the one that leads to an RDMA device
     found = {uplink: _pnic_of(route.host, proxy, uplink) for uplink in uplinks}
     able = [u for u, nic in found.items() if nic and device_of(route.host, nic["key"])]
     route.uplink = next(iter(able or [u for u, nic in found.items() if nic]), uplinks[0])

@@ -1,4 +1,4 @@
-"""One network adapter of a VM as a playbook states it: read from a device, told apart from others, and written.
+"""Network adapter of a VM as a playbook states it: read from a virtual device, compared, and written back.
 
 Source: vSphere Web Services API reference, VirtualEthernetCard and the types derived from it.
 """
@@ -73,7 +73,7 @@ class NetworkAdapter(BaseModel):
 
     @property
     def is_bounded(self) -> bool:
-        """Tell whether any bandwidth is said of it."""
+        """Return whether any bandwidth is said of it."""
         return any(v is not None for v in self.bandwidth)
 
     @property
@@ -83,7 +83,7 @@ class NetworkAdapter(BaseModel):
 
     @property
     def has_address(self) -> bool:
-        """Tell whether its address is one, and not only a word for who chooses it."""
+        """Return whether its address is one, and not only a word for who chooses it."""
         return bool(self.mac) and self.mac not in AUTOMATIC_MACS
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ class NetworkAdapter(BaseModel):
 
 
 def read(device: Mapping[str, Any], on: bool) -> NetworkAdapter:
-    """Return the adapter a device is; `on` tells that its VM runs."""
+    """Return the adapter of a virtual device; `on`: its VM is powered on."""
     info = device.get("connectable") or {}
     at_start, now = bool(info.get("startConnected", True)), bool(info.get("connected", True))
     return NetworkAdapter.model_construct(
@@ -136,7 +136,7 @@ def _unless_default(field: str, value: Any) -> Any:
 
 
 def is_statable(nic: NetworkAdapter) -> bool:
-    """Tell whether a playbook can say this: older types and NSX networks it cannot."""
+    """Return whether a playbook can say this: older types and NSX networks it cannot."""
     return nic.type in ethernet.TYPES and ethernet.is_port_group(nic.port_group)
 
 
@@ -178,7 +178,7 @@ def matched(entries: Sequence[NetworkAdapter], have: Sequence[NetworkAdapter]) -
 
 
 def _is_as(nic: NetworkAdapter, entry: NetworkAdapter) -> bool:
-    """Tell whether an adapter is all an entry says of it."""
+    """Return whether an adapter is all an entry says of it."""
     return nic.identity == entry.identity and updated(nic, entry) == nic
 
 

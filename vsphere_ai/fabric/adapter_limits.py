@@ -1,4 +1,4 @@
-"""How many network adapters a VM can have: its cluster says so for each hardware version.
+"""Limits of network adapters of a VM: its cluster states them for each hardware version.
 
 Source: vSphere Web Services API reference, EnvironmentBrowser.QueryConfigOptionEx and VirtualPCIControllerOption. What
 real vCenters answer for PVRDMA adapters was not seen; where there is no answer, the general maximum counts.

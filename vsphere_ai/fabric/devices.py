@@ -1,4 +1,4 @@
-"""The RDMA devices of hosts: what they are, and where in the fabric they sit.
+"""RDMA devices of hosts: NIC, switch and uplink, speed, protocols, driver and firmware.
 
 Source: vSphere Web Services API reference, HostRdmaDevice and PhysicalNic (driverVersion and firmwareVersion since
 8.0.0.1); ESXCLI Reference 7.0, "esxcli network nic get".
@@ -16,16 +16,16 @@ from vsphere_ai.model.steps import Probe
 from vsphere_ai.security.redaction import untrusted
 
 NIC_INFO = Probe("nic-info", (*nic_settings.NIC, "get", "-n"), each_rdma_nic=True)
-FIRST_TELLING = 8
-"""The major release from which on a host tells the driver's version and the firmware of a NIC to vCenter."""
+FIRST_WITH_FIRMWARE = 8
+"""First major release of ESXi that reports driver version and firmware of a NIC to vCenter."""
 
 
 @dataclass(frozen=True)
 class RdmaDevice:
-    """One RDMA device. `speed` is in Mbit/s, `mtu` in bytes; what a host does not tell is empty or None.
+    """One RDMA device. `speed` is in Mbit/s, `mtu` in bytes; a value that the host does not report is empty or None.
 
-    `driver` drives RDMA, `nic_driver` the NIC below. `driver_version` and `firmware` are those of the NIC, told by
-    vSphere 8.0 and later, before that by the host's shell; `firmware_unknown` says why there is none.
+    `driver` drives RDMA, `nic_driver` the NIC. `driver_version` and `firmware` are those of the NIC: vSphere 8.0 and
+    later report them, before that the host's shell; `firmware_unknown` is the reason why there is none.
     """
 
     host: Target
@@ -47,13 +47,13 @@ class RdmaDevice:
 
 
 def needs_shell(host: Facts) -> bool:
-    """Tell whether only the shell of a host knows the firmware of its NICs."""
+    """Return whether the firmware of a host's NICs can be read over SSH only."""
     major = str((host.get("config.product") or {}).get("version", "")).partition(".")[0]
-    return not major.isdigit() or int(major) < FIRST_TELLING
+    return not major.isdigit() or int(major) < FIRST_WITH_FIRMWARE
 
 
 def rdma_devices(estate: Estate, hosts: Sequence[Target]) -> Iterator[tuple[Target, tuple[RdmaDevice, ...] | None]]:
-    """Yield hosts with their RDMA devices, by name; None where a host does not tell them."""
+    """Yield hosts with their RDMA devices, by name; None where the network of a host cannot be read."""
     for host in hosts:
         facts = estate[host.ref]
         known = facts.get("config.network.rdmaDevice")
@@ -63,13 +63,13 @@ def rdma_devices(estate: Estate, hosts: Sequence[Target]) -> Iterator[tuple[Targ
 
 def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
     cards = {p.get("key"): p for p in facts.get("config.network.pnic", ())}
-    seats = {nic: (p.get("dvsName", ""), uplink) for p in dvs.proxies(facts).values() for uplink, nic in
+    places = {nic: (p.get("dvsName", ""), uplink) for p in dvs.proxies(facts).values() for uplink, nic in
              dvs.nics(p).items()}  # fmt: skip
     for each in facts.get("config.network.rdmaDevice", ()):
         card = cards.get((each.get("backing") or {}).get("pairedUplink"), {})
         info = each.get("connectionInfo") or {}
         nic = card.get("device", "")
-        switch, uplink = seats.get(nic, ("", ""))
+        switch, uplink = places.get(nic, ("", ""))
         said = nic_settings.block(nic_settings.said(facts, f"{NIC_INFO.name}:{nic}"))
         firmware = card.get("firmwareVersion") or said.get("Firmware Version", "")
         yield RdmaDevice(
@@ -100,7 +100,7 @@ def _why_unknown(host: Facts, nic: str) -> str:
         return output.reason
     if isinstance(output, Output):
         words = " ".join(untrusted(output.stdout + output.stderr).split())
-        return f"esxcli says {words!r}" if output.status else "esxcli does not tell it"
+        return f"esxcli says {words!r}" if output.status else "esxcli does not report it"
     if not needs_shell(host):
-        return "the host does not tell it to vCenter"
+        return "the host does not report it to vCenter"
     return "the host was not asked over SSH, which takes an ssh: section in the inventory"

@@ -55,7 +55,7 @@ def release(version: str | None) -> tuple[int, ...]:
 
 
 def is_older(one: str | None, other: str | None) -> bool:
-    """Tell whether one version is surely lower than the other."""
+    """Return whether one version is surely lower than the other."""
     return bool(release(one)) and release(one) < release(other)
 
 
@@ -82,7 +82,7 @@ def order(port_config: Mapping[str, Any] | None) -> tuple[tuple[str, ...], tuple
 
 
 def is_stated(port_config: Mapping[str, Any] | None) -> bool:
-    """Tell whether a port group names its uplinks itself, and does not take over those of its switch."""
+    """Return whether a port group has uplinks of its own, not those of its switch."""
     teaming = (port_config or {}).get("uplinkTeamingPolicy") or {}
     return not (teaming.get("uplinkPortOrder") or {"inherited": True}).get("inherited")
 

@@ -80,12 +80,12 @@ def found(vm: str, name: str, view: View) -> str:
 
 
 def is_port_group(network: str) -> bool:
-    """Tell whether an adapter can be connected to it here: a distributed or a standard port group."""
+    """Return whether an adapter can be connected to it here: a distributed or a standard port group."""
     return network.startswith((f"{PORT_GROUP}:", f"{PLAIN}:"))
 
 
 def is_distributed(network: str) -> bool:
-    """Tell whether it is a distributed port group."""
+    """Return whether it is a distributed port group."""
     return network.startswith(f"{PORT_GROUP}:")
 
 
@@ -157,7 +157,7 @@ def assigned(allowed: Sequence[Sequence[int]]) -> dict[int, int]:
     """
     holder: dict[int, int] = {}
 
-    def seat(asker: int, tried: set[int]) -> bool:
+    def place_for(asker: int, tried: set[int]) -> bool:
         free = next((p for p in allowed[asker] if p not in holder), None)
         if free is not None:
             holder[free] = asker
@@ -165,11 +165,11 @@ def assigned(allowed: Sequence[Sequence[int]]) -> dict[int, int]:
         for place in allowed[asker]:
             if place not in tried:
                 tried.add(place)
-                if seat(holder[place], tried):
+                if place_for(holder[place], tried):
                     holder[place] = asker
                     return True
         return False
 
     for asker in range(len(allowed)):
-        seat(asker, set())
+        place_for(asker, set())
     return {asker: place for place, asker in holder.items()}

@@ -1,4 +1,4 @@
-"""What a playbook is to say, put together from many mends that may want the same thing, and what it leaves undone."""
+"""Plan of the fixes: one playbook merged from the fixes of many links, and what it does not change."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ CARDS = ("pvrdma", "adapters")  # lists of a VM's adapters; every other list is 
 
 @dataclass
 class FixPlan:
-    """Plays by target and kind; `left` says what stays as it is and why, `lost` the hosts whose way stays broken."""
+    """Plays by target and kind; `unchanged`: what is not changed and why; `unfixed`: hosts whose path stays broken."""
 
     plays: dict[Target, dict[str, Any]] = field(default_factory=dict)
-    left: list[str] = field(default_factory=list)
-    lost: dict[Target, str] = field(default_factory=dict)
+    unchanged: list[str] = field(default_factory=list)
+    unfixed: dict[Target, str] = field(default_factory=dict)
 
     def add(self, target: Target, kind: str, value: Any) -> None:
-        """Lay a value over what is already said of that kind."""
+        """Merge a value into the play of a target for one kind."""
         kinds = self.plays.setdefault(target, {})
         have = kinds.get(kind)
-        kinds[kind] = _cards(have or (), value) if kind in CARDS else _laid(have, value)
+        kinds[kind] = _cards(have or (), value) if kind in CARDS else _merged(have, value)
 
     def said(self, target: Target, kind: str, key: str = "") -> Any:
-        """Return what is said of a kind, or of one key of it; None when nothing is."""
+        """Return the value of a kind in the play of a target, or one key of it; None when there is none."""
         value = self.plays.get(target, {}).get(kind)
         return (value or {}).get(key) if key else value
 
-    def leave(self, why: str) -> None:
-        """Say once what stays as it is."""
-        if why not in self.left:
-            self.left.append(why)
+    def keep(self, why: str) -> None:
+        """Note once what is not changed, and why."""
+        if why not in self.unchanged:
+            self.unchanged.append(why)
 
 
 def by_switch(estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, list[RdmaPath]]:
-    """Return the ways by the reference of their distributed switch; ways that cannot be looked at are left out."""
+    """Return the paths by the reference of their distributed switch, without those whose switch cannot be read."""
     found: dict[str, list[RdmaPath]] = {}
     for host, group in paths:
         switch = fabric.switch_of(estate, group)
@@ -50,16 +50,16 @@ def by_switch(estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, list[RdmaP
     return found
 
 
-def _laid(one: Any, two: Any) -> Any:
+def _merged(one: Any, two: Any) -> Any:
     if isinstance(one, Mapping) and isinstance(two, Mapping):
-        return {**one, **{k: _laid(one.get(k), v) for k, v in two.items()}}
+        return {**one, **{k: _merged(one.get(k), v) for k, v in two.items()}}
     if isinstance(one, int) and isinstance(two, int) and not isinstance(one, bool):
         return max(one, two)  # a version that serves both
     return two
 
 
 def _cards(have: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """Lay what two links want of one adapter into one entry: two entries would be two adapters."""
+    """Merge the entries of one adapter: two entries would be two adapters."""
     found = {(c.get("type"), c["port_group"]): dict(c) for c in have}
     for card in more:
         found.setdefault((card.get("type"), card["port_group"]), {}).update(card)

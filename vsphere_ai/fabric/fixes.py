@@ -1,4 +1,4 @@
-"""What mends all traces together: one playbook whose plays do not stand against each other, and what it leaves."""
+"""Fixes of all traces together: one playbook without contradictions, and what it does not change."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 
 ORDER = {"datacenter": 0, "host": 1, "vm": 2}  # of plays: what is shared comes first
-SHARED = ("uplinks", "port_groups", "switches")  # what one link wants of these decides for other hosts too
+SHARED = ("uplinks", "port_groups", "switches")  # a change of one of these affects other hosts too
 Plays = dict[Target, dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Fixes:
-    """The plays by target and kind, the traces with what is left of their own mends, and what stays as it is."""
+    """The plays by target and kind, the traces with the fixes that the plays contain, and what is not changed."""
 
     plays: Plays
     traces: tuple[Trace, ...]
-    left: tuple[str, ...]
+    unchanged: tuple[str, ...]
 
 
 def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
-    """Put together what mends every broken link, and every one that may be."""
-    fix_plan, paths = FixPlan(), _ways(estate, traces)
+    """Return one playbook for every link that is broken or unknown."""
+    fix_plan, paths = FixPlan(), _paths(estate, traces)
     assign(fix_plan, estate, paths)
     goals = align(fix_plan, estate, paths)
     for trace in traces:
@@ -49,28 +49,28 @@ def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
             kinds["vmkernel"] = _adapters(fix_plan, estate, target, goals)
     plays = {t: {k: v for k, v in kinds.items() if v} for t, kinds in fix_plan.plays.items()}
     plays = {t: plays[t] for t in sorted(plays, key=lambda t: (ORDER[t.kind], t)) if plays[t]}
-    settled = tuple(replace(t, links=tuple(_settled(h, t, fix_plan, estate) for h in t.links)) for t in traces)
-    return Fixes(plays, settled, tuple(fix_plan.left))
+    merged = tuple(replace(t, links=tuple(_merged_fix(h, t, fix_plan, estate) for h in t.links)) for t in traces)
+    return Fixes(plays, merged, tuple(fix_plan.unchanged))
 
 
-def _ways(estate: Estate, traces: Sequence[Trace]) -> list[RdmaPath]:
-    found = dict.fromkeys(way for trace in traces for way in trace.paths)
+def _paths(estate: Estate, traces: Sequence[Trace]) -> list[RdmaPath]:
+    found = dict.fromkeys(path for trace in traces for path in trace.paths)
     return [(host, estate[ref]) for host, ref in found]
 
 
 def _is_in_vain(trace: Trace, link: Link, fix_plan: FixPlan) -> bool:
-    """Tell whether a new adapter would be refused: a host the VM can run on stays without RDMA."""
-    lost = [h for h, _ in trace.paths if h in fix_plan.lost] if link.fix and link.fix.kind == "pvrdma" else []
-    for host in lost[:1]:
-        fix_plan.leave(f"{trace.vm.name} gets no PVRDMA adapter: {host.name} stays without RDMA")
-    return bool(lost)
+    """Return whether a new adapter would be refused, because a host the VM can run on stays without RDMA."""
+    unfixed = [h for h, _ in trace.paths if h in fix_plan.unfixed] if link.fix and link.fix.kind == "pvrdma" else []
+    for host in unfixed[:1]:
+        fix_plan.keep(f"{trace.vm.name} gets no PVRDMA adapter: {host.name} stays without RDMA")
+    return bool(unfixed)
 
 
 def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, int]) -> dict[str, Any]:
-    """Let PVRDMA use one adapter of the host, and give a new one the MTU its switch will have."""
+    """Return the VMkernel adapters of a host: PVRDMA uses one of them; a new one gets the MTU of its switch."""
     found = dict(fix_plan.said(host, "vmkernel"))
     wanted = sorted((n for n, a in found.items() if a.get("pvrdma")), key=lambda n: "address" in found[n])
-    for name in wanted[1:]:  # it is one option of the host: a second one would take it off the first
+    for name in wanted[1:]:  # the host has one such option: the last adapter would win
         kept = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
         found[name] = kept
     for name, adapter in found.items():
@@ -81,8 +81,8 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
     return {n: a for n, a in found.items() if a}
 
 
-def _settled(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> Link:
-    """Show beside a link what the playbook says of it, which may be more or less than it wants on its own."""
+def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> Link:
+    """Return a link with the fix that the whole playbook has for it, which may be more or less than its own."""
     fix = link.fix
     if fix is None or link.verdict not in ("broken", "unknown"):
         return link
@@ -103,10 +103,10 @@ def _settled(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> Lin
 
 def _why(trace: Trace, fix_plan: FixPlan, host: Target | None = None) -> str:
     places = [host] if host else [h for h, _ in trace.paths]
-    reason = next((fix_plan.lost[h] for h in places if h in fix_plan.lost), "")
-    return reason or "no playbook does it without breaking another link; see what is left at the end"
+    reason = next((fix_plan.unfixed[h] for h in places if h in fix_plan.unfixed), "")
+    return reason or "no playbook fixes it without breaking another link; see what is not changed, at the end"
 
 
 def has_placeholder(kinds: dict[str, Any]) -> bool:
-    """Tell whether a play waits for an address that the operator has to choose."""
+    """Return whether a play has a placeholder for an address that the operator has to choose."""
     return any(a.get("address") == ADDRESS for a in kinds.get("vmkernel", {}).values())

@@ -1,4 +1,4 @@
-"""What PVRDMA needs of a host beside the way to its RDMA NIC: a VMkernel adapter, the firewall, one MTU.
+"""Host settings that PVRDMA needs beside the path to its RDMA NIC: a VMkernel adapter, the firewall, one MTU.
 
 Source: vSphere Networking 7.0, "Assign a VMkernel Adapter for PVRDMA", "Enable the Firewall Rule for PVRDMA".
 """
@@ -21,11 +21,11 @@ LARGEST_RDMA_MTU = RDMA_MTUS[0]
 HEADERS = 96  # what Linux keeps free of a frame for the headers of RoCE (iboe_get_mtu); for ESXi unverified
 MTU_LINK = "MTU"
 ADDRESS = "CHOOSE AN ADDRESS"
-"""Stands in a playbook where the operator has to write an address; no playbook with it is accepted."""
+"""Placeholder in a playbook for an address that the operator has to write; no playbook with it is accepted."""
 
 
 def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Link]:
-    """Yield what PVRDMA needs of a host besides the path: its VMkernel adapter, and the firewall."""
+    """Yield the links of a host besides the path: the VMkernel adapter of PVRDMA, and the firewall."""
     facts = estate[host.ref]
     yield _vmknic(estate, host, group)
     rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
@@ -52,11 +52,11 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
         if not vnic or not _is_elsewhere(estate, vnic, group):
             return Link(name, "ok", _said(chosen), HOST_PART)
         uuid = vmk.switch_uuid(vnic)
-        seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
-        seen = f"{_said(chosen)} is on {seat}, not on {_switch_name(estate, group)}"
+        other = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
+        seen = f"{_said(chosen)} is on {other}, not on {_switch_name(estate, group)}"
         if uuid in dvs.with_rdma(facts):
             return Link(name, "unknown", seen, HOST_PART, rule,
-                       f"a host has one such adapter, and {seat} has an RDMA NIC too; what PVRDMA makes of the other "
+                       f"a host has one such adapter, and {other} has an RDMA NIC too; what PVRDMA makes of the other "
                        "switch is not documented")  # fmt: skip
         fix, help = _naming(estate, host, group)
         return Link(name, "unknown", seen, HOST_PART, rule, help or "it should be on the switch of the RDMA NIC, with "
@@ -67,17 +67,17 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
 
 
 def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | None, str]:
-    """Return what names an adapter on the switch of a port group, and what to do where it has none yet."""
+    """Return the fix that selects an adapter on the switch of a port group, and the help where there is none yet."""
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
         return Fix(host, "vmkernel", {near: {"pvrdma": True}}), ""
     value = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
-    help = "no VMkernel adapter is on that switch: write an address, and the play makes one"
+    help = "no VMkernel adapter is on that switch: write an address, and the play creates one"
     return (Fix(host, "vmkernel", value) if value else None), help
 
 
 def mtu_link(estate: Estate, host: Target, route: fabric.Route | None) -> Link:
-    """Compare the MTU of the VMkernel adapter, the switch and the RDMA device; the guest's is not seen from here."""
+    """Return the link that compares the MTU (bytes) of VMkernel adapter, switch and RDMA device; not of the guest."""
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
     if switch is None or not size:
@@ -110,7 +110,7 @@ def mtu_link(estate: Estate, host: Target, route: fabric.Route | None) -> Link:
 
 
 def rdma_mtu_over(ethernet: int) -> int:
-    """Return the largest RDMA MTU that surely fits into frames of an Ethernet MTU; 9000 gives 4096, 1500 gives 1024."""
+    """Return the largest RDMA MTU in bytes that fits into an Ethernet MTU; 9000 gives 4096, 1500 gives 1024."""
     return next((size for size in RDMA_MTUS if size + HEADERS <= ethernet), RDMA_MTUS[-1])
 
 
@@ -146,7 +146,7 @@ def _mtu(vnic: vmk.Vnic) -> int | None:
 
 
 def _mtu_fix(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Fix | None:
-    """Raise the smaller one: nothing that fits now is cut off."""
+    """Return the fix that raises the smaller MTU: frames that fit now still fit."""
     own, size = vnic["spec"]["mtu"], switch.get("config.maxMtu")
     at = estate.datacenter_of(switch.ref)
     if own > size:

@@ -1,4 +1,4 @@
-"""One link of the way RDMA takes, as it was found, and what mends it."""
+"""Link of the path that RDMA traffic takes: its verdict, what was seen, and its fix."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ VM_PART, PATH_PART, HOST_PART = "vm", "path", "host"
 
 @dataclass(frozen=True)
 class Fix:
-    """What a play has to say of a target to mend a link: kind, and its value as plain values."""
+    """The fix of a link: a target, a kind of the playbook, and its value as plain values."""
 
     target: Target
     kind: str
@@ -23,7 +23,7 @@ class Fix:
 
 @dataclass(frozen=True)
 class Link:
-    """One link as it was found. `part` says whose it is: the VM's, the path's to the wire, or the host's."""
+    """One link. `part` is what it belongs to: the VM, the path to the physical NIC, or the host."""
 
     name: str
     verdict: Verdict
@@ -35,5 +35,5 @@ class Link:
 
 
 def why(facts: Facts, path: str) -> str:
-    """Say why a property has no value."""
+    """Return why a property has no value."""
     return facts.unreadable.get(path, "vCenter shows no value")

@@ -1,4 +1,4 @@
-"""Gives a switch and every VMkernel adapter on it one MTU: what is raised for one host is raised for all.
+"""MTU alignment: a distributed switch and every VMkernel adapter on it get one MTU, on all hosts.
 
 Source: vSphere Networking 7.0, "Assign a VMkernel Adapter for PVRDMA".
 """
@@ -18,7 +18,7 @@ Placed = tuple[Target, vmk.Vnic, int]
 
 
 def align(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, int]:
-    """Say what gets which MTU; return the MTU each switch will have, by reference."""
+    """Add the changes of MTU to a fix plan; return the MTU in bytes each switch will have, by reference."""
     goals: dict[str, int] = {}
     for ref, own in by_switch(estate, paths).items():
         switch = estate[ref]
@@ -35,13 +35,13 @@ def align(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> dict[
 
 
 def _raise(fix_plan: FixPlan, estate: Estate, switch: Facts, size: int) -> int:
-    """Raise a switch to the largest MTU that an adapter on it has, and the smaller adapters with it."""
+    """Raise a switch to the largest MTU of the adapters on it, and the smaller adapters with it."""
     uuid, at = switch.get("uuid"), estate.datacenter_of(switch.ref)
     every = list(_placed((h, v) for h in estate.hosts for v in estate[h.ref].get(vmk.VNICS, ())
                          if vmk.switch_uuid(v) == uuid))  # fmt: skip
     goal = max(mtu for _, _, mtu in every)
     if goal > LARGEST_MTU or at is None:
-        fix_plan.leave(f"the MTU of {switch.name} stays {size}: an adapter on it has {goal}, and no switch takes more "
+        fix_plan.keep(f"the MTU of {switch.name} stays {size}: an adapter on it has {goal}, and no switch takes more "
                     f"than {LARGEST_MTU}")  # fmt: skip
         return size
     fix_plan.add(at, "switches", {switch.name: {"mtu": goal}})
@@ -49,7 +49,7 @@ def _raise(fix_plan: FixPlan, estate: Estate, switch: Facts, size: int) -> int:
     hosts = (estate.get(ref) for ref in dvs.members(switch))
     unread = sorted(h.name for h in hosts if h and vmk.VNICS not in h.properties)
     if unread:
-        fix_plan.leave(
+        fix_plan.keep(
             f"{', '.join(unread)} could not be read: VMkernel adapters on {switch.name} there need MTU {goal}"
         )
     return goal
@@ -61,15 +61,15 @@ def _lift(fix_plan: FixPlan, estate: Estate, low: Sequence[Placed], goal: int) -
         name = next((n for n, vnics in groups.items() if vnics == [vnic]), None)
         spot = f"{device} of {host.name} keeps MTU {mtu}, not {goal}"
         if device in vmk.managing(estate[host.ref]):
-            fix_plan.leave(f"{spot}: it carries management, which no playbook changes")
+            fix_plan.keep(f"{spot}: it carries management, which no playbook changes")
         elif name is None:
-            fix_plan.leave(f"{spot}: its port group has several adapters on that host")
+            fix_plan.keep(f"{spot}: its port group has several adapters on that host")
         else:
             fix_plan.add(host, "vmkernel", {name: {"mtu": goal}})
 
 
 def _placed(vnics: Iterable[tuple[Target, vmk.Vnic]]) -> Iterator[Placed]:
-    """Yield each adapter once, with its MTU; one that shows none is left alone."""
+    """Yield each adapter once, with its MTU in bytes; one without an MTU is not changed."""
     seen = set()
     for host, vnic in vnics:
         mtu = (vnic.get("spec") or {}).get("mtu")

@@ -1,4 +1,4 @@
-"""What esxcli says and sets of a physical NIC: global pause, receive and transmit rings, interrupt coalescing, DCB.
+"""Settings of physical NICs that esxcli reads and writes: global pause, rings, interrupt coalescing, DCB.
 
 Source: Broadcom KB 324551 (flow control); ESXCLI reference, "esxcli network nic". That `ring` answers with the lines
 ``RX`` and ``TX``, and how a NIC that cannot says so, is from outputs that users published.
@@ -117,7 +117,7 @@ def pauses_in(listing: str) -> dict[str, Pause]:
 
 
 def coalescing_in(listing: str) -> dict[str, Coalesce]:
-    """Read ``esxcli network nic coalesce get``; NICs that tell nothing (``N/A``) are left out."""
+    """Read ``esxcli network nic coalesce get``; NICs without values (``N/A``) are left out."""
     found: dict[str, Coalesce] = {}
     for row in _rows(listing):
         values: dict[str, Any] = {n: _value(row.get(c, "")) for n, c in COALESCE_COLUMNS.items()}
@@ -131,7 +131,7 @@ def _value(cell: str) -> bool | int | None:
 
 
 def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
-    """Return the rings of a NIC, or with `MOST` the largest it can have; None when it does not tell."""
+    """Return the ring entries of a NIC, or with `MOST` the largest it can have; None when they cannot be read."""
     values = block(said(facts, f"{probe.name}:{nic}"))
     sizes = {way: values.get(way.upper(), values.get(f"Max {way.upper()}", "")) for way in ("rx", "tx")}
     if not all(size.isdigit() for size in sizes.values()):
@@ -140,7 +140,7 @@ def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
 
 
 def dcb(facts: Facts, nic: str) -> Dcb | None:
-    """Return what a NIC says of DCB; None when it does not tell."""
+    """Return the DCB state of a NIC; None when it cannot be read."""
     values = block(said(facts, f"{DCB.name}:{nic}"))
     if "Enabled" not in values:
         return None

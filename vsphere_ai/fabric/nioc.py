@@ -137,7 +137,7 @@ def quota(pool: Mapping[str, Any]) -> int:
 
 
 def pool_of(group: Facts, switch: Facts | None) -> str:
-    """Return the name of the pool a port group is in; a pool that is not there is told by its key."""
+    """Return the name of the pool a port group is in; the key of a pool that is not there."""
     key = group.get(POOL_KEY)
     if key in (None, "", NO_POOL_KEY):
         return NO_POOL
@@ -150,7 +150,7 @@ def pool_key(switch: Facts, name: str) -> str:
 
 
 def is_on(switch: Facts) -> bool:
-    """Tell whether version 3 of Network I/O Control is at work on a switch; a version nobody states is taken for it."""
+    """Return whether version 3 of Network I/O Control is on; a switch without a stated version counts as version 3."""
     return bool(switch.get(ENABLED)) and switch.get(VERSION, "version3") == "version3"
 
 

@@ -1,4 +1,4 @@
-"""What stands against bandwidth under Network I/O Control: of a switch and its pools, and of adapters of VMs.
+"""Checks of bandwidth under Network I/O Control: of a switch and its pools, and of adapters of VMs.
 
 Source: vSphere Networking 7.0, "vSphere Network I/O Control"; what these do not say is marked where it is used.
 """
@@ -36,13 +36,13 @@ def said_of(target: Target, view: View, switch: str) -> Any:
 
 
 def is_off_by_hand(view: View, switch: Facts) -> bool:
-    """Tell whether the playbook writes ``nioc: false`` for a switch: then it means what counts for nothing."""
+    """Return whether the playbook states ``nioc: false`` for a switch."""
     at = view.estate.datacenter_of(switch.ref)
     return getattr(said_of(at, view, switch.name) if at else None, "nioc", None) is False
 
 
 def _stated(target: Target, view: View, name: str, wanted: Wanted) -> bool:
-    """Tell whether the playbook states bandwidth or pools that need Network I/O Control, changed or not."""
+    """Return whether the playbook states bandwidth or pools that need Network I/O Control, changed or not."""
     said = said_of(target, view, name)
     if said is None or said.nioc is False:
         return False
@@ -98,10 +98,10 @@ def _too_much(target: Target, estate: Estate, switch: Facts, after: Mapping[Any,
 
 
 def _in_use(
-    target: Target, view: View, switch: Facts, turns: tuple[dict[str, Any], dict[str, Any]]
+    target: Target, view: View, switch: Facts, rounds: tuple[dict[str, Any], dict[str, Any]]
 ) -> Iterator[Problem]:
     """A pool goes when no port group is in it: those that leave it in this plan do so before what comes last."""
-    said, (first, last) = joining(target, view), turns
+    said, (first, last) = joining(target, view), rounds
     groups = [g for g in view.estate.of_type(PORT_GROUP) if g.get("config.distributedVirtualSwitch") == switch.ref]
     for name in (n for n, quota in {**first, **last}.items() if quota is None):
         leaving = said if name in last else {}
@@ -148,7 +148,7 @@ def _held(
     if above:
         yield Problem(target, "switches.reservation",
                       f"{switch.name}: {each[1]} Mbit/s for {nioc.VIRTUAL_MACHINE} is less than adapters of running "
-                      f"VMs reserve: {pool_use.told(above)}",
+                      f"VMs reserve: {pool_use.listed(above)}",
                       f"reserve {max(found.largest.values())}, or less for them with adapters in the same playbook",
                       )  # fmt: skip
 
@@ -164,7 +164,7 @@ def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wa
     if wanted.nioc is False and switch.get(nioc.ENABLED):
         pools = sorted(n for n, p in nioc.pools(switch).items() if nioc.quota(p))
         lost = [f"pools {', '.join(pools)}"] if pools else []
-        lost += [f"what VMs reserve ({pool_use.told(found.largest)})"] if found.largest else []
+        lost += [f"what VMs reserve ({pool_use.listed(found.largest)})"] if found.largest else []
         if lost:
             yield f"{name}: without Network I/O Control nothing holds to {' and '.join(lost)}"
     have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()}
@@ -177,7 +177,7 @@ def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wa
 def unread_note(switch: Facts, names: Iterable[str]) -> str:
     """Say whose reservations are not in a sum."""
     return (f"{switch.name}: what running VMs reserve that cannot be read is not known and not counted: "
-            f"{pool_use.told(list(names))}")  # fmt: skip
+            f"{pool_use.listed(list(names))}")  # fmt: skip
 
 
 def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
@@ -261,7 +261,7 @@ def _without(target: Target, group: str, switch: Facts) -> Problem:
 
 
 def counts(view: View, nic: NetworkAdapter) -> bool:
-    """Tell whether bandwidth of an adapter counts: Network I/O Control of its switch is not off."""
+    """Return whether bandwidth of an adapter counts: Network I/O Control of its switch is not off."""
     group = view.estate.get(nic.port_group)
     switch = switch_of(view.estate, group) if group else None
     return switch is None or nioc.is_on(switch) or switch.get(nioc.ENABLED) is None

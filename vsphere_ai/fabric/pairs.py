@@ -1,4 +1,4 @@
-"""What the RDMA traffic between two VMs uses, from the traces of their adapters: RoCE, memory copy or TCP.
+"""RDMA traffic between two VMs, from the traces of their adapters: RoCE, memory copy or TCP.
 
 Memory copy on one host, RoCE between hosts with RDMA NICs, TCP where one of them has none.
 Source: vSphere Networking 7.0, "Remote Direct Memory Access for Virtual Machines".
@@ -21,8 +21,8 @@ BEST: tuple[Use, ...] = ("roce", "memory-copy", "tcp", "unknown", "none")
 
 
 @dataclass(frozen=True)
-class Guilt:
-    """A link that keeps a pair of VMs from RDMA, and whose it is: a VM, or the host a VM is on."""
+class Cause:
+    """A link that keeps a pair of VMs from RDMA; `owner` is a VM, or the host a VM is on."""
 
     owner: Target
     link: Link
@@ -36,7 +36,7 @@ class Pair:
     other: Target
     use: Use
     why: str
-    guilty: tuple[Guilt, ...] = ()
+    causes: tuple[Cause, ...] = ()
 
 
 def pairs(traces: Sequence[Trace]) -> Iterator[Pair]:
@@ -50,12 +50,12 @@ def pairs(traces: Sequence[Trace]) -> Iterator[Pair]:
 
 
 def _pair(a: Trace, b: Trace) -> Pair:
-    lame = tuple(g for t in (a, b) for g in _guilts(t, vm_only=True))
-    blind = [h for t in (a, b) for h in t.having("unknown") if h.part in (VM_PART, PATH_PART)]
-    if lame:
-        return Pair(a.vm, b.vm, "none", "no RDMA", lame)
-    if blind:
-        return Pair(a.vm, b.vm, "unknown", "; ".join(f"{h.name}: {h.seen}" for h in blind))
+    vm_causes = tuple(g for t in (a, b) for g in _causes(t, vm_only=True))
+    unknown = [h for t in (a, b) for h in t.having("unknown") if h.part in (VM_PART, PATH_PART)]
+    if vm_causes:
+        return Pair(a.vm, b.vm, "none", "no RDMA", vm_causes)
+    if unknown:
+        return Pair(a.vm, b.vm, "unknown", "; ".join(f"{h.name}: {h.seen}" for h in unknown))
     if a.switch != b.switch and min(a.version or 0, b.version or 0) < ENDPOINTS:
         why = f"{a.port_group} and {b.port_group} are on different switches; that takes hardware version {ENDPOINTS}"
         return Pair(a.vm, b.vm, "none", why)
@@ -63,19 +63,19 @@ def _pair(a: Trace, b: Trace) -> Pair:
         return Pair(a.vm, b.vm, "none", f"they speak different RoCE versions: {a.protocol}, {b.protocol}")
     if a.host == b.host:
         return Pair(a.vm, b.vm, "memory-copy", f"memory copy on {a.host}")
-    guilty = tuple(g for t in (a, b) for g in _guilts(t))
-    if any(g.link.name != MTU_LINK for g in guilty):
-        return Pair(a.vm, b.vm, "tcp", "TCP fall-back", guilty)
+    causes = tuple(g for t in (a, b) for g in _causes(t))
+    if any(g.link.name != MTU_LINK for g in causes):
+        return Pair(a.vm, b.vm, "tcp", "TCP fall-back", causes)
     unsure = [f"{t.host}: {h.name}: {h.seen}" for t in (a, b) for h in t.having("unknown") if h.name != MTU_LINK]
     if unsure:
-        return Pair(a.vm, b.vm, "unknown", f"RoCE or TCP, not certain: {'; '.join(unsure)}", guilty)
+        return Pair(a.vm, b.vm, "unknown", f"RoCE or TCP, not certain: {'; '.join(unsure)}", causes)
     mtus = sorted(m for m in (a.rdma_mtu, b.rdma_mtu) if m)
     size = f", RDMA MTU {mtus[0]}" if mtus else ""
-    return Pair(a.vm, b.vm, "roce", f"RoCE{size}", guilty)
+    return Pair(a.vm, b.vm, "roce", f"RoCE{size}", causes)
 
 
-def _guilts(trace: Trace, *, vm_only: bool = False) -> Iterator[Guilt]:
-    """Yield the broken links of a trace: those of the VM itself, or those on its way."""
+def _causes(trace: Trace, *, vm_only: bool = False) -> Iterator[Cause]:
+    """Yield the broken links of a trace: those of the VM itself, or those of its path."""
     for link in trace.having("broken"):
         if (link.part == VM_PART) == vm_only:
-            yield Guilt(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)
+            yield Cause(trace.vm if link.part == VM_PART or trace.host is None else trace.host, link)

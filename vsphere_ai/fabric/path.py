@@ -1,4 +1,4 @@
-"""The way from a port group to the RDMA device of a host, and what a playbook can do where it is broken.
+"""Path from a port group to the RDMA device of a host, and the fix of each broken link.
 
 Source: vSphere Networking 7.0, "PVRDMA Support".
 """
@@ -50,13 +50,13 @@ def path_links(
 
 
 def is_seen(host: Facts) -> bool:
-    """Tell whether the network of a host is known."""
+    """Return whether the network of a host is known."""
     connected = host.get("runtime.connectionState", "connected") == "connected"
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
 def _fix(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Fix | None:
-    """Return what a playbook can do about a broken link; None where it takes hands, or a choice of the operator."""
+    """Return the fix of a broken link; None where it takes manual work, or a choice of the operator."""
     switch = route.switch
     if switch is None:
         return None

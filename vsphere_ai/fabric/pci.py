@@ -1,4 +1,4 @@
-"""The PCI devices of a host as vCenter shows them: what they are, where they sit, and how near two of them are."""
+"""PCI devices of a host as vCenter shows them: models, bridges, NUMA nodes, passthrough, distance of two devices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from vsphere_ai.model.facts import Facts
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
 PATHS = (DEVICES, NUMA, PASSTHRU)
 NVIDIA = 0x10DE
-DISPLAY, NETWORK = 0x0300, 0x0200  # PCI class codes; the low byte tells which of them
+DISPLAY, NETWORK = 0x0300, 0x0200  # PCI class codes; the low byte is the subclass
 FIXED, DYNAMIC = "VirtualPCIPassthroughDeviceBackingInfo", "VirtualPCIPassthroughDynamicBackingInfo"
 _VIRTUAL = "virtual function"  # how pci.ids names the virtual functions of every NIC
 
@@ -88,19 +88,19 @@ def passthroughs(facts: Facts) -> dict[str, Passthrough]:
     }
 
 
-def way_up(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
+def bridges_above(address: str, found: Mapping[str, Device]) -> tuple[str, ...]:
     """Return the bridges above a device, the one below the host bridge first."""
-    way: list[str] = []
+    above: list[str] = []
     at = found.get(address)
-    while at is not None and at.parent and at.parent not in way:
-        way.append(at.parent)
+    while at is not None and at.parent and at.parent not in above:
+        above.append(at.parent)
         at = found.get(at.parent)
-    return tuple(reversed(way))
+    return tuple(reversed(above))
 
 
 def root_bus(address: str, found: Mapping[str, Device]) -> str:
     """Return the bus below the host bridge a device hangs on, e.g. ``0000:3a``: its root complex."""
-    return (*way_up(address, found), address)[0].rpartition(":")[0]
+    return (*bridges_above(address, found), address)[0].rpartition(":")[0]
 
 
 def nearness(one: str, other: str, found: Mapping[str, Device]) -> str:
@@ -108,7 +108,7 @@ def nearness(one: str, other: str, found: Mapping[str, Device]) -> str:
 
     ``root``: below the same host bridge; ``node``: another host bridge of the same CPU.
     """
-    if set(way_up(one, found)) & set(way_up(other, found)):
+    if set(bridges_above(one, found)) & set(bridges_above(other, found)):
         return "switch"
     if root_bus(one, found) == root_bus(other, found):
         return "root"
@@ -127,7 +127,7 @@ def tree(host: str, chosen: Iterable[str], found: Mapping[str, Device]) -> tuple
         where = f"NUMA node {', '.join(map(str, nodes))}" if nodes else "NUMA node unknown"
         last = index == len(roots) - 1
         lines.append(f"{'└' if last else '├'}─ PCI root {root} ({where})")
-        paths = [(*way_up(a, found), a) for a in sorted(below)]
+        paths = [(*bridges_above(a, found), a) for a in sorted(below)]
         lines += [f"{'   ' if last else '│  '}{line}" for line in _branches(paths, 0, found)]
     return tuple(lines)
 
@@ -173,7 +173,7 @@ def choices(facts: Facts, claims: Iterable[Claim]) -> tuple[tuple[str, ...], ...
 
 
 def has_room(facts: Facts, mine: Iterable[Claim], others: Iterable[Claim]) -> bool:
-    """Tell whether a host has a device for each claim besides those of others, however the host gives them out."""
+    """Return whether a host has a device for each claim besides those of others, in any assignment."""
     holder: dict[str, Sequence[str]] = {}
 
     def place(possible: Sequence[str], tried: set[str]) -> bool:
@@ -185,7 +185,7 @@ def has_room(facts: Facts, mine: Iterable[Claim], others: Iterable[Claim]) -> bo
                     return True
         return False
 
-    # what others lack is not this VM's matter: they come first, and whoever finds nothing is passed over
+    # other VMs come first; one that finds no device is skipped, because it is not this VM's problem
     for possible in choices(facts, others):
         place(possible, set())
     return all(place(possible, set()) for possible in choices(facts, mine))

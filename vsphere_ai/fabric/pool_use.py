@@ -1,4 +1,4 @@
-"""What running VMs reserve of network resource pools, as it is or as a plan leaves it, and whose part is not known."""
+"""Use of network resource pools: Mbit/s that running VMs reserve, now or after a plan, and the VMs not read."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Use:
 
 
 def is_on(view: View, vm: Target) -> bool:
-    """Tell whether a VM runs: what a VM that is off reserves, nobody holds for it."""
+    """Return whether a VM is powered on; a VM that is off reserves nothing."""
     return bool(view.facts(vm.ref).get("runtime.powerState") == "poweredOn")
 
 
 def neighbours(estate: Estate, hosts: Collection[str]) -> set[str]:
-    """Return the running VMs that share pools with any VM of some hosts, and that nobody has to name."""
+    """Return the references of the running VMs that share pools with any VM of these hosts."""
     found: set[str] = set()
     for switch in estate.of_type(*SWITCHES):
         members = dvs.members(switch).keys()
@@ -94,7 +94,7 @@ def short_of(view: View, switch: Facts, pool: str, *, also: Target | None = None
 
 
 def no_power_on(view: View, nics: Iterable[Any]) -> str:
-    """Say which pool has not what adapters and the other running VMs reserve of it; empty when all have."""
+    """Return which pool is too small for the reservations of these adapters and of running VMs; empty if none is."""
     for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
         switch = switch_of(view.estate, group) if group else None
         if group is None or switch is None or not nioc.is_on(switch):
@@ -106,7 +106,7 @@ def no_power_on(view: View, nics: Iterable[Any]) -> str:
     return ""
 
 
-def told(names: Collection[str]) -> str:
-    """Name VMs, many of them by their number."""
-    listed = sorted(names)
-    return ", ".join(listed[:3]) + (f" and {len(listed) - 3} more" if len(listed) > 3 else "")
+def listed(names: Collection[str]) -> str:
+    """Return the first three names, and the number of the others."""
+    found = sorted(names)
+    return ", ".join(found[:3]) + (f" and {len(found) - 3} more" if len(found) > 3 else "")

@@ -57,7 +57,7 @@ def security(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def learns(config: Mapping[str, Any]) -> bool:
-    """Tell whether ports learn MAC addresses."""
+    """Return whether ports learn MAC addresses."""
     return bool(((config.get("macManagementPolicy") or {}).get("macLearningPolicy") or {}).get("enabled"))
 
 

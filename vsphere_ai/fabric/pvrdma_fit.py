@@ -1,4 +1,4 @@
-"""Whether a VM can have PVRDMA adapters: its hardware version, and RDMA on every host it may run on.
+"""Checks of PVRDMA adapters: the hardware version of the VM, and RDMA on every host it can run on.
 
 Source: vSphere Networking 7.0, "PVRDMA Support" and "Remote Direct Memory Access for Virtual Machines".
 """

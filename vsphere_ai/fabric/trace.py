@@ -1,4 +1,4 @@
-"""Follows a VM's PVRDMA adapters link by link to the wire, and says what each broken link takes in a playbook.
+"""Trace of a VM's PVRDMA adapters, link by link to the physical NIC, with the fix of each broken link.
 
 Source: vSphere Networking 7.0, "PVRDMA Support".
 """
@@ -41,7 +41,7 @@ class Trace:
     paths: tuple[tuple[Target, str], ...] = ()
 
     def having(self, verdict: Verdict) -> tuple[Link, ...]:
-        """Return the hops with a verdict."""
+        """Return the links with a verdict."""
         return tuple(h for h in self.links if h.verdict == verdict)
 
 
@@ -61,7 +61,7 @@ def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> 
     found = _rdma_cards(facts)
     if not found:
         links, group = _no_adapter(estate, vm, around)
-        return (Trace(vm, host, "", "", links, version=version, paths=_ways(estate, vm, group, links, around)),)
+        return (Trace(vm, host, "", "", links, version=version, paths=_paths(estate, vm, group, links, around)),)
     return tuple(_trace(estate, vm, device, around) for device in found)
 
 
@@ -93,7 +93,7 @@ def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequen
     name = group.name if group else key
     mtu = info.get("mtu")
     return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, _number(
-        facts.get("config.version")), _ways(estate, vm, group, links, around))  # fmt: skip
+        facts.get("config.version")), _paths(estate, vm, group, links, around))  # fmt: skip
 
 
 def _with_protocol(link: Link, vm: Target, route: fabric.Route | None, card: Mapping[str, Any] | None) -> Link:
@@ -129,9 +129,9 @@ def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[t
 
 
 def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
-    """Return the port group with the shortest way to go: whole on the VM's own host, then on the others it can run on.
+    """Return the port group with the fewest broken links: first on the VM's own host, then on the others it can run on.
 
-    One that is broken on its own host counts only where a playbook can mend it.
+    One that is broken on its own host counts only where a playbook can fix it.
     """
     found: list[tuple[tuple[bool, int, str], Facts]] = []
     for group in estate.of_type(fabric.PORT_GROUP):
@@ -145,7 +145,7 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
 
 
 def path_faults(estate: Estate, host: Target, group: Facts) -> list[Link]:
-    """Return what is broken, or cannot be told, between a port group and the RDMA device of a host."""
+    """Return the links that are broken or unknown between a port group and the RDMA device of a host."""
     links: list[Link] = []
     path_links(estate, host, group, None, links)
     return [h for h in links if h.verdict in ("broken", "unknown")]
@@ -165,7 +165,7 @@ def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target
             if link.verdict in ("broken", "unknown")]  # fmt: skip
 
 
-def _ways(
+def _paths(
     estate: Estate, vm: Target, group: Facts | None, links: Sequence[Link], around: Sequence[Target]
 ) -> tuple[tuple[Target, str], ...]:
     """Return the hosts that were followed: the VM's own, and the others where an adapter is made or changed."""

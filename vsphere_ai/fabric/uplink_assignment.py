@@ -1,6 +1,6 @@
-"""Chooses the one uplink of a switch that RDMA goes over, and seats every host's RDMA NIC there.
+"""Uplink assignment: one uplink of a distributed switch carries RDMA, and every host's RDMA NIC is assigned to it.
 
-PVRDMA does not team, so what is mended for one host decides for all hosts of the switch.
+PVRDMA does not team, so the choice for one host is the choice for all hosts of the switch.
 Source: vSphere Networking 7.0, "PVRDMA Support".
 """
 
@@ -19,21 +19,21 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
 CONFIG = "config.defaultPortConfig"
-SEATS = (fabric.MEMBER_LINK, fabric.UPLINK_LINK, fabric.NIC_LINK, fabric.ALONE_LINK)
+ASSIGNMENT_LINKS = (fabric.MEMBER_LINK, fabric.UPLINK_LINK, fabric.NIC_LINK, fabric.ALONE_LINK)
 CHOSEN = 2  # a port group with one active uplink was meant so: changing it weighs as much as moving two NICs
 
 
 def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None:
-    """Say which uplink carries RDMA on each switch where a way is broken there, and which NIC is on it."""
+    """Add to a fix plan the uplink that carries RDMA on each switch with a broken path, and the NICs assigned to it."""
     for ref, own in by_switch(estate, paths).items():
         table = _Table(estate, estate[ref], own)
-        if table.is_laid:
+        if table.is_complete:
             continue
         uplinks = [u for u in table.choices if not table.cut_off(u)]
         if not uplinks:
-            why = next((w for u in table.choices if (w := table.cut_off(u))), "no host has an RDMA NIC to seat there")
-            fix_plan.leave(f"the uplinks of {estate[ref].name} stay as they are: {why}")
-            fix_plan.lost.update({h: why for h in table.routes})
+            why = next((w for u in table.choices if (w := table.cut_off(u))), "no host has an RDMA NIC to assign")
+            fix_plan.keep(f"the uplinks of {estate[ref].name} stay as they are: {why}")
+            fix_plan.unfixed.update({h: why for h in table.routes})
             continue
         _write(fix_plan, table, min(uplinks, key=lambda u: (table.cost(u), u)))
 
@@ -45,8 +45,8 @@ def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
     for host, wanted in {**wants, **table.along(uplink)}.items():
         why = table.unassigned(host, uplink, wanted)
         if why:
-            fix_plan.leave(f"{host.name} stays as it is on {switch.name}: {why}")
-            fix_plan.lost[host] = why
+            fix_plan.keep(f"{host.name} stays as it is on {switch.name}: {why}")
+            fix_plan.unfixed[host] = why
         elif table.now(host) != wanted or (host in wants and not table.is_alone(host)):
             fix_plan.add(host, "uplinks", {switch.name: wanted})
             for group in table.lonely(host, uplink):
@@ -57,7 +57,7 @@ def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
     if groups and at is not None:
         fix_plan.add(at, "port_groups", groups)
     if table.changed(uplink) and table.unread:
-        fix_plan.leave(
+        fix_plan.keep(
             f"{', '.join(table.unread)} could not be read: a NIC has to be on {uplink} of {switch.name} there"
         )
 
@@ -82,11 +82,11 @@ class _Table:
         return found
 
     @property
-    def is_laid(self) -> bool:
-        """Whether no way is broken at a link that seating mends."""
+    def is_complete(self) -> bool:
+        """Whether no path is broken at a link that an assignment of NICs fixes."""
         for route in (r for found in self.routes.values() for r in found):
             gone = {link.name for link in route.links if not link.holds}
-            if gone & set(SEATS) or (fabric.DEVICE_LINK in gone and rdma_nic(route)):
+            if gone & set(ASSIGNMENT_LINKS) or (fabric.DEVICE_LINK in gone and rdma_nic(route)):
                 return False
         return True
 
@@ -118,7 +118,7 @@ class _Table:
         return dvs.nics(proxy) if proxy else {}
 
     def is_alone(self, host: Target) -> bool:
-        """Tell whether the host gives the switch no second NIC."""
+        """Return whether the switch has no second NIC of the host."""
         proxy = self._proxy(host)
         return proxy is None or len(proxy.get("pnic", ())) <= 1
 
@@ -127,7 +127,7 @@ class _Table:
         return [g for g in self.groups.values() if fabric.active_uplinks(g) != (uplink,)]
 
     def cost(self, uplink: str) -> int:
-        """Weigh an uplink: how many NICs move, and how many port groups lose the uplink that was meant."""
+        """Return the cost of an uplink: NICs that move, and port groups that lose the uplink they were meant for."""
         moves = sum(bool(nic) and self.now(h).get(uplink) != nic for h, nic in self.nics.items())
         meant = sum(len(fabric.active_uplinks(g)) == 1 for g in self.changed(uplink))
         return moves + len(self.along(uplink)) + CHOSEN * meant
@@ -144,7 +144,7 @@ class _Table:
         return found
 
     def cut_off(self, uplink: str) -> str:
-        """Say whose management network the changed port groups would cut off; empty when nobody's."""
+        """Return which management network the changed port groups would cut off; empty when none."""
         for host in self.estate.hosts:
             for vmk, group in self._managed(host):
                 proxy = self._proxy(host) or {}
@@ -154,7 +154,7 @@ class _Table:
         return ""
 
     def unassigned(self, host: Target, uplink: str, wanted: Mapping[str, str]) -> str:
-        """Say why a host's NICs cannot become what is wanted; empty when they can."""
+        """Return why a host's NICs cannot be assigned like this; empty when they can."""
         proxy = self._proxy(host)
         if _is_lagged(proxy):
             return "its NICs there are in a link aggregation group"

@@ -106,10 +106,10 @@ def without(view: View, host: Facts, wanted: Iterable[Demand]) -> tuple[Demand, 
     for demand in asked:
         fitting = set(possible(view, host, demand))
         allowed.append([i for i, pci in enumerate(places) if pci in fitting])
-    seated = assigned(allowed)
-    return tuple(d for i, d in enumerate(asked) if i not in seated)
+    matched = assigned(allowed)
+    return tuple(d for i, d in enumerate(asked) if i not in matched)
 
 
-def told(functions: Iterable[PhysicalFunction]) -> str:
-    """Say how many functions NICs have, e.g. ``vmnic4 (0000:5e:00.0) has 8``."""
+def listed(functions: Iterable[PhysicalFunction]) -> str:
+    """Return how many functions NICs have, e.g. ``vmnic4 (0000:5e:00.0) has 8``."""
     return ", ".join(f"{f.nic} ({f.pci}) has {f.now}" for f in functions) or "no NIC"

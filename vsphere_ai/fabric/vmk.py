@@ -1,4 +1,4 @@
-"""The VMkernel adapters of a host as vCenter shows them: by port group, with address, and what they carry."""
+"""VMkernel adapters of a host as vCenter shows them: port group, address, and the services they carry."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def switch_uuid(vnic: Vnic) -> str:
     return str(port.get("switchUuid", ""))
 
 
-def tells_seat(vnic: Vnic) -> bool:
-    """Tell whether an adapter shows what it is on: a distributed, a standard or an opaque network."""
+def shows_network(vnic: Vnic) -> bool:
+    """Return whether an adapter shows its network: a distributed, a standard or an opaque one."""
     spec = vnic.get("spec") or {}
     return bool(switch_uuid(vnic) or vnic.get("portgroup") or spec.get("opaqueNetwork"))
 

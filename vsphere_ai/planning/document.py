@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsphere_ai import __version__
-from vsphere_ai.compat.base import Finding
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbook import Playbook, to_document
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vsphere_ai.compat.base import Finding, Use
+from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
 from vsphere_ai.language.playbook import TargetPlan
 from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.observed import laid_over
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.model.steps import Step

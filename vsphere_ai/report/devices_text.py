@@ -1,4 +1,4 @@
-"""The RDMA devices of hosts as text and as plain JSON values."""
+"""RDMA devices of hosts as text and as plain JSON values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def devices_text(found: Found) -> str:
 
 
 def devices_document(found: Found) -> list[dict[str, Any]]:
-    """Return the same as plain values; `devices` is null where a host does not tell them."""
+    """Return the same as plain values; `devices` is null where the network of a host cannot be read."""
     return [
         {"host": host.name, "devices": None if devices is None else [_plain(d) for d in devices]}
         for host, devices in found
@@ -44,18 +44,18 @@ def _count(number: int, what: str) -> str:
 
 
 def _plain(device: RdmaDevice) -> dict[str, Any]:
-    told = {k: v for k, v in asdict(device).items() if k != "host"}
-    return {**told, "protocols": list(device.protocols)}
+    known = {k: v for k, v in asdict(device).items() if k != "host"}
+    return {**known, "protocols": list(device.protocols)}
 
 
 def _device(device: RdmaDevice) -> Iterator[str]:
     speed = f"{device.speed / 1000:g} Gbit/s" if device.speed else "no link"
     spoken = ", ".join({"rocev1": "RoCE v1", "rocev2": "RoCE v2", "iwarp": "iWARP"}[p] for p in device.protocols)
     mtu = f"RDMA MTU {device.mtu}" if device.mtu else "RDMA MTU ?"
-    told = (speed, device.state or "state ?", spoken or "no protocol told", mtu)
-    yield safe(f"  {device.name:<8} {device.nic or 'NIC ?'} ({device.pci or 'address ?'}), {', '.join(told)}")
-    seat = f"{device.uplink} of {device.switch}" if device.switch else "on no distributed switch"
-    yield safe(f"{_INDENT}{seat}{f'; {device.description}' if device.description else ''}")
+    facts = (speed, device.state or "state ?", spoken or "no protocol", mtu)
+    yield safe(f"  {device.name:<8} {device.nic or 'NIC ?'} ({device.pci or 'address ?'}), {', '.join(facts)}")
+    place = f"{device.uplink} of {device.switch}" if device.switch else "on no distributed switch"
+    yield safe(f"{_INDENT}{place}{f'; {device.description}' if device.description else ''}")
     version = f" {device.driver_version}" if device.driver_version else ""
     firmware = f"firmware {device.firmware}" if device.firmware else f"firmware not known: {device.firmware_unknown}"
     yield safe(f"{_INDENT}driver {device.driver or '?'} on {device.nic_driver or '?'}{version}, {firmware}")

@@ -1,4 +1,4 @@
-"""Faults of input files as text: place, excerpt, what would work."""
+"""Errors in input files as text: place, excerpt, and what would work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from vsphere_ai.model.text import safe
 
 
 def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:
-    """Return every fault with its place and its excerpt, and a count."""
+    """Return every error with its place and its excerpt, and a count."""
     lines: list[str] = []
     for found in diagnostics:
         lines.append(f"{safe(str(found.mark))}  error  {safe(found.message)}")

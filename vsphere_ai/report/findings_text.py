@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from vsphere_ai.compat.base import Finding
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import safe
 
 VERDICTS = ("fail", "unknown", "warn", "pass")

@@ -1,4 +1,4 @@
-"""A plan as text: the impact first, then what changes, then what stands against it, then the order."""
+"""Plan as text: its impact, the changes, the problems, and the order of the steps."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection
     lines += _problems(plan, width)
     if plan.steps and not plan.problems:
         lines += _order(plan, width)
-    lines.append(_summary(plan))  # one line for whoever greps for it
+    lines.append(_summary(plan))  # one line, for grep
     return "\n".join(safe(line) for line in lines)
 
 
 def _agents(impact: Impact, width: int) -> Iterator[str]:
-    """Say which VMs a pattern means that are not the user's, and are left out of it."""
+    """Yield the agent VMs that a pattern matches and that are skipped."""
     by: dict[str, list[Target]] = {}
     for agent in impact.agents:
         if agent.matched:
@@ -96,7 +96,7 @@ def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[st
                      f"{_names(aside)}")  # fmt: skip
     texts += _migrations(impact)
     texts += _losses(impact)
-    texts += _turns(impact)
+    texts += _rollouts(impact)
     if plan.problems:
         texts.append("incomplete: what has problems (below) is not counted")
     yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
@@ -104,7 +104,7 @@ def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[st
 
 
 def _migrations(impact: Impact) -> Iterator[str]:
-    """Say which VMs with vGPUs the run moves, where to, and for how long they are stunned."""
+    """Yield the VMs with vGPUs that the run moves, their target host, and their stun time."""
     same: dict[tuple[Target, Target, str], list[Target]] = {}
     for move in impact.migrations:
         times = " or ".join(map(str, move.stun))
@@ -117,7 +117,7 @@ def _migrations(impact: Impact) -> Iterator[str]:
 
 
 def _losses(impact: Impact) -> Iterator[str]:
-    """Say what goes with the reboots and is not made again, and where nobody knows."""
+    """Yield what is lost on reboot and not recreated, and the hosts where this is not known."""
     same: dict[tuple[str, ...], list[Target]] = {}
     unread: dict[str, list[Target]] = {}
     for loss in impact.lost:
@@ -126,13 +126,13 @@ def _losses(impact: Impact) -> Iterator[str]:
         else:
             same.setdefault(loss.what, []).append(loss.host)
     for what, hosts in same.items():
-        yield f"lost at the reboot, and nobody makes it again, {_names(hosts)}: {'; '.join(what)}"
+        yield f"lost on reboot and not recreated, {_names(hosts)}: {'; '.join(what)}"
     for why, hosts in unread.items():
-        yield f"GPU instances, if any, are lost at the reboot, {_names(hosts)}: MIG was not read, {safe(why)}"
+        yield f"GPU instances, if any, are lost on reboot, {_names(hosts)}: MIG was not read, {safe(why)}"
 
 
-def _turns(impact: Impact) -> Iterator[str]:
-    """Say in which batches hosts take turns, how many may fail, and which alarms are red before anything is done."""
+def _rollouts(impact: Impact) -> Iterator[str]:
+    """Yield the batches of the rollout, how many hosts may fail, and the alarms that are red before the run."""
     for roll in impact.rolls:
         if len(roll.batches) > 1:
             batches = "; ".join(f"{n}: {_names(batch)}" for n, batch in enumerate(roll.batches, 1))
@@ -177,7 +177,7 @@ def _item(item: Item, width: int) -> Iterator[str]:
         change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"
         yield from _wrapped(f"{what} {change}", width, 12)
     if item.recreate:
-        yield f"      ~ {item.kind:<11} lost at the reboot, made again after it"
+        yield f"      ~ {item.kind:<11} lost on reboot, recreated after it"
     for note in item.notes:
         yield from _wrapped(f"      ! {note}", width, 8)
     for text in item.stays:
@@ -257,14 +257,14 @@ def _summary(plan: Plan) -> str:
     unchanged = sum(not i.changes for i in plan.items)
     again = sum(i.recreate for i in plan.items)
     words = f"{count['+']} to add, {count['~']} to change, {_removed(plan)} to remove, {unchanged} unchanged"
-    words += f", {again} to make again" if again else ""
+    words += f", {again} to recreate" if again else ""
     if plan.problems:
         return f"{words} · {_count(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
     return f"{words} · {_count(len(plan.steps), 'step')}"
 
 
 def _removed(plan: Plan) -> int:
-    """Count what goes: entries of lists, or the devices behind them where a device makes room for another."""
+    """Return how many entries of lists are removed, or devices, where a device is replaced by another."""
     listed: Counter[Target] = Counter()
     for item in plan.changed():
         listed[item.target] += sum(f.removed for f in item.fields)

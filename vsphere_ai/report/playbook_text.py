@@ -1,4 +1,4 @@
-"""Observed states as the text of a playbook."""
+"""Playbook text of observed states."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from typing import Any
 from pydantic import BaseModel
 
 from vsphere_ai.model.facts import Estate
-from vsphere_ai.model.state import Target, is_observed
+from vsphere_ai.model.state import State, Target, is_observed
 from vsphere_ai.model.text import escaped, safe
-from vsphere_ai.resources.base import Resource
 
 PLAIN = re.compile(r"[a-z][a-z0-9_-]*")
 PATTERN_SIGNS = frozenset(",:;[]!&*? ")
 PLAY_KEY = {"datacenter": "datacenters", "host": "hosts", "vm": "vms"}
 
 
-def playbook_text(estate: Estate, states: Mapping[Target, Sequence[Resource]], remarks: Mapping[Target, str]) -> str:
+def playbook_text(estate: Estate, states: Mapping[Target, Sequence[State]], remarks: Mapping[Target, str]) -> str:
     """Return a play per target. A VM whose name is not unique, or means something else, is named by its reference."""
     lines = [f"# {safe(f'{estate.about.name} {estate.about.version}')}, as it was read"]
     heads = play_heads(estate, states)
@@ -43,11 +42,11 @@ def play_heads(estate: Estate, targets: Iterable[Target]) -> dict[Target, str]:
 
 
 def _means_more(name: str) -> bool:
-    """Tell whether a pattern of this name would mean every object, an inventory path or several names."""
+    """Return whether a pattern of this name would mean every object, an inventory path or several names."""
     return name == "all" or name.startswith("/") or bool(PATTERN_SIGNS & set(name))
 
 
-def _state(state: Resource) -> Iterator[str]:
+def _state(state: State) -> Iterator[str]:
     values = {
         name: getattr(state, name)
         for name in type(state).model_fields

@@ -1,4 +1,4 @@
-"""A run as JSON lines: a header, one line per event, and a summary as the last line."""
+"""Run as JSON lines: a header, one line per event, and a summary as the last line."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class EventLine(TypedDict):
 
 
 class OutcomeLine(TypedDict):
-    """How one step ended: `error` is what stopped it, `reason` why it was not started.
+    """Outcome of one step: `error` is what stopped it, `reason` why it was not started.
 
-    Of a health gate that is done, `reason` names the VMs it did not ask for.
+    Of a health gate that is done, `reason` names the VMs that were not checked.
     """
 
     step: str
@@ -57,12 +57,12 @@ class OutcomeLine(TypedDict):
 
 
 class SummaryLine(TypedDict):
-    """The last line. `verified` names what was read back and found as planned, `open` what could not be put back.
+    """The last line. `verified` names the targets that were read back as planned, `open` what could not be put back.
 
     `put_back` says what was put back at the end of a run that did not reach the steps for it: hosts out of maintenance
-    mode, VMs powered on, SSH stopped. `left` says what somebody else had switched before the run came to it, and what
-    stays so; the steps for that are among the skipped ones. `error` is what ended the command where there was no run to
-    end.
+    mode, VMs powered on, SSH stopped. `external_changes` says which power states and services another user had changed
+    before the run came to them; they are not changed, and their steps are among the skipped ones. `error` is what ended
+    a command that began no run.
     """
 
     type: Literal["summary"]
@@ -76,7 +76,7 @@ class SummaryLine(TypedDict):
     verified: list[str]
     open: list[str]
     put_back: list[str]
-    left: list[str]
+    external_changes: list[str]
     outcomes: list[OutcomeLine]
     error: NotRequired[str]
 
@@ -122,7 +122,7 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
         "verified": [t.name for t in run.verified()],
         "open": list(run.open),
         "put_back": list(run.put_back),
-        "left": list(run.left),
+        "external_changes": list(run.left),
         "outcomes": outcomes,
     }
     return _line(line)
@@ -137,7 +137,7 @@ def ended_line(exit_code: int, error: str) -> str:
         "verified": [],
         "open": [],
         "put_back": [],
-        "left": [],
+        "external_changes": [],
         "outcomes": [],
     }
     return _line({"type": "summary", "exit_code": exit_code, **none, **({"error": error} if error else {})})

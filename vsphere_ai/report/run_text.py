@@ -1,4 +1,4 @@
-"""A run as text: one line per event while it goes on, and what was done, read back and left open at its end."""
+"""Run as text: one line per event, and at its end what was done, read back, and could not be put back."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_text(run: Run) -> str:
         lines.append("PUT BACK")
         lines += [f"  {safe(line)}" for line in run.put_back]
     if run.left:
-        lines.append("LEFT AS FOUND")
+        lines.append("EXTERNAL CHANGES")
         lines += [f"  {safe(line)}" for line in run.left]
     if run.open:
         lines.append("LEFT OPEN")

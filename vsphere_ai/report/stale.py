@@ -1,4 +1,4 @@
-"""What differs between a saved plan and the plan of now."""
+"""Differences between a saved plan and the present plan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def differences(saved: Mapping[str, Any], plan: Plan) -> str:
         try:
             known = set(_lines(two))
             lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
-        except (AttributeError, KeyError, TypeError):  # it was edited: the seal is no signature
+        except (AttributeError, KeyError, TypeError):  # it was edited: the checksum is no signature
             return "  the saved plan does not say what it was to change"
     if not lines:
         lines = ["  details of the steps (device keys or configuration that is sent)"]
@@ -36,5 +36,5 @@ def _lines(document: Mapping[str, Any]) -> list[str]:
     ]
     found += [f"{p['target']['name']}: {p['message']}" for p in document["problems"]]
     lost = document.get("impact", {}).get("lost", ())
-    found += [f"{each['host']['name']}: lost at the reboot: {what}" for each in lost for what in each["what"]]
+    found += [f"{each['host']['name']}: lost on reboot: {what}" for each in lost for what in each["what"]]
     return found + [f"{s['target']['name']}: {s['summary']}" for s in document["steps"]]

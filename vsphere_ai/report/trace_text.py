@@ -1,4 +1,4 @@
-"""A trace of RDMA as text, as plain JSON values, and what mends it as the text of a playbook."""
+"""Trace of RDMA as text and as plain JSON values, and its fixes as the text of a playbook."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WIDTH = 100
 
 
 def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> str:
-    """Return every link of every adapter, what the traffic between the VMs uses, and what mends it."""
+    """Return every link of every adapter, what the traffic between the VMs uses, and the playbook of the fixes."""
     lines: list[str] = []
     fixes = fixes_for(estate, traces)
     for trace in fixes.traces:
@@ -31,9 +31,9 @@ def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -
         lines += ["BETWEEN THEM", *_pairs(pairs), ""]
     text = _playbook(estate, fixes)
     if text:
-        lines += ["WHAT MENDS IT  (--format playbook writes only this)", "", text.rstrip(), ""]
-    elif fixes.left:
-        lines += ["WHAT STAYS AS IT IS", *(f"  {safe(why)}" for why in fixes.left), ""]
+        lines += ["FIXES  (--format playbook prints only these)", "", text.rstrip(), ""]
+    elif fixes.unchanged:
+        lines += ["NOT CHANGED", *(f"  {safe(why)}" for why in fixes.unchanged), ""]
     broken = sum(bool(t.having("broken")) for t in traces)
     unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
@@ -43,14 +43,14 @@ def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -
 
 
 def fixes_text(estate: Estate, traces: Sequence[Trace]) -> str:
-    """Return a playbook of everything a playbook can mend, a play per target; empty when there is nothing."""
+    """Return the playbook of all fixes, a play per target; empty when there is none."""
     return _playbook(estate, fixes_for(estate, traces))
 
 
 def _playbook(estate: Estate, fixes: Fixes) -> str:
-    """Return the plays; what no play does is said above them."""
+    """Return the plays, below comments on what they do not change."""
     heads = play_heads(estate, fixes.plays)
-    lines = [f"# stays as it is: {safe(why)}" for why in fixes.left]
+    lines = [f"# not changed: {safe(why)}" for why in fixes.unchanged]
     for target, kinds in fixes.plays.items():
         if has_placeholder(kinds):
             lines.append(f"# {safe(target.name)}: write an address such as 10.20.0.1/24, or dhcp, before this is used")
@@ -81,19 +81,18 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
                 "vms": [p.one.name, p.other.name],
                 "use": p.use,
                 "why": p.why,
-                "guilty": [{"target": g.owner.name, "link": g.link.name, "seen": g.link.seen} for g in p.guilty],
+                "causes": [{"target": c.owner.name, "link": c.link.name, "seen": c.link.seen} for c in p.causes],
             }
             for p in pairs
         ],
         "playbook": _playbook(estate, fixes),
-        "left": list(fixes.left),
+        "unchanged": list(fixes.unchanged),
     }
 
 
 def _link(link: Link) -> dict[str, Any]:
-    told = {k: v for k, v in asdict(link).items() if k != "mend"}
-    fix = link.fix and {"target": link.fix.target.name, "line": _line(link.fix)}
-    return {**told, "mend": fix or None}
+    fix = {"target": link.fix.target.name, "line": _line(link.fix)} if link.fix else None
+    return {**asdict(link), "fix": fix}
 
 
 def _trace(trace: Trace) -> Iterator[str]:
@@ -113,22 +112,22 @@ def _line(fix: Fix) -> str:
 
 
 def _pairs(pairs: Sequence[Pair]) -> Iterator[str]:
-    good = [p for p in pairs if p.use in ("roce", "memory-copy") and not p.guilty]
+    good = [p for p in pairs if p.use in ("roce", "memory-copy") and not p.causes]
     if len(good) > MOST_PAIRS:
         yield f"  {len(good)} pairs use RoCE or memory copy; the others:"
     shown = [p for p in pairs if len(good) <= MOST_PAIRS or p not in good]
     for pair in shown[:MOST_PAIRS]:
-        said = safe(f"{pair.why}{_guilty(pair)}")
+        said = safe(f"{pair.why}{_causes(pair)}")
         yield from wrap(f"{safe(f'{pair.one} - {pair.other}'):<30} {said}", WIDTH, initial_indent="  ",
                         subsequent_indent=" " * 33)  # fmt: skip
     if len(shown) > MOST_PAIRS:
         yield f"  and {len(shown) - MOST_PAIRS} more pairs (--format json has all)"
 
 
-def _guilty(pair: Pair) -> str:
-    told = [g for g in pair.guilty if pair.use != "tcp" or g.link.name != "MTU"]  # it is slow, but it is RoCE
+def _causes(pair: Pair) -> str:
+    causes = [c for c in pair.causes if pair.use != "tcp" or c.link.name != "MTU"]  # it is slow, but it is RoCE
     by_owner: dict[str, list[str]] = {}
-    for guilt in told:
-        by_owner.setdefault(guilt.owner.name, []).append(guilt.link.name)
+    for cause in causes:
+        by_owner.setdefault(cause.owner.name, []).append(cause.link.name)
     said = "; ".join(f"{name} ({', '.join(links)})" for name, links in by_owner.items())
     return (" because of " if pair.use != "roce" else ", but not for long frames: ") + said if said else ""

@@ -371,11 +371,11 @@ def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vi
         if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
             yield Problem(target, "sriov.no-vf",
                           f"{nic.physical_function} of {host.name} is not behind {name}",
-                          f"behind it: {virtual_functions.told(nics)}")  # fmt: skip
+                          f"behind it: {virtual_functions.listed(nics)}")  # fmt: skip
         elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
             used = sum(d.vm != target.ref for d in wanted)
             yield Problem(target, "sriov.no-vf",
-                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.told(nics)}, "
+                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.listed(nics)}, "
                           f"{used} in use there by others",
                           play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
                           f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip

@@ -7,9 +7,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from vsphere_ai.fabric.module_options import changed, parsed, written
 from vsphere_ai.fabric.nic_settings import DCB
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.module_options import changed, parsed, written
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Probe, Query, Step
 from vsphere_ai.model.view import View

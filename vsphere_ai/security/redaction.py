@@ -82,7 +82,7 @@ def _tokens(words: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _is_own(secret: str) -> bool:
-    """Tell whether a secret is a word this tool says itself, or a number, which any output may hold."""
+    """Return whether a secret is a word this tool says itself, or a number, which any output may hold."""
     if not _SIMPLE.fullmatch(secret):
         return False
     return bool(_NUMBER.fullmatch(secret)) or _is_token(secret.casefold(), _own_words())

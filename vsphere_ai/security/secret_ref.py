@@ -59,7 +59,7 @@ class Secret:
 
 
 def is_reference(text: str) -> bool:
-    """Tell whether a text names the place of a secret (and is not the secret itself)."""
+    """Return whether a text names the place of a secret (and is not the secret itself)."""
     return REFERENCE.fullmatch(text) is not None
 
 

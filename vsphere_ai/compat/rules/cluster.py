@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources import kinds
 
 PROFILE, IMAGE = "configManagerEnabled", "lifecycleManaged"

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
 
 # NVIDIA-VMware_ESXi_7.0.2_Driver, NVIDIA-AIE_ESXi_7.0.2_Driver; from R525 on NVD-VMware_ESXi_8.0.0_Driver, NVD-AIE_…

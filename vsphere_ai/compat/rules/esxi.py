@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT
 from vsphere_ai.model.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.compat.devices import gpus
 from vsphere_ai.gpu.devices import Gpu
 from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.resources.base import vgpus_of
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})

@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
 from vsphere_ai.gpu.devices import VGPU_BACKING
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
+from vsphere_ai.model.finding import Finding
 
 Share = Literal["whole", "part", "mig", "unknown"]
 

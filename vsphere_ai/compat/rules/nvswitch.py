@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.compat.devices import gpus
 from vsphere_ai.gpu.devices import NVIDIA, UNSIGNED
+from vsphere_ai.model.finding import Finding
 
 BRIDGE_CLASS = 0x0680  # PCI class "other bridge": NVSwitches up to Hopper show as NVIDIA devices of this class
 FABRIC_COMPONENT = {0x2901: "B200", 0x3182: "B300"}

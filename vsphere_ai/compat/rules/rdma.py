@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from vsphere_ai import fabric
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule, why_absent
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, vmk
 from vsphere_ai.fabric.host import RULESET
@@ -14,6 +14,7 @@ from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.path import path_links
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.versions import dotted, numbers
 
 MINIMUM_SWITCH = (6, 5, 0)
@@ -106,7 +107,7 @@ class HostPvrdmaVmknic(Rule):
         facts = case.view.facts(case.ref)
         able = dvs.with_rdma(facts)
         uuid = vmk.switch_uuid(vnic)
-        if not able or uuid in able or not vmk.tells_seat(vnic):
+        if not able or uuid in able or not vmk.shows_network(vnic):
             return ""
         mtu = (vnic.get("spec") or {}).get("mtu")
         seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.compat.rules.vm_hardware import hardware_version
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.host import LARGEST_RDMA_MTU, rdma_mtu_over
-from vsphere_ai.fabric.module_options import pfc_priorities
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
+from vsphere_ai.model.module_options import pfc_priorities
 from vsphere_ai.model.versions import dotted
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"

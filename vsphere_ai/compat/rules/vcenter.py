@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
 from vsphere_ai.model.versions import MINIMUM, dotted, numbers
 

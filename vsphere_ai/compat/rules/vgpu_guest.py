@@ -6,11 +6,12 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.compat.vgpu_branches import branch_of, works_with
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.running import RunningVgpu
+from vsphere_ai.model.finding import Finding
 
 LISTING = "nvidia-smi vgpu -q"
 

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule, Unreadable
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule, Unreadable
+from vsphere_ai.model.finding import Finding
 
 LINUX = re.compile(
     r"(almalinux|amazonlinux|asianux|centos|coreos|debian|fedora|flatcar|fusionos|genericLinux|kylinlinux|mandr|"

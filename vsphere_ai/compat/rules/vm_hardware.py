@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule, Unreadable, why_absent
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule, Unreadable, why_absent
 from vsphere_ai.compat.devices import wanted_adapters, wanted_vgpus
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
 from vsphere_ai.model.versions import first_esxi_with
 

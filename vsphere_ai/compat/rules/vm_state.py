@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Finding, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
+from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import State, differences
 from vsphere_ai.resources import kinds
 

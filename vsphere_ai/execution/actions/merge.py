@@ -8,7 +8,7 @@ from typing import Any
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.fabric.module_options import merged
+from vsphere_ai.model.module_options import merged
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import shown
 

@@ -1,6 +1,6 @@
-"""The option string of a kernel module (``max_vfs=8 pfctx=0x08``): read, changed in part, and written again.
+"""Option string of a kernel module (``max_vfs=8 pfctx=0x08``): parsed, changed in part, and written.
 
-ESXi replaces the whole string, so whoever changes one option has to send all the others again as they were.
+ESXi replaces the whole string, so a change of one option has to send all the others unchanged.
 Source: VMware KB 1017253 and vSphere Web Services API reference, HostKernelModuleSystem.UpdateModuleOptionString.
 """
 
@@ -49,7 +49,7 @@ def _mask(value: str | None) -> int:
 def merged(planned: str | None, wanted: str, now: str | None) -> str | tuple[str, ...]:
     """Return the string to send where others may have changed theirs since planning: the present one with our changes.
 
-    Where somebody else has changed one of ours: the names of those.
+    Where another user has changed one of our options: the names of these options.
     """
     base, goal, present = parsed(planned), parsed(wanted), parsed(now)
     ours = [n for n in {**base, **goal} if (n in base, base.get(n)) != (n in goal, goal.get(n))]

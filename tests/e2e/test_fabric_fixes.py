@@ -34,7 +34,7 @@ def farm(hosts, *, mtu=1500, active=("Uplink 1", "Uplink 2"), vms=None):
         own = (vms or {}).get(n, {"pvrdma": ["dvpg-rdma"]})
         guests.append({"name": f"train-{n:02d}", "host": at["name"], **TRAIN, **own})
     return yaml.safe_dump({
-        "name": "mends",
+        "name": "fixes",
         "timing": TIMING,
         "clusters": [{"name": "gpu-a"}],
         "switches": [{"name": "dvs-rdma", "mtu": mtu, "uplinks": 2, "port_groups": groups},
@@ -46,7 +46,7 @@ def farm(hosts, *, mtu=1500, active=("Uplink 1", "Uplink 2"), vms=None):
 
 @pytest.fixture
 def run(cli, make_lab, monkeypatch):
-    """Start a farm, trace VMs and apply what mends them; returns the two traces and the playbook."""
+    """Start a farm, trace VMs and apply their fixes; returns the two traces and the playbook."""
 
     def fix(text, *vms):
         lab = make_lab(text)
@@ -59,7 +59,7 @@ def run(cli, make_lab, monkeypatch):
                 assert cli("plan", cli.file(playbook, "asis.yml")) == 65, cli.out + cli.err
                 assert PLACEHOLDER in cli.err
                 playbook = playbook.replace(PLACEHOLDER, f"10.9.0.{n}/24", 1)
-        assert cli("apply", cli.file(playbook, "mend.yml"), "--yes") == 0, playbook + cli.out + cli.err
+        assert cli("apply", cli.file(playbook, "fix.yml"), "--yes") == 0, playbook + cli.out + cli.err
         assert whole <= {t["vm"] for t in traced(cli)["traces"] if t["whole"]}, playbook
         return before, traced(cli, *vms), playbook
 
@@ -126,12 +126,12 @@ def test_no_adapter_is_suggested_that_a_host_cannot_carry(cli, make_lab, monkeyp
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     (found,) = traced(cli, "train-01")["traces"]
     (link,) = [h for h in found["links"] if h["name"] == "VM adapter"]
-    assert link["mend"] is None
+    assert link["fix"] is None
     assert "esx02.lab.local: vmnic4 -> no RDMA device" in link["help"]
 
 
 def chance(seed):
-    """A farm that is in disorder in any way a playbook can mend."""
+    """A farm that is in disorder in any way a playbook can fix."""
     random = Random(seed)
     hosts = []
     for n in range(1, 5):
@@ -146,7 +146,7 @@ def chance(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_is_broken_one_playbook_mends(run, seed):
+def test_whatever_is_broken_one_playbook_fixes(run, seed):
     vms = ["train-01", "train-03"] if seed % 2 else []
     before, after, playbook = run(chance(seed), *vms)
     assert broken(before)

@@ -1,4 +1,4 @@
-"""Mends of many links laid together: one uplink and one MTU per switch, and what no playbook does is said."""
+"""Fixes of many links merged: one uplink and one MTU per switch, and a reason for what is not changed."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from support.fabrics import (
 from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.fixes import fixes_for
 from vsphere_ai.fabric.links import Fix, Link
-from vsphere_ai.fabric.mtu_alignment import level
+from vsphere_ai.fabric.mtu_alignment import align
 from vsphere_ai.fabric.trace import Trace
-from vsphere_ai.fabric.uplink_assignment import seat
+from vsphere_ai.fabric.uplink_assignment import assign
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 
@@ -56,10 +56,10 @@ def sized(device, mtu, key="dvportgroup-1", on="dvs-rdma"):
     return {**found, "spec": {**found["spec"], "mtu": mtu}}
 
 
-def seated(around, *ways):
-    draft = FixPlan()
-    seat(draft, around, [(host, around[ref]) for host, ref in ways])
-    return draft
+def assigned(around, *paths):
+    fix_plan = FixPlan()
+    assign(fix_plan, around, [(host, around[ref]) for host, ref in paths])
+    return fix_plan
 
 
 ONE, STORE = f"{PG}:dvportgroup-1", f"{PG}:dvportgroup-3"
@@ -68,8 +68,8 @@ ONE, STORE = f"{PG}:dvportgroup-1", f"{PG}:dvportgroup-3"
 def test_hosts_that_want_different_uplinks_get_one():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}),
                     rdma(ESX2, {"Uplink 2": "vmnic4"}))  # fmt: skip
-    draft = seated(around, (ESX1, ONE), (ESX2, ONE))
-    assert draft.plays == {
+    fix_plan = assigned(around, (ESX1, ONE), (ESX2, ONE))
+    assert fix_plan.plays == {
         DC: {"port_groups": {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}},
         ESX1: {"uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}}},
         ESX2: {"uplinks": {"dvs-rdma": {"Uplink 1": "vmnic4"}}},
@@ -79,31 +79,31 @@ def test_hosts_that_want_different_uplinks_get_one():
 def test_the_uplink_with_the_fewest_moves_is_taken():
     hosts = [rdma(ESX1, {"Uplink 1": "vmnic4"}), rdma(ESX2, {"Uplink 2": "vmnic4"}), rdma(ESX3, {"Uplink 2": "vmnic4"})]
     around = fabric(teamed("Uplink 1", "Uplink 2"), *hosts)
-    draft = seated(around, (ESX1, ONE), (ESX2, ONE), (ESX3, ONE))
-    assert draft.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
-    assert set(draft.plays) == {DC, ESX1}
+    fix_plan = assigned(around, (ESX1, ONE), (ESX2, ONE), (ESX3, ONE))
+    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert set(fix_plan.plays) == {DC, ESX1}
 
 
 def test_a_host_outside_the_trace_is_not_cut_off():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=()))  # fmt: skip
-    draft = seated(around, (ESX1, ONE))
-    assert draft.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
-    assert draft.said(ESX2, "uplinks") == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
+    fix_plan = assigned(around, (ESX1, ONE))
+    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
+    assert fix_plan.said(ESX2, "uplinks") == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
 
 
 def test_another_port_group_keeps_a_way_out_of_the_host():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}))
-    draft = seated(around, (ESX1, ONE))
-    assert draft.said(DC, "port_groups") == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
+    fix_plan = assigned(around, (ESX1, ONE))
+    assert fix_plan.said(DC, "port_groups") == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
 
 
 def test_two_port_groups_of_one_switch_get_the_same_uplink():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4"}))
-    draft = seated(around, (ESX1, ONE), (ESX1, STORE))
-    assert draft.plays == {DC: {"port_groups": {"dvpg-store": {"active_uplinks": ("Uplink 1",)}}}}
+    fix_plan = assigned(around, (ESX1, ONE), (ESX1, STORE))
+    assert fix_plan.plays == {DC: {"port_groups": {"dvpg-store": {"active_uplinks": ("Uplink 1",)}}}}
 
 
 def test_the_management_network_is_never_cut_off():
@@ -111,31 +111,31 @@ def test_the_management_network_is_never_cut_off():
                "config__virtualNicManagerInfo__netConfig": tagged("vmk0")}  # fmt: skip
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}, **managed))
-    draft = seated(around, (ESX1, ONE))
-    assert draft.plays == {}
-    assert draft.lost == {ESX1: "vmk0 has the management network over Uplink 2 = vmnic5; move it first"}
+    fix_plan = assigned(around, (ESX1, ONE))
+    assert fix_plan.plays == {}
+    assert fix_plan.unfixed == {ESX1: "vmk0 has the management network over Uplink 2 = vmnic5; move it first"}
 
     managed["vmks"] = (vmk("vmk0", "dvs-rdma", "dvportgroup-1"),)
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=(), **managed))  # fmt: skip
-    draft = seated(around, (ESX1, ONE))  # the uplink that it needs is taken, though a NIC moves for it
-    assert draft.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
-    assert draft.said(ESX1, "uplinks") == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
+    fix_plan = assigned(around, (ESX1, ONE))  # the uplink that it needs is taken, though a NIC moves for it
+    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert fix_plan.said(ESX1, "uplinks") == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
 
 
-def test_link_aggregation_is_left_alone():
+def test_link_aggregation_is_not_changed():
     lag = {"hostLag": ({"lagName": "lag1", "uplinkPort": ({"key": "dvs-rdma/0", "value": "lag1-0"},)},)}
     known = proxy("dvs-rdma", {"Uplink 1": "vmnic4"}, **lag)
     ready = rdma(ESX1, {"Uplink 1": "vmnic4"})
     lagged = replace(ready, properties={**ready.properties, "config.network.proxySwitch": (known,)})
     around = fabric(teamed("Uplink 1", "Uplink 2"), lagged)
-    draft = seated(around, (ESX1, ONE))
-    assert draft.plays == {}
-    assert draft.left == ["the uplinks of dvs-rdma stay as they are: no host has an RDMA NIC to seat there"]
+    fix_plan = assigned(around, (ESX1, ONE))
+    assert fix_plan.plays == {}
+    assert fix_plan.unchanged == ["the uplinks of dvs-rdma stay as they are: no host has an RDMA NIC to assign"]
 
 
-def test_a_whole_way_is_left_alone():
-    assert seated(fabric(teamed("Uplink 1"), rdma(ESX1, {"Uplink 1": "vmnic4"})), (ESX1, ONE)).plays == {}
+def test_a_whole_path_is_not_changed():
+    assert assigned(fabric(teamed("Uplink 1"), rdma(ESX1, {"Uplink 1": "vmnic4"})), (ESX1, ONE)).plays == {}
 
 
 def test_members_that_could_not_be_read_are_named():
@@ -144,15 +144,15 @@ def test_members_that_could_not_be_read_are_named():
     vnics = {"vmks": (sized("vmk2", 9000),), OPTION.replace(".", "__"): "vmk2"}
     around = fabric(switch(config__host=members), teamed("Uplink 1", "Uplink 2"), unread,
                     rdma(ESX1, {"Uplink 1": "vmnic4"}, **vnics))  # fmt: skip
-    draft = seated(around, (ESX1, ONE))
-    assert level(draft, around, [(ESX1, around[ONE])]) == {RDMA: 9000}
-    assert draft.left == [
+    fix_plan = assigned(around, (ESX1, ONE))
+    assert align(fix_plan, around, [(ESX1, around[ONE])]) == {RDMA: 9000}
+    assert fix_plan.unchanged == [
         "esx02 could not be read: a NIC has to be on Uplink 1 of dvs-rdma there",
         "esx02 could not be read: VMkernel adapters on dvs-rdma there need MTU 9000",
     ]
 
 
-def levelled(*vnics, mtu=1500, **more):
+def aligned(*vnics, mtu=1500, **more):
     """Level dvs-rdma for ESX1, whose vmk2 has MTU 9000; ESX2 has the adapters given."""
     around = fabric(
         switch(config__maxMtu=mtu),
@@ -160,20 +160,20 @@ def levelled(*vnics, mtu=1500, **more):
         rdma(ESX1, {"Uplink 1": "vmnic4"}, vmks=(sized("vmk2", more.pop("own", 9000)),), **{OPTION: "vmk2"}),
         rdma(ESX2, {"Uplink 1": "vmnic4"}, vmks=vnics, **more),
     )
-    draft = FixPlan()
-    level(draft, around, [(ESX1, around[ONE])])
-    return draft
+    fix_plan = FixPlan()
+    align(fix_plan, around, [(ESX1, around[ONE])])
+    return fix_plan
 
 
 def test_a_raised_switch_takes_every_adapter_along():
-    draft = levelled(
+    fix_plan = aligned(
         sized("vmk2", 1500), sized("vmk3", 9000, "dvportgroup-3"), sized("vmk1", 1500, "dvportgroup-2", "dvs-lan")
     )
-    assert draft.plays == {
+    assert fix_plan.plays == {
         DC: {"switches": {"dvs-rdma": {"mtu": 9000}}},
         ESX2: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}},
     }
-    assert draft.left == []
+    assert fix_plan.unchanged == []
 
 
 @pytest.mark.parametrize(
@@ -184,20 +184,20 @@ def test_a_raised_switch_takes_every_adapter_along():
     ],
 )
 def test_an_adapter_that_cannot_be_raised_is_named(vnics, more, words):
-    draft = levelled(*vnics, **more)
-    assert set(draft.plays) == {DC}
-    assert words in draft.left[0]
+    fix_plan = aligned(*vnics, **more)
+    assert set(fix_plan.plays) == {DC}
+    assert words in fix_plan.unchanged[0]
 
 
 def test_more_than_a_switch_takes_is_left():
-    draft = levelled(own=9190)
-    assert draft.plays == {}
-    assert "no switch takes more than 9000" in draft.left[0]
+    fix_plan = aligned(own=9190)
+    assert fix_plan.plays == {}
+    assert "no switch takes more than 9000" in fix_plan.unchanged[0]
 
 
 def test_only_the_own_adapter_is_raised_to_a_larger_switch():
-    draft = levelled(sized("vmk2", 1500), own=1500, mtu=9000)
-    assert draft.plays == {ESX1: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}
+    fix_plan = aligned(sized("vmk2", 1500), own=1500, mtu=9000)
+    assert fix_plan.plays == {ESX1: {"vmkernel": {"dvpg-rdma": {"mtu": 9000}}}}
 
 
 def wanting(*fixes):
@@ -223,7 +223,7 @@ def test_no_adapter_for_a_vm_whose_host_stays_broken():
                "config__virtualNicManagerInfo__netConfig": tagged("vmk0")}  # fmt: skip
     around = fabric(teamed("Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}, **managed))
     (found,) = wanting(Fix(VM, "pvrdma", ({"port_group": "dvpg-rdma"},)))
-    done = fixes_for(around, [replace(found, ways=((ESX1, ONE),))])
+    done = fixes_for(around, [replace(found, paths=((ESX1, ONE),))])
     assert done.plays == {}
     assert done.traces[0].links[0].fix is None
-    assert any("train-01 gets no PVRDMA adapter" in why for why in done.left)
+    assert any("train-01 gets no PVRDMA adapter" in why for why in done.unchanged)
