@@ -11,7 +11,7 @@ from typing import Any, Literal, cast
 from pyVmomi import VmomiSupport, vim, vmodl
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.lab import collector, views
+from vsphere_ai.lab import managed
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import parts
 from vsphere_ai.lab.hardware.gpu import Gpu
@@ -19,66 +19,18 @@ from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import (
     always_there,
-    assignable_hardware,
-    authorization_manager,
     cluster,
-    compatibility_checker,
-    custom_fields,
-    datacenter,
-    dvs,
-    dvs_port_groups,
-    environment_browser,
-    folder,
-    history_collectors,
     host_system,
-    image_config,
-    kernel_module_system,
     maintenance,
-    migration,
     network,
-    network_system,
-    pci_passthru_system,
     power,
-    provisioning,
-    reconfigure,
-    search_index,
     service_instance,
-    snapshots,
-    task,
-    unregister,
     virtual_machine,
     vm_states,
 )
 from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
-
-HANDLERS = (
-    assignable_hardware,
-    authorization_manager,
-    collector,
-    compatibility_checker,
-    custom_fields,
-    datacenter,
-    dvs,
-    dvs_port_groups,
-    environment_browser,
-    folder,
-    history_collectors,
-    image_config,
-    kernel_module_system,
-    migration,
-    network_system,
-    pci_passthru_system,
-    provisioning,
-    reconfigure,
-    search_index,
-    snapshots,
-    task,
-    unregister,
-    views,
-)
-"""Modules that are imported because importing them registers their methods."""
 
 NIC_MODELS: dict[str, dict[str, Any]] = {
     "I350": {"driver": "igbn", "device_id": 0x1521, "sriov_max": 7},
@@ -135,6 +87,7 @@ def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
         raise _impossible(
             scenario, f"no API version {scenario.vcenter.api!r} is known; the installed pyVmomi knows up to {newest}"
         )
+    managed.load()
     farm = Farm(scenario, password, instance)
     farm.project = host_system.project
     with farm.store.lock:

@@ -19,7 +19,7 @@ from vsphere_ai.errors import Diagnostic, InputError
 from vsphere_ai.lab import invariants
 from vsphere_ai.lab.build import build
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.faults import deeds, rule_file
+from vsphere_ai.lab.faults import actions, rule_file
 from vsphere_ai.lab.faults.engine import Faults
 from vsphere_ai.lab.faults.rules import Rule
 from vsphere_ai.lab.hardware.gpu import Gpu
@@ -53,7 +53,7 @@ class Lab:
         self.server: Listener | None = None
         """The vCenter's server, which outages and other certificates befall."""
         self.faults = Faults()
-        self.faults.strike = lambda fired: deeds.strike(self, fired)
+        self.faults.strike = lambda fired: actions.strike(self, fired)
         self.faults.changes = lambda: len(self.farm.ledger)
         self._from_start: tuple[tuple[Rule, ...], int] = ((), 0)
         self._resetting = threading.Lock()

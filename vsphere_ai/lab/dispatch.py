@@ -12,11 +12,11 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab import ledger, wire
-from vsphere_ai.lab.collector import PUBLIC
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.faults import calls
 from vsphere_ai.lab.faults.engine import Fired
 from vsphere_ai.lab.managed import Call, handler_for
+from vsphere_ai.lab.managed.property_collector import PUBLIC
 from vsphere_ai.lab.managed.vm_states import refuse_disabled
 from vsphere_ai.lab.store import read, static_type
 from vsphere_ai.lab.tasks import Doom

@@ -224,13 +224,13 @@ def given(obj: Any) -> list[str]:
     return [name for name, value in values.items() if value is not None and not (isinstance(value, list) and not value)]
 
 
-def changes(spec: Any, present: Any) -> bool:
+def differs(spec: Any, present: Any) -> bool:
     """Tell whether a value of a specification asks for anything: not if it is empty, or is so already."""
     if isinstance(spec, Vmomi.DataObject):
-        return any(changes(getattr(spec, name), getattr(present, name, None)) for name in given(spec))
+        return any(differs(getattr(spec, name), getattr(present, name, None)) for name in given(spec))
     if isinstance(spec, list):
         now = present if isinstance(present, list) else []
-        return bool(spec) and (len(spec) != len(now) or any(map(changes, spec, now)))
+        return bool(spec) and (len(spec) != len(now) or any(map(differs, spec, now)))
     if isinstance(spec, Vmomi.ManagedObject) != isinstance(present, Vmomi.ManagedObject):
         return spec is not None
     return spec is not None and spec != present

@@ -1,12 +1,17 @@
-"""One file per managed type: what it shows, and the methods it really carries out."""
+"""Managed types, one file each: what one shows, and the methods it really carries out. A file registers its own."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache, wraps
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import TYPE_CHECKING, Any
 
 from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.managed.refusals import no_permission
 
 if TYPE_CHECKING:
     from vsphere_ai.lab.farm import Farm
@@ -15,6 +20,7 @@ if TYPE_CHECKING:
 
 Handler = Callable[..., Any]
 _handlers: dict[tuple[str, str], Handler] = {}
+_changing: set[str] = set()
 
 
 @dataclass
@@ -47,19 +53,57 @@ class Call:
         self.farm.store.get(self.mo.ref)
 
 
-def handles(typ: Any, method: str) -> Callable[[Handler], Handler]:
-    """Register a function as the implementation of a WSDL method of a managed type and its subtypes."""
+def reads(typ: Any, method: str, privilege: str = "") -> Callable[[Handler], Handler]:
+    """Register a function as the implementation of a WSDL method of a managed type and its subtypes.
+
+    The method changes nothing an administrator would call a change. With a privilege, it is refused to a user whom the
+    scenario denies that.
+    """
 
     def register(function: Handler) -> Handler:
-        _handlers[(typ._wsdlName, method)] = function
-        return function
+        if (typ._wsdlName, method) in _handlers:
+            raise ValueError(f"two functions carry out {method} of {typ._wsdlName}")
+
+        @wraps(function)
+        def allowed(call: Call, *args: Any, **kwargs: Any) -> Any:
+            demand(call, privilege)
+            return function(call, *args, **kwargs)
+
+        made = _handlers[typ._wsdlName, method] = allowed if privilege else function
+        return made
 
     return register
 
 
+def changes(typ: Any, method: str, privilege: str = "") -> Callable[[Handler], Handler]:
+    """Register the implementation of a method that changes the farm; otherwise like `reads`."""
+    _changing.add(method)
+    return reads(typ, method, privilege)
+
+
+def demand(call: Call, privilege: str) -> None:
+    """Refuse when the scenario denies the user a privilege."""
+    if privilege in call.farm.scenario.privileges_denied:
+        raise no_permission(call.mo.ref, privilege)
+
+
+@cache
+def load() -> None:
+    """Import every module of this folder, which registers what it has: a new manager is a new file."""
+    for module in iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+
+
 def methods() -> frozenset[str]:
     """Return the WSDL names of all methods that are carried out for some type."""
+    load()
     return frozenset(method for _, method in _handlers)
+
+
+def changing_methods() -> frozenset[str]:
+    """Return those of `methods` that change the farm."""
+    load()
+    return frozenset(_changing)
 
 
 def handler_for(ref: Any, method: str) -> Handler:

@@ -9,8 +9,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, reads
 from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -110,7 +109,7 @@ def _is_within(farm: Farm, ref: Any, mo: ManagedObject) -> bool:
     return inner is mo or any(at is mo for at in _above(farm, inner))
 
 
-@handles(vim.alarm.AlarmManager, "GetAlarm")
+@reads(vim.alarm.AlarmManager, "GetAlarm")
 def get_alarm(call: Call, entity: Any = None) -> Any:
     """Return the alarm definitions, which all belong to the root folder; none for any other object."""
     if entity is not None and call.farm.store.get(entity) is not call.farm.named["rootFolder"]:
@@ -118,10 +117,9 @@ def get_alarm(call: Call, entity: Any = None) -> Any:
     return [a.ref for a in call.farm.store.of(vim.alarm.Alarm)]
 
 
-@handles(vim.alarm.AlarmManager, "AcknowledgeAlarm")
+@changes(vim.alarm.AlarmManager, "AcknowledgeAlarm", "Alarm.Acknowledge")
 def acknowledge(call: Call, alarm: Any, entity: Any) -> None:
     """Note that somebody has seen an alarm; it stays as red as it is."""
-    demand(call, "Alarm.Acknowledge")
     farm = call.farm
     mo = farm.store.get(entity)
     state = _states(farm).get((mo.moid, farm.store.get(alarm).moid))
@@ -134,10 +132,9 @@ def acknowledge(call: Call, alarm: Any, entity: Any) -> None:
         farm.record(mo, "AcknowledgeAlarm", alarm=_name(farm, state))
 
 
-@handles(vim.alarm.AlarmManager, "ClearTriggeredAlarms")
+@changes(vim.alarm.AlarmManager, "ClearTriggeredAlarms", "Alarm.SetStatus")
 def clear_triggered(call: Call, filter: Any) -> None:
     """Let triggered alarms be green again: those of hosts or of everything, of the given statuses or of any."""
-    demand(call, "Alarm.SetStatus")
     if filter.typeEntity not in (None, "entityTypeAll", "entityTypeHost"):
         return
     farm = call.farm

@@ -8,7 +8,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import host_extras, virtual_nic_manager
+from vsphere_ai.lab.managed import host_managers
 from vsphere_ai.lab.store import ManagedObject, fill
 
 
@@ -17,8 +17,7 @@ def complete(farm: Farm) -> None:
     store = farm.store
     datastore = farm.named["datastore"]
     for mo in store.of(vim.HostSystem):
-        virtual_nic_manager.start(farm, mo)
-        host_extras.start(farm, mo)
+        host_managers.start_managers(farm, mo)
         packages = vmodl.KeyAnyValue(key="numCpuPackages", value=mo["summary"].hardware.numCpuPkgs)
         store.set(mo, licensableResource=vim.LicenseManager.LicensableResourceInfo(resource=[packages]))
     store.set(

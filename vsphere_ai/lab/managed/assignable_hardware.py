@@ -6,11 +6,13 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, device_groups, handles
-from vsphere_ai.lab.managed.host_managers import host_of_manager
+from vsphere_ai.lab.managed import Call, device_groups, reads
+from vsphere_ai.lab.managed.host_managers import host_manager, host_of_manager
+
+host_manager("assignableHardwareManager")
 
 
-@handles(vim.host.AssignableHardwareManager, "RetrieveVendorDeviceGroupInfo")
+@reads(vim.host.AssignableHardwareManager, "RetrieveVendorDeviceGroupInfo")
 def retrieve_vendor_device_group_info(call: Call) -> Any:
     """Return the groups, with a template of each member."""
     _, host = host_of_manager(call)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.refusals import invalid_argument
 
 
-@handles(vim.AuthorizationManager, "HasPrivilegeOnEntities")
+@reads(vim.AuthorizationManager, "HasPrivilegeOnEntities")
 def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: Any = None) -> Any:
     """Tell for each entity and privilege whether a session has it."""
     Manager = vim.AuthorizationManager  # noqa: N806 - a type
@@ -26,7 +26,7 @@ def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: A
     ]
 
 
-@handles(vim.AuthorizationManager, "HasPrivilegeOnEntity")
+@reads(vim.AuthorizationManager, "HasPrivilegeOnEntity")
 def has_privilege_on_entity(call: Call, entity: Any, sessionId: str, privId: Any = None) -> list[bool]:
     """Tell for each privilege whether a session has it on an entity."""
     call.farm.store.get(entity)

@@ -7,8 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.scenario import Cluster
 from vsphere_ai.lab.store import ManagedObject, fill, given
@@ -127,10 +126,9 @@ def _override(farm: Farm, mo: ManagedObject, specs: Any) -> dict[str, Any]:
     return told
 
 
-@handles(vim.ComputeResource, "ReconfigureComputeResource_Task")
+@changes(vim.ComputeResource, "ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
 def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
     """Change DRS settings of a cluster; with `modify` false everything not named would be reset, which is refused."""
-    demand(call, "Host.Inventory.EditCluster")
     farm, mo = call.farm, call.mo
     drs, own = getattr(spec, "drsConfig", None), getattr(spec, "drsVmConfigSpec", None) or []
     others = [
@@ -153,35 +151,3 @@ def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
             farm.record(mo, "ReconfigureComputeResource_Task", **told)
 
     return farm.tasks.start(mo, "reconfigure", work)
-
-
-@handles(vim.Folder, "CreateFolder")
-def create_folder(call: Call, name: str) -> Any:
-    """Add a folder; a name taken in this folder is DuplicateName."""
-    demand(call, "Folder.Create")
-    if not name:
-        raise vim.fault.InvalidName(name=name, msg="The name '' is not valid.")
-    for child in call.farm.store.children(call.mo):
-        if child["name"] == name:
-            raise vim.fault.DuplicateName(name=name, object=child.ref, msg=f"The name '{name}' already exists.")
-    made = add_folder(call.farm, call.mo, name, list(call.mo["childType"])[1:])
-    call.farm.record(made, "CreateFolder", parent=str(call.mo["name"]))
-    return made.ref
-
-
-@handles(vim.Folder, "Destroy_Task")
-def destroy_folder(call: Call) -> Any:
-    """Remove an empty folder; the lab does not destroy what is in one."""
-    farm, mo = call.farm, call.mo
-    if list(farm.store.children(mo)):
-        raise not_supported("the lab removes empty folders only")
-    if mo["parent"] is None or "childEntity" not in farm.store.get(mo["parent"]).props:
-        raise not_supported("the folder belongs to the datacenter")
-
-    def work(_task: Task) -> None:
-        parent = farm.store.get(mo["parent"])
-        farm.store.set(parent, childEntity=[r for r in parent["childEntity"] if r != mo.ref])
-        farm.store.delete(mo)
-        farm.record(mo, "Destroy_Task")
-
-    return farm.tasks.start(mo, "destroy", work)

@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.placement import can_take, hosts_of_cluster
 from vsphere_ai.lab.managed.power import check_power_on, refuse_unless_off
 from vsphere_ai.lab.managed.reconfigure import changed_config
@@ -21,7 +21,7 @@ from vsphere_ai.lab.tasks import Task
 Checker = vim.vm.check.CompatibilityChecker
 
 
-@handles(Checker, "CheckVmConfig_Task")
+@reads(Checker, "CheckVmConfig_Task")
 def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, **_options: Any) -> Any:
     """Check a ConfigSpec for a VM on its host, or on the host given; the VM's power state does not matter."""
     if vm is None:
@@ -35,7 +35,7 @@ def check_vm_config(call: Call, spec: Any, vm: Any = None, host: Any = None, **_
     return _start(call, mo, _targets(call.farm, mo, host, all_hosts=False), test)
 
 
-@handles(Checker, "CheckPowerOn_Task")
+@reads(Checker, "CheckPowerOn_Task")
 def check_power_on_task(call: Call, vm: Any, host: Any = None, **_options: Any) -> Any:
     """Check whether a VM could be powered on, on each host it may run on or on the one given."""
     mo = call.farm.store.get(vm)
@@ -48,7 +48,7 @@ def check_power_on_task(call: Call, vm: Any, host: Any = None, **_options: Any) 
     return _start(call, mo, targets, test)
 
 
-@handles(Checker, "CheckCompatibility_Task")
+@reads(Checker, "CheckCompatibility_Task")
 def check_compatibility(call: Call, vm: Any, host: Any = None, **_options: Any) -> Any:
     """Check whether hosts have what a VM needs to be registered there."""
     mo = call.farm.store.get(vm)

@@ -7,18 +7,16 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_name, not_found
 from vsphere_ai.lab.store import ManagedObject
 
 LONGEST = 80
 
 
-@handles(vim.CustomFieldsManager, "AddCustomFieldDef")
+@changes(vim.CustomFieldsManager, "AddCustomFieldDef", "Global.ManageCustomFields")
 def add(call: Call, name: str, moType: Any = None, **_policies: Any) -> Any:
     """Define a custom attribute; a name may be used once per type."""
-    demand(call, "Global.ManageCustomFields")
     farm, defined = call.farm, list(call.mo["field"])
     if not name or len(name) > LONGEST:
         raise invalid_name(name)
@@ -32,10 +30,9 @@ def add(call: Call, name: str, moType: Any = None, **_policies: Any) -> Any:
     return made
 
 
-@handles(vim.CustomFieldsManager, "RemoveCustomFieldDef")
+@changes(vim.CustomFieldsManager, "RemoveCustomFieldDef", "Global.ManageCustomFields")
 def remove(call: Call, key: int) -> None:
     """Take a definition away, with the values it has on objects."""
-    demand(call, "Global.ManageCustomFields")
     farm, gone = call.farm, _definition(call.mo, key)
     for mo in farm.store.of(vim.ManagedEntity):
         if any(v.key == key for v in mo["customValue"] or ()):
@@ -44,10 +41,9 @@ def remove(call: Call, key: int) -> None:
     farm.ledger.record("vCenter", "RemoveCustomFieldDef", {"name": str(gone.name)}, channel="soap")
 
 
-@handles(vim.CustomFieldsManager, "RenameCustomFieldDef")
+@changes(vim.CustomFieldsManager, "RenameCustomFieldDef", "Global.ManageCustomFields")
 def rename(call: Call, key: int, name: str) -> None:
     """Give a definition another name."""
-    demand(call, "Global.ManageCustomFields")
     found = _definition(call.mo, key)
     if not name or len(name) > LONGEST:
         raise invalid_name(name)
@@ -59,10 +55,9 @@ def rename(call: Call, key: int, name: str) -> None:
         call.farm.ledger.record("vCenter", "RenameCustomFieldDef", {"name": name}, channel="soap")
 
 
-@handles(vim.CustomFieldsManager, "SetField")
+@changes(vim.CustomFieldsManager, "SetField", "Global.SetCustomField")
 def set_field(call: Call, entity: Any, key: int, value: str) -> None:
     """Set a custom attribute of an object; an empty value takes it away."""
-    demand(call, "Global.SetCustomField")
     farm, mo = call.farm, call.farm.store.get(entity)
     kind = _definition(call.mo, key).managedObjectType
     if kind is not None and not isinstance(entity, kind):
@@ -70,10 +65,9 @@ def set_field(call: Call, entity: Any, key: int, value: str) -> None:
     _set(farm, mo, key, value)
 
 
-@handles(vim.ManagedEntity, "setCustomValue")
+@changes(vim.ManagedEntity, "setCustomValue", "Global.SetCustomField")
 def set_custom_value(call: Call, key: str, value: str) -> None:
     """Set a custom attribute of an object by the attribute's name."""
-    demand(call, "Global.SetCustomField")
     fields = call.farm.store.objects["CustomFieldsManager"]["field"]
     found = next((f for f in fields if f.name == key), None)
     if found is None:

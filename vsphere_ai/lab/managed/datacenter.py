@@ -7,17 +7,15 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.power import place, power_on_now, refuse_unless_off
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
 
-@handles(vim.Datacenter, "PowerOnMultiVM_Task")
+@changes(vim.Datacenter, "PowerOnMultiVM_Task", "VirtualMachine.Interact.PowerOn")
 def power_on_many(call: Call, vm: Any, option: Any = None) -> Any:
     """Power VMs on where DRS places them; the task succeeds even when no VM could be placed."""
-    demand(call, "VirtualMachine.Interact.PowerOn")
     farm = call.farm
     vms = [farm.store.get(ref) for ref in vm]
 

@@ -8,11 +8,10 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, changes, demand
 from vsphere_ai.lab.managed.dvs_bandwidth import changed_traffic, set_traffic
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, port_config, release
 from vsphere_ai.lab.managed.dvs_members import change, rename_uplinks, set_mtu
-from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import Making, make_switch
 from vsphere_ai.lab.managed.refusals import (
     duplicate_name,
@@ -21,7 +20,7 @@ from vsphere_ai.lab.managed.refusals import (
     not_supported,
     same_version,
 )
-from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
+from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
 MTUS = range(1280, 9001)
@@ -37,10 +36,9 @@ CREATED = {"name", "maxMtu", "uplinkPortPolicy", "configVersion", *STORED}
 CHANGED = {*CREATED, "host", "infrastructureTrafficResourceConfig"} - {"name"}
 
 
-@handles(vim.Folder, "CreateDVS_Task")
+@changes(vim.Folder, "CreateDVS_Task", "DVSwitch.Create")
 def create(call: Call, spec: Any) -> Any:
     """Make a distributed switch in a datacenter's network folder."""
-    demand(call, "DVSwitch.Create")
     farm, folder = call.farm, call.mo
     if folder is not farm.named["networkFolder"]:
         raise not_supported("the folder takes no distributed switches")
@@ -67,7 +65,7 @@ def create(call: Call, spec: Any) -> Any:
     return farm.tasks.start(folder, "createDVS", work)
 
 
-@handles(vim.DistributedVirtualSwitch, "ReconfigureDvs_Task")
+@changes(vim.DistributedVirtualSwitch, "ReconfigureDvs_Task")
 def reconfigure(call: Call, spec: Any) -> Any:
     """Change a switch or its members; a specification for another version of its configuration is refused."""
     demand(call, "DVSwitch.HostOp" if spec.host else "DVSwitch.Modify")
@@ -85,10 +83,9 @@ def reconfigure(call: Call, spec: Any) -> Any:
     return farm.tasks.start(mo, "reconfigureDvs", work)
 
 
-@handles(vim.DistributedVirtualSwitch, "PerformDvsProductSpecOperation_Task")
+@changes(vim.DistributedVirtualSwitch, "PerformDvsProductSpecOperation_Task", "DVSwitch.Modify")
 def upgrade(call: Call, operation: str, productSpec: Any = None) -> Any:
     """Upgrade a switch; there is no way back."""
-    demand(call, "DVSwitch.Modify")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -112,10 +109,9 @@ def upgrade(call: Call, operation: str, productSpec: Any = None) -> Any:
     return farm.tasks.start(mo, "performProductSpecOperation", work)
 
 
-@handles(vim.DistributedVirtualSwitch, "EnableNetworkResourceManagement")
+@changes(vim.DistributedVirtualSwitch, "EnableNetworkResourceManagement", "DVSwitch.ResourceManagement")
 def network_io_control(call: Call, enable: bool) -> None:
     """Switch Network I/O Control on or off."""
-    demand(call, "DVSwitch.ResourceManagement")
     config = call.mo["config"]
     if config.networkResourceManagementEnabled != enable:
         config.networkResourceManagementEnabled = enable
@@ -205,7 +201,7 @@ def _names(spec: Any) -> list[str]:
 
 def _only(spec: Any, known: set[str], present: Any = None) -> None:
     """Refuse what the lab cannot set; what is empty or so already asks for nothing."""
-    unknown = {n for n in given(spec) if n not in known and changes(getattr(spec, n), getattr(present, n, None))}
+    unknown = {n for n in given(spec) if n not in known and differs(getattr(spec, n), getattr(present, n, None))}
     if unknown:
         raise not_supported(f"the lab does not set {', '.join(sorted(unknown))}")
 
@@ -215,7 +211,7 @@ def _store(config: Any, spec: Any) -> dict[str, Any]:
     told: dict[str, Any] = {}
     for name in STORED:
         value, now = getattr(spec, name, None), getattr(config, name)
-        if value is None or not changes(value, now):
+        if value is None or not differs(value, now):
             continue
         if isinstance(value, Vmomi.DataObject) and now is not None:
             lay_over(now, value)

@@ -8,8 +8,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.refusals import (
     duplicate_name,
     invalid_argument,
@@ -107,10 +106,9 @@ def pools(dvs: ManagedObject) -> list[Any]:
     return list(dvs["config"].vmVnicNetworkResourcePool or ())
 
 
-@handles(vim.DistributedVirtualSwitch, "DvsReconfigureVmVnicNetworkResourcePool_Task")
+@changes(vim.DistributedVirtualSwitch, "DvsReconfigureVmVnicNetworkResourcePool_Task", "DVSwitch.ResourceManagement")
 def reconfigure_pools(call: Call, configSpec: Any) -> Any:
     """Add, change and remove network resource pools: all of them or none."""
-    demand(call, "DVSwitch.ResourceManagement")
     farm, dvs = call.farm, call.mo
 
     def work(_task: Task) -> None:

@@ -7,17 +7,16 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, dvs_ports, handles
+from vsphere_ai.lab.managed import Call, changes, dvs_ports
 from vsphere_ai.lab.managed.dvs import free_name, next_version, publish
 from vsphere_ai.lab.managed.dvs_bandwidth import check_pool, pool_key, pools
 from vsphere_ai.lab.managed.dvs_defaults import has_mac_management, inherited_order, port_config
 from vsphere_ai.lab.managed.dvs_members import managed_groups, reaches, rolled_back
-from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import PORTGROUP, Vds, add_port_group
+from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported, same_version
-from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
+from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
 LAST_VLAN = 4094
@@ -35,10 +34,9 @@ MOST_PORTS = 8192
 GUESTS = ("allowPromiscuous", "macChanges", "forgedTransmits")
 
 
-@handles(vim.DistributedVirtualSwitch, "AddDVPortgroup_Task")
+@changes(vim.DistributedVirtualSwitch, "AddDVPortgroup_Task", "DVPortgroup.Create")
 def add(call: Call, spec: Any) -> Any:
     """Add port groups to a switch, all of them or none."""
-    demand(call, "DVPortgroup.Create")
     farm, dvs = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -67,10 +65,9 @@ def add(call: Call, spec: Any) -> Any:
     return farm.tasks.start(dvs, "addPortgroup", work)
 
 
-@handles(PORTGROUP, "ReconfigureDVPortgroup_Task")
+@changes(PORTGROUP, "ReconfigureDVPortgroup_Task", "DVPortgroup.Modify")
 def reconfigure(call: Call, spec: Any) -> Any:
     """Change a port group and the settings of its ports."""
-    demand(call, "DVPortgroup.Modify")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -114,7 +111,7 @@ def _check_ports(spec: Any) -> None:
 
 
 def _only_known(spec: Any, config: Any, known: set[str]) -> None:
-    unknown = [n for n in given(spec) if n not in known and changes(getattr(spec, n), getattr(config, n, None))]
+    unknown = [n for n in given(spec) if n not in known and differs(getattr(spec, n), getattr(config, n, None))]
     if unknown:
         raise not_supported(f"the lab does not set {', '.join(unknown)}")
 

@@ -11,7 +11,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.refusals import no_free_port
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -124,7 +124,7 @@ def in_use(farm: Farm, dvs: ManagedObject) -> dict[str, Connected]:
     return found
 
 
-@handles(vim.DistributedVirtualSwitch, "FetchDVPorts")
+@reads(vim.DistributedVirtualSwitch, "FetchDVPorts")
 def fetch_ports(call: Call, criteria: Any = None) -> Any:
     """Return the ports of a switch that meet the criteria."""
     farm, dvs = call.farm, call.mo
@@ -133,7 +133,7 @@ def fetch_ports(call: Call, criteria: Any = None) -> Any:
     return [_port(dvs, key, group, used.get(key)) for key, group in rows if _meets(criteria, key, group, used.get(key))]
 
 
-@handles(vim.DistributedVirtualSwitch, "FetchDVPortKeys")
+@reads(vim.DistributedVirtualSwitch, "FetchDVPortKeys")
 def fetch_port_keys(call: Call, criteria: Any = None) -> Any:
     """Return the keys of the ports that meet the criteria."""
     used = in_use(call.farm, call.mo)

@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import known_types, supported_types
-from vsphere_ai.lab.managed import Call, device_groups, handles
+from vsphere_ai.lab.managed import Call, device_groups, reads
 from vsphere_ai.lab.managed.devices import max_vgpus
 from vsphere_ai.lab.managed.devices_nic import max_pvrdma
 from vsphere_ai.lab.managed.devices_pci import system_id
@@ -25,7 +25,7 @@ GUESTS = {
 VERSIONS = (10, 11, 13, 14, 15, 17, 18, 19, 20, 21, 22)
 
 
-@handles(vim.EnvironmentBrowser, "QueryConfigTarget")
+@reads(vim.EnvironmentBrowser, "QueryConfigTarget")
 def query_config_target(call: Call, host: Any = None) -> Any:
     """Return vGPU types, passthrough devices and networks of a host, or of all hosts together."""
     hosts = _hosts(call, host)
@@ -51,7 +51,7 @@ def query_config_target(call: Call, host: Any = None) -> Any:
     )
 
 
-@handles(vim.EnvironmentBrowser, "QueryConfigOptionDescriptor")
+@reads(vim.EnvironmentBrowser, "QueryConfigOptionDescriptor")
 def query_config_option_descriptor(call: Call) -> Any:
     """Return the hardware versions and the hosts that run each."""
     hosts = _hosts(call, None)
@@ -72,7 +72,7 @@ def query_config_option_descriptor(call: Call) -> Any:
     ]
 
 
-@handles(vim.EnvironmentBrowser, "QueryConfigOptionEx")
+@reads(vim.EnvironmentBrowser, "QueryConfigOptionEx")
 def query_config_option_ex(call: Call, spec: Any = None) -> Any:
     """Return what a hardware version offers on a host."""
     if spec is None:
@@ -80,13 +80,13 @@ def query_config_option_ex(call: Call, spec: Any = None) -> Any:
     return _option(call, spec.key, spec.host, tuple(spec.guestId))
 
 
-@handles(vim.EnvironmentBrowser, "QueryConfigOption")
+@reads(vim.EnvironmentBrowser, "QueryConfigOption")
 def query_config_option(call: Call, key: str | None = None, host: Any = None) -> Any:
     """Return what a hardware version offers on a host."""
     return _option(call, key, host)
 
 
-@handles(vim.EnvironmentBrowser, "QueryTargetCapabilities")
+@reads(vim.EnvironmentBrowser, "QueryTargetCapabilities")
 def query_target_capabilities(call: Call, host: Any = None) -> Any:
     """Return the capabilities of a host."""
     return _hosts(call, host)[0]["capability"]

@@ -8,8 +8,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import not_found
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -17,6 +17,7 @@ LABELS = {"pvrdma": "pvrdma", "sshServer": "SSH Server", "sshClient": "SSH Clien
 PORTS = {"pvrdma": 28250, "sshServer": 22, "sshClient": 22, "ntpClient": 123}
 
 
+@shows("firewallSystem")
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the rulesets of a host into its manager and into ``config``."""
     rulesets = dict(farm.host(mo).firewall)
@@ -43,19 +44,19 @@ def _info(rulesets: Mapping[str, bool]) -> Any:
     return fill(vim.host.FirewallInfo(defaultPolicy=policy, ruleset=made))
 
 
-@handles(vim.host.FirewallSystem, "EnableRuleset")
+@changes(vim.host.FirewallSystem, "EnableRuleset")
 def enable_ruleset(call: Call, id: str) -> None:
     """Open the firewall for a ruleset."""
     _set(call, id, True, "EnableRuleset")
 
 
-@handles(vim.host.FirewallSystem, "DisableRuleset")
+@changes(vim.host.FirewallSystem, "DisableRuleset")
 def disable_ruleset(call: Call, id: str) -> None:
     """Close the firewall for a ruleset."""
     _set(call, id, False, "DisableRuleset")
 
 
-@handles(vim.host.FirewallSystem, "RefreshFirewall")
+@reads(vim.host.FirewallSystem, "RefreshFirewall")
 def refresh_firewall(call: Call) -> None:
     """Read the rulesets again."""
     mo, _ = host_of_manager(call)

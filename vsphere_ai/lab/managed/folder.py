@@ -9,8 +9,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, demand
 from vsphere_ai.lab.managed.refusals import duplicate_name, invalid_name, not_supported
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
@@ -22,10 +21,9 @@ _TO_ESCAPE = re.compile(r"[/\\]|%(?!2f|5c|25)", re.IGNORECASE)
 _ESCAPES = {"/": "%2f", "\\": "%5c", "%": "%25"}
 
 
-@handles(vim.Folder, "CreateFolder")
+@changes(vim.Folder, "CreateFolder", "Folder.Create")
 def create_folder(call: Call, name: str) -> Any:
     """Create a folder of the same kind in this one; a name that is there already is DuplicateName."""
-    demand(call, "Folder.Create")
     parent, name = call.mo, checked_name(name)
     if vim.Folder not in parent["childType"]:
         raise not_supported("the folder takes no folders")
@@ -43,10 +41,9 @@ def create_folder(call: Call, name: str) -> Any:
     return made.ref
 
 
-@handles(vim.Folder, "Destroy_Task")
+@changes(vim.Folder, "Destroy_Task", "Folder.Delete")
 def destroy(call: Call) -> Any:
     """Destroy a folder and the folders in it."""
-    demand(call, "Folder.Delete")
     farm, mo = call.farm, call.mo
     _refuse_system_folder(farm, mo)
 
@@ -63,10 +60,9 @@ def destroy(call: Call) -> Any:
     return farm.tasks.start(mo, "destroy", work)
 
 
-@handles(vim.Folder, "Rename_Task")
+@changes(vim.Folder, "Rename_Task", "Folder.Rename")
 def rename(call: Call, newName: str) -> Any:
     """Give a folder another name."""
-    demand(call, "Folder.Rename")
     farm, mo = call.farm, call.mo
     name = checked_name(newName)
     _refuse_system_folder(farm, mo)
@@ -82,7 +78,7 @@ def rename(call: Call, newName: str) -> Any:
     return farm.tasks.start(mo, "rename", work)
 
 
-@handles(vim.Folder, "MoveIntoFolder_Task")
+@changes(vim.Folder, "MoveIntoFolder_Task")
 def move_into(call: Call, list: Sequence[Any]) -> Any:
     """Move VMs into this folder, from wherever in the datacenter they are; they keep their references."""
     farm, folder = call.farm, call.mo

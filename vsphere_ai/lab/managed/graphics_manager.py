@@ -10,8 +10,8 @@ from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import supported_types
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, reads
+from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
@@ -22,6 +22,7 @@ WITH_MODES = (8, 0, 3)
 """The first ESXi release that shows and takes the vGPU mode of a GPU."""
 
 
+@shows("graphicsManager")
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the graphics state of a host into its manager and into ``config``."""
     host, vms = farm.host(mo), {farm.store.get(r)["name"]: r for r in mo["vm"]}
@@ -81,13 +82,12 @@ def _mode(host: Host, gpu: Gpu) -> str | None:
     return "multiInstanceGpu" if gpu.mig_current else gpu.vgpu_mode
 
 
-@handles(vim.host.GraphicsManager, "UpdateGraphicsConfig")
+@changes(vim.host.GraphicsManager, "UpdateGraphicsConfig", "Host.Config.Settings")
 def update_graphics_config(call: Call, config: Any) -> None:
     """Replace the configuration; a device not in ``deviceType`` takes the host's default.
 
     Active types do not change before a reboot.
     """
-    demand(call, "Host.Config.Settings")
     mo, host = host_of_manager(call)
     if config.hostDefaultGraphicsType not in TYPES:
         raise invalid_argument("config.hostDefaultGraphicsType", str(config.hostDefaultGraphicsType))
@@ -128,14 +128,14 @@ def update_graphics_config(call: Call, config: Any) -> None:
         )
 
 
-@handles(vim.host.GraphicsManager, "RefreshGraphicsManager")
+@reads(vim.host.GraphicsManager, "RefreshGraphicsManager")
 def refresh(call: Call) -> None:
     """Read the devices again."""
     mo, _ = host_of_manager(call)
     call.farm.mark(mo)
 
 
-@handles(vim.host.GraphicsManager, "IsSharedGraphicsActive")
+@reads(vim.host.GraphicsManager, "IsSharedGraphicsActive")
 def is_shared_graphics_active(call: Call) -> bool:
     """Tell whether vSGA (the X server), not vGPU, is running."""
     _, host = host_of_manager(call)

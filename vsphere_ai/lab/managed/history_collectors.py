@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
@@ -17,7 +17,7 @@ PAGE, MOST = 10, 1000
 Read = Callable[[], list[Any]]
 
 
-@handles(vim.TaskManager, "CreateCollectorForTasks")
+@reads(vim.TaskManager, "CreateCollectorForTasks")
 def collect_tasks(call: Call, filter: Any) -> Any:
     """Make a collector of the tasks that pass a filter, oldest first."""
     _refuse_unknown(filter, {"entity", "time", "userName", "state", "maxCount"})
@@ -30,7 +30,7 @@ def collect_tasks(call: Call, filter: Any) -> Any:
     return _collector(call, vim.TaskHistoryCollector, filter, found, "vim.TaskInfo[]")
 
 
-@handles(vim.event.EventManager, "CreateCollectorForEvents")
+@reads(vim.event.EventManager, "CreateCollectorForEvents")
 def collect_events(call: Call, filter: Any) -> Any:
     """Make a collector of the events that pass a filter, oldest first."""
     return _collector(
@@ -38,7 +38,7 @@ def collect_events(call: Call, filter: Any) -> Any:
     )
 
 
-@handles(vim.event.EventManager, "QueryEvents")
+@reads(vim.event.EventManager, "QueryEvents")
 def query_events(call: Call, filter: Any, **_view: Any) -> Any:
     """Return the events that pass a filter, at most a thousand."""
     return _events(call.farm, filter)[-MOST:]
@@ -118,43 +118,43 @@ def _read(mo: ManagedObject, count: int, step: int) -> list[Any]:
     return list(everything[first:last])
 
 
-@handles(vim.event.EventHistoryCollector, "ReadNextEvents")
+@reads(vim.event.EventHistoryCollector, "ReadNextEvents")
 def next_events(call: Call, maxCount: int) -> Any:
     """Return the next, newer events."""
     return _read(call.mo, maxCount, 1)
 
 
-@handles(vim.event.EventHistoryCollector, "ReadPreviousEvents")
+@reads(vim.event.EventHistoryCollector, "ReadPreviousEvents")
 def previous_events(call: Call, maxCount: int) -> Any:
     """Return the events before."""
     return _read(call.mo, maxCount, -1)
 
 
-@handles(vim.TaskHistoryCollector, "ReadNextTasks")
+@reads(vim.TaskHistoryCollector, "ReadNextTasks")
 def next_tasks(call: Call, maxCount: int) -> Any:
     """Return the next, newer tasks."""
     return _read(call.mo, maxCount, 1)
 
 
-@handles(vim.TaskHistoryCollector, "ReadPreviousTasks")
+@reads(vim.TaskHistoryCollector, "ReadPreviousTasks")
 def previous_tasks(call: Call, maxCount: int) -> Any:
     """Return the tasks before."""
     return _read(call.mo, maxCount, -1)
 
 
-@handles(vim.HistoryCollector, "RewindCollector")
+@reads(vim.HistoryCollector, "RewindCollector")
 def rewind(call: Call) -> None:
     """Go to the oldest item."""
     call.mo.extra["at"] = 0
 
 
-@handles(vim.HistoryCollector, "ResetCollector")
+@reads(vim.HistoryCollector, "ResetCollector")
 def reset(call: Call) -> None:
     """Go behind the newest item."""
     call.mo.extra["at"] = len(call.mo.extra["found"]())
 
 
-@handles(vim.HistoryCollector, "SetCollectorPageSize")
+@reads(vim.HistoryCollector, "SetCollectorPageSize")
 def page_size(call: Call, maxCount: int) -> None:
     """Say how many items the latest page has."""
     if not 0 < maxCount <= MOST:
@@ -163,7 +163,7 @@ def page_size(call: Call, maxCount: int) -> None:
     call.farm.store.touch(call.mo, "latestPage")
 
 
-@handles(vim.HistoryCollector, "DestroyCollector")
+@reads(vim.HistoryCollector, "DestroyCollector")
 def destroy(call: Call) -> None:
     """Forget a collector."""
     if call.mo not in call.login.objects:

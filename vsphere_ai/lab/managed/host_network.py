@@ -13,6 +13,7 @@ from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
 from vsphere_ai.lab.managed.dvs_defaults import release
 from vsphere_ai.lab.managed.dvs_ports import take
+from vsphere_ai.lab.managed.host_managers import shows
 from vsphere_ai.lab.managed.network import join_host
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.scenario import Vmkernel
@@ -56,6 +57,7 @@ def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
     return fill(info)
 
 
+@shows("networkSystem")
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Bring NICs and RDMA devices in ``config.network`` up to date; their MTU is that of the switch they serve."""
     if mo["config"] is not None:

@@ -11,44 +11,12 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
-from vsphere_ai.lab.managed import (
-    Call,
-    alarms,
-    firewall_system,
-    graphics_manager,
-    handles,
-    host_network,
-    option_manager,
-    pci,
-    service_system,
-)
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, alarms, changes, host_managers, host_network, pci, reads
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
 from vsphere_ai.lab.tasks import Task
 
-MANAGERS: dict[str, Any] = {
-    "graphicsManager": vim.host.GraphicsManager,
-    "serviceSystem": vim.host.ServiceSystem,
-    "firewallSystem": vim.host.FirewallSystem,
-    "advancedOption": vim.option.OptionManager,
-    "pciPassthruSystem": vim.host.PciPassthruSystem,
-    "imageConfigManager": vim.host.ImageConfigManager,
-    "hostAccessManager": vim.host.HostAccessManager,
-    "networkSystem": vim.host.NetworkSystem,
-    "virtualNicManager": vim.host.VirtualNicManager,
-    "kernelModuleSystem": vim.host.KernelModuleSystem,
-    "assignableHardwareManager": vim.host.AssignableHardwareManager,
-    "storageSystem": vim.host.StorageSystem,
-    "datastoreSystem": vim.host.DatastoreSystem,
-    "dateTimeSystem": vim.host.DateTimeSystem,
-    "powerSystem": vim.host.PowerSystem,
-    "autoStartManager": vim.host.AutoStartManager,
-    "vmotionSystem": vim.host.VMotionSystem,
-    "healthStatusSystem": vim.host.HealthStatusSystem,
-    "certificateManager": vim.host.CertificateManager,
-}
 CAPABLE = (
     "rebootSupported",
     "shutdownSupported",
@@ -73,12 +41,6 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
         network=[],
         datastore=[datastore.ref],
     )
-    managers = {}
-    for name, typ in MANAGERS.items():
-        made = farm.store.new(typ, f"{name}-{mo.moid.rpartition('-')[2]}")
-        made.extra["host"] = mo
-        mo.extra[name] = made
-        managers[name] = made.ref
     farm.add_host(mo, machine)
     farm.named[f"host:{machine.name}"] = mo
     product = _product(machine)
@@ -87,7 +49,7 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
     runtime = vim.host.RuntimeInfo(connectionState="connected", powerState="poweredOn", inMaintenanceMode=False)
     farm.store.set(
         mo,
-        configManager=vim.host.ConfigManager(**managers),
+        configManager=host_managers.add_managers(farm, mo),
         config=fill(config),
         hardware=fill(hardware),
         runtime=fill(runtime),
@@ -99,7 +61,6 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
     mo.extra["iommu"] = spec.iommu
     config.pciPassthruInfo = pci.passthrough(machine, spec.iommu)
     config.network = host_network.network_info(farm, mo, spec)
-    farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=config.pciPassthruInfo)
     machine.running_vms = lambda: [vm["name"] for vm in powered_on(farm, mo)]
     machine.guest_of = lambda name: next((g for vm in powered_on(farm, mo) if vm["name"] == name
                                           if (g := vm.extra.get("guest"))), None)  # fmt: skip
@@ -125,12 +86,7 @@ def project(farm: Farm, mo: ManagedObject) -> None:
     runtime.bootTime = machine.shown_boot_time()
     if mo["config"] is not None:
         _show_gpus(farm, mo)
-        mo["config"].lockdownMode = machine.lockdown_mode
-        mo["config"].pciPassthruInfo = pci.passthrough(machine, mo.extra["iommu"])
-        farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=mo["config"].pciPassthruInfo)
-        farm.store.set(mo.extra["hostAccessManager"], lockdownMode=machine.lockdown_mode)
-    for part in (graphics_manager, service_system, firewall_system, option_manager, host_network):
-        part.project(farm, mo)
+    host_managers.show_machine(farm, mo)
     # MIG is not in it: vCenter knows nothing of a mode change pending in the driver
     mo["summary"].rebootRequired = any(g.waits for g in machine.gpus) or any(n.waits for n in machine.pnics)
     alarms.follow_connection(farm, mo, up=machine.up)
@@ -242,10 +198,9 @@ def _summary(mo: ManagedObject, spec: HostSpec, machine: Host, *parts: Any) -> A
     )
 
 
-@handles(vim.HostSystem, "RebootHost_Task")
+@changes(vim.HostSystem, "RebootHost_Task", "Host.Config.Maintenance")
 def reboot(call: Call, force: bool) -> Any:
     """Reboot; the task ends when the request is accepted, not when the host is back."""
-    demand(call, "Host.Config.Maintenance")
     farm, mo = call.farm, call.mo
     machine = farm.host(mo)
 
@@ -260,7 +215,7 @@ def reboot(call: Call, force: bool) -> Any:
     return farm.tasks.start(mo, "reboot", work)
 
 
-@handles(vim.HostSystem, "RetrieveHardwareUptime")
+@reads(vim.HostSystem, "RetrieveHardwareUptime")
 def hardware_uptime(call: Call) -> int:
     """Return the seconds since the machine started, whatever its clock says; a host that is away is not asked."""
     machine = call.farm.host(call.mo)

@@ -7,15 +7,25 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
-from vsphere_ai.lab.store import fill
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, changes, reads
+from vsphere_ai.lab.managed.host_managers import host_manager, host_of_manager, shows
+from vsphere_ai.lab.store import ManagedObject, fill
+
+host_manager("imageConfigManager")
 
 
-@handles(vim.host.ImageConfigManager, "fetchSoftwarePackages")
+@shows("hostAccessManager")
+def project(farm: Farm, mo: ManagedObject) -> None:
+    """Write the lockdown mode into the manager and into ``config``."""
+    if mo["config"] is not None:
+        mo["config"].lockdownMode = farm.host(mo).lockdown_mode
+        farm.store.set(mo.extra["hostAccessManager"], lockdownMode=farm.host(mo).lockdown_mode)
+
+
+@reads(vim.host.ImageConfigManager, "fetchSoftwarePackages", "Host.Config.Image")
 def fetch_software_packages(call: Call) -> Any:
     """Return the installed VIBs."""
-    demand(call, "Host.Config.Image")
     _, host = host_of_manager(call)
     return [
         fill(
@@ -37,32 +47,30 @@ def fetch_software_packages(call: Call) -> Any:
     ]
 
 
-@handles(vim.host.ImageConfigManager, "installDate")
+@reads(vim.host.ImageConfigManager, "installDate")
 def install_date(call: Call) -> Any:
     """Return when the host was installed."""
     host_of_manager(call)
     return datetime(2021, 8, 20, tzinfo=UTC)
 
 
-@handles(vim.host.ImageConfigManager, "HostImageConfigGetAcceptance")
+@reads(vim.host.ImageConfigManager, "HostImageConfigGetAcceptance")
 def acceptance(call: Call) -> str:
     """Return the host's acceptance level."""
     host_of_manager(call)
     return "partner"
 
 
-@handles(vim.host.HostAccessManager, "QueryLockdownExceptions")
+@reads(vim.host.HostAccessManager, "QueryLockdownExceptions", "Global.Settings")
 def lockdown_exceptions(call: Call) -> list[str]:
     """Return the users who may log in despite lockdown."""
-    demand(call, "Global.Settings")
     _, host = host_of_manager(call)
     return sorted(host.lockdown_exceptions)
 
 
-@handles(vim.host.HostAccessManager, "ChangeLockdownMode")
+@changes(vim.host.HostAccessManager, "ChangeLockdownMode", "Host.Config.Settings")
 def change_lockdown_mode(call: Call, mode: Any) -> None:
     """Set the lockdown mode."""
-    demand(call, "Host.Config.Settings")
     mo, host = host_of_manager(call)
     if host.lockdown_mode != str(mode):
         with host.changing():

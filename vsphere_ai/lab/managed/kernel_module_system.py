@@ -7,18 +7,19 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.hardware import drivers
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, reads
+from vsphere_ai.lab.managed.host_managers import host_manager, host_of_manager
 from vsphere_ai.lab.managed.refusals import not_found
 from vsphere_ai.lab.store import fill
 
 SETTINGS = "Host.Config.Settings"  # the API reference asks it for reading too
 
+host_manager("kernelModuleSystem")
 
-@handles(vim.host.KernelModuleSystem, "QueryModules")
+
+@reads(vim.host.KernelModuleSystem, "QueryModules", SETTINGS)
 def query_modules(call: Call) -> Any:
     """Return the loaded modules; the option string is the configured one, not the one they run with."""
-    demand(call, SETTINGS)
     _, host = host_of_manager(call)
     return [
         fill(
@@ -37,20 +38,18 @@ def query_modules(call: Call) -> Any:
     ]
 
 
-@handles(vim.host.KernelModuleSystem, "QueryConfiguredModuleOptionString")
+@reads(vim.host.KernelModuleSystem, "QueryConfiguredModuleOptionString", SETTINGS)
 def query_options(call: Call, name: str) -> str:
     """Return the configured option string of a module."""
-    demand(call, SETTINGS)
     _, host = host_of_manager(call)
     if name not in host.kernel_modules:
         raise not_found(name)
     return host.kernel_modules[name].options
 
 
-@handles(vim.host.KernelModuleSystem, "UpdateModuleOptionString")
+@changes(vim.host.KernelModuleSystem, "UpdateModuleOptionString", SETTINGS)
 def update_options(call: Call, name: str, options: str) -> None:
     """Replace the whole option string of a module; what it runs with stays until the next boot."""
-    demand(call, SETTINGS)
     mo, host = host_of_manager(call)
     if name not in host.kernel_modules:
         raise not_found(name)

@@ -12,8 +12,7 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import HostRefused
-from vsphere_ai.lab.managed import Call, handles, migration, vgpu_migration
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, migration, vgpu_migration
 from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.managed.placement import can_take, move
 from vsphere_ai.lab.managed.power import power_off_now, power_on_now, profiles
@@ -27,10 +26,9 @@ STOOD_ASIDE = "agents off"
 """Among what the lab keeps of a host: the agent VMs that vCenter powered off for its maintenance mode."""
 
 
-@handles(vim.HostSystem, "EnterMaintenanceMode_Task")
+@changes(vim.HostSystem, "EnterMaintenanceMode_Task", "Host.Config.Maintenance")
 def enter(call: Call, timeout: int, evacuatePoweredOffVms: bool = False, maintenanceSpec: Any = None) -> Any:
     """Wait until no VM runs, at most `timeout` seconds (0 or less: for ever); DRS evacuates meanwhile."""
-    demand(call, "Host.Config.Maintenance")
     farm, mo = call.farm, call.mo
     if evacuatePoweredOffVms and not _drs_automated(farm, mo):
         raise invalid_argument("evacuatePoweredOffVms", "needs DRS in fully automated mode")
@@ -52,10 +50,9 @@ def enter(call: Call, timeout: int, evacuatePoweredOffVms: bool = False, mainten
     return farm.tasks.start(mo, "enterMaintenanceMode", work, hold_lock=False)
 
 
-@handles(vim.HostSystem, "ExitMaintenanceMode_Task")
+@changes(vim.HostSystem, "ExitMaintenanceMode_Task", "Host.Config.Maintenance")
 def leave(call: Call, timeout: int) -> Any:
     """Leave maintenance mode."""
-    demand(call, "Host.Config.Maintenance")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:

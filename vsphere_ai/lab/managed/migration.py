@@ -13,8 +13,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, device_groups, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, demand, device_groups
 from vsphere_ai.lab.managed.option_manager import HOT_VGPU
 from vsphere_ai.lab.managed.placement import hardware_of, move, newest_hardware
 from vsphere_ai.lab.managed.power import check_power_on, profiles
@@ -36,13 +35,13 @@ STORAGE = {"datastore", "disk", "transform", "deviceChange", "profile", "service
 """Fields of a RelocateSpec with which more than the compute resource of a VM would move."""
 
 
-@handles(vim.VirtualMachine, "MigrateVM_Task")
+@changes(vim.VirtualMachine, "MigrateVM_Task")
 def migrate(call: Call, priority: str, pool: Any = None, host: Any = None, state: str | None = None) -> Any:
     """Bring a VM to another host, another resource pool, or both; running or not."""
     return _start(call, pool, host, "MigrateVM_Task", state)
 
 
-@handles(vim.VirtualMachine, "RelocateVM_Task")
+@changes(vim.VirtualMachine, "RelocateVM_Task")
 def relocate(call: Call, spec: Any, priority: str | None = None) -> Any:
     """Bring a VM to another host or pool; its disks stay where they are, as the lab has one datastore."""
     more = STORAGE & {*given(spec)}

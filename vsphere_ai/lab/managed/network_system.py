@@ -8,8 +8,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles, virtual_nic_manager
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, reads, virtual_nic_manager
+from vsphere_ai.lab.managed.host_managers import host_of_manager
 from vsphere_ai.lab.managed.host_network import mac_of, new_vnic
 from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument, not_found
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -19,10 +19,9 @@ MTUS = range(1280, 9001)
 OPTION = "Net.PVRDMAVmknic"
 
 
-@handles(vim.host.NetworkSystem, "AddVirtualNic")
+@changes(vim.host.NetworkSystem, "AddVirtualNic", NETWORK)
 def add_virtual_nic(call: Call, portgroup: str, nic: Any) -> str:
     """Make a VMkernel adapter and return the name the host gives it: the first vmkN that is free."""
-    demand(call, NETWORK)
     mo, _ = host_of_manager(call)
     if bool(portgroup) == (nic.distributedVirtualPort is not None):
         raise invalid_argument("portgroup", "either a standard port group or a distributed port")
@@ -43,13 +42,12 @@ def add_virtual_nic(call: Call, portgroup: str, nic: Any) -> str:
     return device
 
 
-@handles(vim.host.NetworkSystem, "UpdateVirtualNic")
+@changes(vim.host.NetworkSystem, "UpdateVirtualNic", NETWORK)
 def update_virtual_nic(call: Call, device: str, nic: Any) -> None:
     """Change a VMkernel adapter; what the specification leaves out stays.
 
     A change of address on the adapter that carries management would cut the host off: vCenter rolls it back.
     """
-    demand(call, NETWORK)
     mo, _ = host_of_manager(call)
     found = _vnic(mo, device)
     port = nic.distributedVirtualPort
@@ -68,10 +66,9 @@ def update_virtual_nic(call: Call, device: str, nic: Any) -> None:
         _changed(call, mo, "UpdateVirtualNic", device, found.spec)
 
 
-@handles(vim.host.NetworkSystem, "RemoveVirtualNic")
+@changes(vim.host.NetworkSystem, "RemoveVirtualNic", NETWORK)
 def remove_virtual_nic(call: Call, device: str) -> None:
     """Remove a VMkernel adapter that nothing uses."""
-    demand(call, NETWORK)
     mo, host = host_of_manager(call)
     found = _vnic(mo, device)
     services = mo.extra.get("vnic_services", {})
@@ -86,10 +83,9 @@ def remove_virtual_nic(call: Call, device: str) -> None:
     _changed(call, mo, "RemoveVirtualNic", device, found.spec)
 
 
-@handles(vim.host.NetworkSystem, "UpdatePhysicalNicLinkSpeed")
+@changes(vim.host.NetworkSystem, "UpdatePhysicalNicLinkSpeed", NETWORK)
 def update_link_speed(call: Call, device: str, linkSpeed: Any = None) -> None:
     """Force the speed of a physical NIC, or let it be negotiated again."""
-    demand(call, NETWORK)
     mo, host = host_of_manager(call)
     nic = next((n for n in host.pnics if n.name == device), None)
     if nic is None:
@@ -103,10 +99,9 @@ def update_link_speed(call: Call, device: str, linkSpeed: Any = None) -> None:
         call.farm.mark(mo)
 
 
-@handles(vim.host.NetworkSystem, "RefreshNetworkSystem")
+@reads(vim.host.NetworkSystem, "RefreshNetworkSystem", NETWORK)
 def refresh(call: Call) -> None:
     """Read the network again."""
-    demand(call, NETWORK)
     mo, _ = host_of_manager(call)
     call.farm.mark(mo)
 

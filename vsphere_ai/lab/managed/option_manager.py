@@ -9,8 +9,8 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
@@ -23,6 +23,7 @@ VCENTER_SETTINGS: dict[str, Any] = {
 }
 
 
+@shows("advancedOption")
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the advanced settings of a host into its manager and into ``config``."""
     options = dict(farm.host(mo).advanced_options)
@@ -46,7 +47,7 @@ def _definition(key: str, value: str | int) -> Any:
     return vim.option.OptionDef(key=key, label=key.rpartition(".")[2], summary=key, optionType=typ)
 
 
-@handles(vim.option.OptionManager, "QueryOptions")
+@reads(vim.option.OptionManager, "QueryOptions")
 def query_options(call: Call, name: str | None = None) -> Any:
     """Return one setting, a subtree (name ending in a dot), or all; InvalidName when there is none."""
     settings = list(call.mo["setting"])
@@ -57,7 +58,7 @@ def query_options(call: Call, name: str | None = None) -> Any:
     return settings
 
 
-@handles(vim.option.OptionManager, "UpdateOptions")
+@changes(vim.option.OptionManager, "UpdateOptions")
 def update_options(call: Call, changedValue: Any) -> None:
     """Change settings; an unknown key is InvalidName, a value of the wrong type InvalidArgument."""
     present = {s.key: s.value for s in call.mo["setting"]}

@@ -11,7 +11,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.hardware.gpu import Gpu
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.parts import Pnic
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.host_managers import host_of_manager
 
 SRIOV_ARCHITECTURES = ("ampere", "hopper", "ada", "blackwell")
@@ -149,7 +149,7 @@ def _info(pci: str, functions: int, *, enabled: bool, active: bool, capable: boo
     )
 
 
-@handles(vim.host.PciPassthruSystem, "Refresh")
+@reads(vim.host.PciPassthruSystem, "Refresh")
 def refresh(call: Call) -> None:
     """Read the devices again."""
     mo, _ = host_of_manager(call)

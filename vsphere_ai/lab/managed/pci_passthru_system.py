@@ -6,17 +6,26 @@ from typing import Any
 
 from pyVmomi import vim
 
+from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import functions
 from vsphere_ai.lab.hardware.host import Host
-from vsphere_ai.lab.managed import Call, devices_pci, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, devices_pci, pci
+from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument
+from vsphere_ai.lab.store import ManagedObject
 
 
-@handles(vim.host.PciPassthruSystem, "UpdatePassthruConfig")
+@shows("pciPassthruSystem")
+def project(farm: Farm, mo: ManagedObject) -> None:
+    """Write what devices are configured as and run as into the manager and into ``config``."""
+    if mo["config"] is not None:
+        mo["config"].pciPassthruInfo = pci.passthrough(farm.host(mo), mo.extra["iommu"])
+        farm.store.set(mo.extra["pciPassthruSystem"], pciPassthruInfo=mo["config"].pciPassthruInfo)
+
+
+@changes(vim.host.PciPassthruSystem, "UpdatePassthruConfig", "Host.Config.PciPassthru")
 def update_passthru_config(call: Call, config: Any) -> None:
     """Configure devices; the whole list is checked before anything of it counts."""
-    demand(call, "Host.Config.PciPassthru")
     mo, host = host_of_manager(call)
     shown = {info.id: info for info in mo["config"].pciPassthruInfo}
     for each in config:

@@ -12,8 +12,7 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, device_groups, devices_pci, dvs_bandwidth, handles, tuned, virtual_functions
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, device_groups, devices_pci, dvs_bandwidth, tuned, virtual_functions
 from vsphere_ai.lab.managed.placement import (
     can_take,
     hardware_of,
@@ -166,10 +165,9 @@ def _power_changed(farm: Farm, vm: ManagedObject) -> None:
     farm.settle()
 
 
-@handles(vim.VirtualMachine, "PowerOnVM_Task")
+@changes(vim.VirtualMachine, "PowerOnVM_Task", "VirtualMachine.Interact.PowerOn")
 def power_on(call: Call, host: Any = None) -> Any:
     """Power a VM on, on its own host or on the one given."""
-    demand(call, "VirtualMachine.Interact.PowerOn")
     farm, mo = call.farm, call.mo
     target = farm.store.get(host) if host else None
 
@@ -180,10 +178,9 @@ def power_on(call: Call, host: Any = None) -> Any:
     return farm.tasks.start(mo, "powerOn", work)
 
 
-@handles(vim.VirtualMachine, "PowerOffVM_Task")
+@changes(vim.VirtualMachine, "PowerOffVM_Task", "VirtualMachine.Interact.PowerOff")
 def power_off(call: Call) -> Any:
     """Pull the plug."""
-    demand(call, "VirtualMachine.Interact.PowerOff")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -196,10 +193,9 @@ def power_off(call: Call) -> Any:
     return farm.tasks.start(mo, "powerOff", work)
 
 
-@handles(vim.VirtualMachine, "ResetVM_Task")
+@changes(vim.VirtualMachine, "ResetVM_Task", "VirtualMachine.Interact.Reset")
 def reset(call: Call) -> Any:
     """Press the reset button: the VM stays on, devices are not read again."""
-    demand(call, "VirtualMachine.Interact.Reset")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -209,10 +205,9 @@ def reset(call: Call) -> Any:
     return farm.tasks.start(mo, "reset", work)
 
 
-@handles(vim.VirtualMachine, "ShutdownGuest")
+@changes(vim.VirtualMachine, "ShutdownGuest", "VirtualMachine.Interact.PowerOff")
 def shutdown_guest(call: Call) -> None:
     """Ask the guest to shut down; it is off a little later."""
-    demand(call, "VirtualMachine.Interact.PowerOff")
     farm, mo = call.farm, call.mo
     _refuse_unless_on(farm, mo, "poweredOff")
     _refuse_without_tools(mo)
@@ -240,19 +235,17 @@ def shutdown_guest(call: Call) -> None:
     timer.start()
 
 
-@handles(vim.VirtualMachine, "RebootGuest")
+@changes(vim.VirtualMachine, "RebootGuest", "VirtualMachine.Interact.Reset")
 def reboot_guest(call: Call) -> None:
     """Ask the guest to reboot; the VM stays on, devices are not read again."""
-    demand(call, "VirtualMachine.Interact.Reset")
     _refuse_unless_on(call.farm, call.mo, "poweredOn")
     _refuse_without_tools(call.mo)
     call.farm.record(call.mo, "RebootGuest")
 
 
-@handles(vim.VirtualMachine, "SuspendVM_Task")
+@changes(vim.VirtualMachine, "SuspendVM_Task", "VirtualMachine.Interact.Suspend")
 def suspend(call: Call) -> Any:
     """Write a VM's memory to disk and stop it; powering it on goes on from there."""
-    demand(call, "VirtualMachine.Interact.Suspend")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:

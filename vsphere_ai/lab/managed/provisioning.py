@@ -13,10 +13,9 @@ from typing import Any
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, changes, demand
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
-from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.placement import newest_hardware
 from vsphere_ai.lab.managed.power import power_on_now
 from vsphere_ai.lab.managed.reconfigure import changed_config
@@ -51,10 +50,9 @@ OWN = ("name", "version", "files", "guestId", "uuid", "instanceUuid")
 """Fields of a specification that a new VM has from the start."""
 
 
-@handles(vim.Folder, "CreateVM_Task")
+@changes(vim.Folder, "CreateVM_Task", "VirtualMachine.Inventory.Create")
 def create(call: Call, config: Any, pool: Any, host: Any = None) -> Any:
     """Create a VM in a folder, off."""
-    demand(call, "VirtualMachine.Inventory.Create")
     farm, folder = call.farm, call.mo
     _refuse_other_folder(folder)
     name = checked_name(config.name or "")
@@ -85,7 +83,7 @@ def create(call: Call, config: Any, pool: Any, host: Any = None) -> Any:
     return farm.tasks.start(folder, "createVm", work)
 
 
-@handles(vim.VirtualMachine, "CloneVM_Task")
+@changes(vim.VirtualMachine, "CloneVM_Task")
 def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     """Make a VM or a template as another one is, with addresses and identities of its own."""
     farm, source = call.farm, call.mo
@@ -118,10 +116,9 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     return farm.tasks.start(source, "clone", work, read_only=True)  # several may run at once
 
 
-@handles(vim.VirtualMachine, "MarkAsTemplate")
+@changes(vim.VirtualMachine, "MarkAsTemplate", "VirtualMachine.Provisioning.MarkAsTemplate")
 def mark_as_template(call: Call) -> None:
     """Make a template of a VM that is off."""
-    demand(call, "VirtualMachine.Provisioning.MarkAsTemplate")
     farm, mo = call.farm, call.mo
     refuse_lost(farm, mo)
     if mo["runtime"].powerState != "poweredOff":
@@ -131,10 +128,9 @@ def mark_as_template(call: Call) -> None:
         farm.record(mo, "MarkAsTemplate")
 
 
-@handles(vim.VirtualMachine, "MarkAsVirtualMachine")
+@changes(vim.VirtualMachine, "MarkAsVirtualMachine", "VirtualMachine.Provisioning.MarkAsVM")
 def mark_as_vm(call: Call, pool: Any, host: Any = None) -> None:
     """Make a VM of a template."""
-    demand(call, "VirtualMachine.Provisioning.MarkAsVM")
     farm, mo = call.farm, call.mo
     if not mo["config"].template:
         raise not_supported("it is no template")

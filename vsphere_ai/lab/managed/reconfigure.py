@@ -8,15 +8,14 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
-from vsphere_ai.lab.collector import fingerprint
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, device_groups, handles, vm_states
+from vsphere_ai.lab.managed import Call, changes, demand, device_groups, vm_states
 from vsphere_ai.lab.managed.devices import Change
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
 from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
 from vsphere_ai.lab.sessions import now
-from vsphere_ai.lab.store import ManagedObject, changes, given, lay_over
+from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
 from vsphere_ai.lab.tasks import Task
 
 HARDWARE_FIELDS = {"numCPUs": "numCPU", "memoryMB": "memoryMB", "numCoresPerSocket": "numCoresPerSocket"}
@@ -57,7 +56,7 @@ KNOWN = {
 RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.version", "guestos", "uuid.bios"}
 
 
-@handles(vim.VirtualMachine, "ReconfigVM_Task")
+@changes(vim.VirtualMachine, "ReconfigVM_Task")
 def reconfigure(call: Call, spec: Any) -> Any:
     """Apply a ConfigSpec to a VM."""
     for privilege in _privileges(spec):
@@ -115,7 +114,7 @@ def changed_config(
             msg="The operation cannot be performed because the object has been modified by another operation."
         )
     unknown = [
-        name for name in given(spec) if name not in KNOWN and changes(getattr(spec, name), getattr(present, name, None))
+        name for name in given(spec) if name not in KNOWN and differs(getattr(spec, name), getattr(present, name, None))
     ]
     if unknown:
         raise not_supported(f"the lab does not change {', '.join(unknown)}")
@@ -163,7 +162,7 @@ def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) ->
 def _keep(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> None:
     for name, target in {**KEPT, **KEPT_COLD}.items():
         value, now = getattr(spec, name), getattr(config, target)
-        if value is None or not changes(value, now):
+        if value is None or not differs(value, now):
             continue
         if name in KEPT_COLD:
             _must_be_off(powered_on)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.store import ManagedObject
 
 
-@handles(vim.SearchIndex, "FindByInventoryPath")
+@reads(vim.SearchIndex, "FindByInventoryPath")
 def find_by_path(call: Call, inventoryPath: str) -> Any:
     """Return the object at a path such as ``DC0/vm/ai/train-01``."""
     at: ManagedObject | None = call.farm.named["rootFolder"]
@@ -19,20 +19,20 @@ def find_by_path(call: Call, inventoryPath: str) -> Any:
     return at.ref if at else None
 
 
-@handles(vim.SearchIndex, "FindChild")
+@reads(vim.SearchIndex, "FindChild")
 def find_child(call: Call, entity: Any, name: str) -> Any:
     """Return the child of this name."""
     children = call.farm.store.children(call.farm.store.get(entity))
     return next((c.ref for c in children if c["name"] == name), None)
 
 
-@handles(vim.SearchIndex, "FindByUuid")
+@reads(vim.SearchIndex, "FindByUuid")
 def find_by_uuid(call: Call, uuid: str, vmSearch: bool, datacenter: Any = None, instanceUuid: bool = False) -> Any:
     """Return the VM (by BIOS or instance UUID) or host with this UUID."""
     return next(iter(find_all_by_uuid(call, uuid, vmSearch, datacenter, instanceUuid)), None)
 
 
-@handles(vim.SearchIndex, "FindAllByUuid")
+@reads(vim.SearchIndex, "FindAllByUuid")
 def find_all_by_uuid(
     call: Call, uuid: str, vmSearch: bool, datacenter: Any = None, instanceUuid: bool = False
 ) -> list[Any]:
@@ -44,13 +44,13 @@ def find_all_by_uuid(
     return [vm.ref for vm in _vms(call) if getattr(vm["config"], name) == wanted]
 
 
-@handles(vim.SearchIndex, "FindByDnsName")
+@reads(vim.SearchIndex, "FindByDnsName")
 def find_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: Any = None) -> Any:
     """Return the VM whose guest has this host name, or the host with this name."""
     return next(iter(find_all_by_dns_name(call, dnsName, vmSearch, datacenter)), None)
 
 
-@handles(vim.SearchIndex, "FindAllByDnsName")
+@reads(vim.SearchIndex, "FindAllByDnsName")
 def find_all_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: Any = None) -> list[Any]:
     """Return every VM whose guest has this host name, or every host with this name."""
     wanted = dnsName.lower()
@@ -59,13 +59,13 @@ def find_all_by_dns_name(call: Call, dnsName: str, vmSearch: bool, datacenter: A
     return [vm.ref for vm in _vms(call) if (vm["guest"].hostName or "").lower() == wanted]
 
 
-@handles(vim.SearchIndex, "FindByIp")
+@reads(vim.SearchIndex, "FindByIp")
 def find_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) -> Any:
     """Return the VM whose guest, or the host whose VMkernel adapter, has this address."""
     return next(iter(find_all_by_ip(call, ip, vmSearch, datacenter)), None)
 
 
-@handles(vim.SearchIndex, "FindAllByIp")
+@reads(vim.SearchIndex, "FindAllByIp")
 def find_all_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) -> list[Any]:
     """Return every VM whose guest, or every host whose VMkernel adapter, has this address."""
     if vmSearch:
@@ -74,7 +74,7 @@ def find_all_by_ip(call: Call, ip: str, vmSearch: bool, datacenter: Any = None) 
     return [h.ref for h in shown if any(v.spec.ip.ipAddress == ip for v in h["config"].network.vnic)]
 
 
-@handles(vim.SearchIndex, "FindByDatastorePath")
+@reads(vim.SearchIndex, "FindByDatastorePath")
 def find_by_datastore_path(call: Call, datacenter: Any, path: str) -> Any:
     """Return the VM whose configuration file this is, e.g. ``[vsan-gpu] train-01/train-01.vmx``."""
     call.farm.store.get(datacenter)

@@ -6,28 +6,15 @@ import hmac
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
-from pyVmomi import vim, vmodl
+from pyVmomi import vim
 
-from vsphere_ai.lab.collector import SHARED, filters_of
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.option_manager import HOT_VGPU, VCENTER_SETTINGS
+from vsphere_ai.lab.managed.property_collector import SHARED, filters_of
 from vsphere_ai.lab.managed.vcenter_managers import add_managers
 from vsphere_ai.lab.sessions import Session, now
 from vsphere_ai.lab.store import ManagedObject, Store
-
-SINGLETONS: dict[str, tuple[Any, str]] = {
-    "propertyCollector": (vmodl.query.PropertyCollector, "propertyCollector"),
-    "viewManager": (vim.view.ViewManager, "ViewManager"),
-    "sessionManager": (vim.SessionManager, "SessionManager"),
-    "searchIndex": (vim.SearchIndex, "SearchIndex"),
-    "taskManager": (vim.TaskManager, "TaskManager"),
-    "setting": (vim.option.OptionManager, "VpxSettings"),
-    "alarmManager": (vim.alarm.AlarmManager, "AlarmManager"),
-    "authorizationManager": (vim.AuthorizationManager, "AuthorizationManager"),
-    "vmCompatibilityChecker": (vim.vm.check.CompatibilityChecker, "CompatibilityChecker"),
-}
 
 
 def add_service(farm: Farm, root: ManagedObject) -> None:
@@ -51,9 +38,7 @@ def add_service(farm: Farm, root: ManagedObject) -> None:
         licenseProductVersion=f"{version.version[0]}.0",
     )
     store = farm.store
-    for typ, moid in SINGLETONS.values():
-        store.new(typ, moid)
-    managers = {name: typ(moid) for name, (typ, moid) in SINGLETONS.items()} | add_managers(farm)
+    managers = add_managers(farm)
     sessions = farm.sessions.live
     store.set(
         store.objects["SessionManager"],
@@ -86,19 +71,19 @@ def _views(store: Store, me: Session | None) -> Any:
     return Vmomi.GetVmodlType("vim.view.View[]")(ref for ref in made if isinstance(ref, vim.view.View))
 
 
-@handles(vim.ServiceInstance, "RetrieveServiceContent")
+@reads(vim.ServiceInstance, "RetrieveServiceContent")
 def retrieve_content(call: Call) -> Any:
     """Return the references to the root folder and the managers."""
     return call.mo["content"]
 
 
-@handles(vim.ServiceInstance, "CurrentTime")
+@reads(vim.ServiceInstance, "CurrentTime")
 def current_time(_call: Call) -> Any:
     """Return the server's clock."""
     return now()
 
 
-@handles(vim.SessionManager, "Login")
+@reads(vim.SessionManager, "Login")
 def login(call: Call, userName: str, password: str, locale: str | None = None) -> Any:
     """Log in with the lab's user and password."""
     farm = call.farm
@@ -112,17 +97,16 @@ def login(call: Call, userName: str, password: str, locale: str | None = None) -
     return call.new_session.info()
 
 
-@handles(vim.SessionManager, "Logout")
+@reads(vim.SessionManager, "Logout")
 def logout(call: Call) -> None:
     """End the caller's session."""
     if call.session is not None:
         call.farm.sessions.end(call.session)
 
 
-@handles(vim.SessionManager, "TerminateSession")
+@reads(vim.SessionManager, "TerminateSession", "Sessions.TerminateSession")
 def terminate(call: Call, sessionId: Any) -> None:
     """End other sessions by key."""
-    demand(call, "Sessions.TerminateSession")
     keys = {s.key: s for s in call.farm.sessions.live.values()}
     for key in sessionId:
         if key not in keys:
@@ -130,7 +114,7 @@ def terminate(call: Call, sessionId: Any) -> None:
         call.farm.sessions.end(keys[key])
 
 
-@handles(vim.SessionManager, "SessionIsActive")
+@reads(vim.SessionManager, "SessionIsActive")
 def session_is_active(call: Call, sessionID: str, userName: str) -> bool:
     """Tell whether a session lives."""
     return any(s.key == sessionID and s.user == userName for s in call.farm.sessions.live.values())

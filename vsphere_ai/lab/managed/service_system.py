@@ -9,14 +9,15 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.parts import Policy, Service
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed.host_managers import host_of_manager, shows
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_found
 from vsphere_ai.lab.store import ManagedObject
 
 RULESETS = {"TSM-SSH": ["sshServer"], "ntpd": ["ntpClient"], "snmpd": ["snmp"], "slpd": ["CIMSLP"]}
 
 
+@shows("serviceSystem")
 def project(farm: Farm, mo: ManagedObject) -> None:
     """Write the services of a host into its manager and into ``config``."""
     services = farm.host(mo).services.values()
@@ -43,21 +44,21 @@ def _info(services: Iterable[Service]) -> Any:
     )
 
 
-@handles(vim.host.ServiceSystem, "StartService")
+@changes(vim.host.ServiceSystem, "StartService")
 def start_service(call: Call, id: str) -> None:
     """Start a service; one that runs is left alone."""
     if _set_running(call, id, True):
         call.farm.record(call.mo.extra["host"], "StartService", id=id)
 
 
-@handles(vim.host.ServiceSystem, "StopService")
+@changes(vim.host.ServiceSystem, "StopService")
 def stop_service(call: Call, id: str) -> None:
     """Stop a service; one that does not run is left alone."""
     if _set_running(call, id, False):
         call.farm.record(call.mo.extra["host"], "StopService", id=id)
 
 
-@handles(vim.host.ServiceSystem, "RestartService")
+@changes(vim.host.ServiceSystem, "RestartService")
 def restart_service(call: Call, id: str) -> None:
     """Stop and start a service."""
     _set_running(call, id, False)
@@ -65,10 +66,9 @@ def restart_service(call: Call, id: str) -> None:
     call.farm.record(call.mo.extra["host"], "RestartService", id=id)
 
 
-@handles(vim.host.ServiceSystem, "UpdateServicePolicy")
+@changes(vim.host.ServiceSystem, "UpdateServicePolicy", "Host.Config.NetService")
 def update_service_policy(call: Call, id: str, policy: Any) -> None:
     """Set when a service starts."""
-    demand(call, "Host.Config.NetService")
     mo, host = host_of_manager(call)
     if policy not in get_args(Policy):
         raise invalid_argument("policy", policy)
@@ -80,7 +80,7 @@ def update_service_policy(call: Call, id: str, policy: Any) -> None:
         call.farm.record(mo, "UpdateServicePolicy", id=id, policy=policy)
 
 
-@handles(vim.host.ServiceSystem, "RefreshServices")
+@reads(vim.host.ServiceSystem, "RefreshServices")
 def refresh_services(call: Call) -> None:
     """Read the services again."""
     mo, _ = host_of_manager(call)

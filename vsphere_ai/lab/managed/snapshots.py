@@ -13,8 +13,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand
+from vsphere_ai.lab.managed import Call, changes, demand
 from vsphere_ai.lab.managed.migration import pinned_by
 from vsphere_ai.lab.managed.power import check_power_on, power_off_now, power_on_now
 from vsphere_ai.lab.managed.refusals import invalid_name, not_found, not_supported
@@ -28,13 +27,13 @@ MOST_LEVELS = 31
 """How deep a chain of snapshots can be (vSphere Virtual Machine Administration: 32 with the base disk)."""
 
 
-@handles(vim.VirtualMachine, "CreateSnapshot_Task")
+@changes(vim.VirtualMachine, "CreateSnapshot_Task")
 def create(call: Call, name: str, memory: bool, quiesce: bool, description: str | None = None) -> Any:
     """Take a snapshot, a child of the one the VM is at."""
     return _create(call, name, description, memory, quiesce)
 
 
-@handles(vim.VirtualMachine, "CreateSnapshotEx_Task")
+@changes(vim.VirtualMachine, "CreateSnapshotEx_Task")
 def create_ex(call: Call, name: str, memory: bool, quiesceSpec: Any = None, description: str | None = None) -> Any:
     """Take a snapshot, with more to say about the guest's file systems."""
     return _create(call, name, description, memory, quiesceSpec is not None)
@@ -77,7 +76,7 @@ def _create(call: Call, name: str, description: str | None, memory: bool, quiesc
     return farm.tasks.start(mo, "createSnapshot", work)
 
 
-@handles(vim.vm.Snapshot, "RemoveSnapshot_Task")
+@changes(vim.vm.Snapshot, "RemoveSnapshot_Task")
 def remove(call: Call, removeChildren: bool, consolidate: bool | None = None) -> Any:
     """Remove a snapshot, with those taken after it or without."""
     farm, snapshot = call.farm, call.mo
@@ -94,10 +93,9 @@ def remove(call: Call, removeChildren: bool, consolidate: bool | None = None) ->
     return farm.tasks.start(mo, "removeSnapshot", work)
 
 
-@handles(vim.VirtualMachine, "RemoveAllSnapshots_Task")
+@changes(vim.VirtualMachine, "RemoveAllSnapshots_Task", "VirtualMachine.State.RemoveSnapshot")
 def remove_all(call: Call, consolidate: bool | None = None, spec: Any = None) -> Any:
     """Remove every snapshot of a VM; there may be none."""
-    demand(call, "VirtualMachine.State.RemoveSnapshot")
     farm, mo = call.farm, call.mo
 
     def work(_task: Task) -> None:
@@ -111,7 +109,7 @@ def remove_all(call: Call, consolidate: bool | None = None, spec: Any = None) ->
     return farm.tasks.start(mo, "removeAllSnapshots", work)
 
 
-@handles(vim.vm.Snapshot, "RevertToSnapshot_Task")
+@changes(vim.vm.Snapshot, "RevertToSnapshot_Task")
 def revert(call: Call, host: Any = None, suppressPowerOn: bool | None = None) -> Any:
     """Go back to a snapshot."""
     mo = call.farm.store.get(call.mo["vm"])
@@ -119,17 +117,16 @@ def revert(call: Call, host: Any = None, suppressPowerOn: bool | None = None) ->
     return _revert(call.farm, mo, call.mo, bool(suppressPowerOn))
 
 
-@handles(vim.VirtualMachine, "RevertToCurrentSnapshot_Task")
+@changes(vim.VirtualMachine, "RevertToCurrentSnapshot_Task", "VirtualMachine.State.RevertToSnapshot")
 def revert_to_current(call: Call, host: Any = None, suppressPowerOn: bool | None = None) -> Any:
     """Go back to the snapshot the VM is at."""
-    demand(call, "VirtualMachine.State.RevertToSnapshot")
     info = call.mo["snapshot"]
     if info is None:
         raise not_found("the virtual machine has no snapshot")
     return _revert(call.farm, call.mo, call.farm.store.get(info.currentSnapshot), bool(suppressPowerOn))
 
 
-@handles(vim.vm.Snapshot, "RenameSnapshot")
+@changes(vim.vm.Snapshot, "RenameSnapshot")
 def rename(call: Call, name: str | None = None, description: str | None = None) -> None:
     """Call a snapshot anew, or describe it anew."""
     farm = call.farm

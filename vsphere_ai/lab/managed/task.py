@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.refusals import invalid_state, not_supported
 
 
-@handles(vim.Task, "CancelTask")
+@reads(vim.Task, "CancelTask")
 def cancel(call: Call) -> None:
     """Ask a queued or running, cancelable task to end with RequestCanceled, once."""
     info = call.mo["info"]

@@ -7,9 +7,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
-from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.refusals import invalid_power_state
 from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
 from vsphere_ai.lab.sessions import now
@@ -19,17 +18,15 @@ from vsphere_ai.lab.tasks import Task
 _LISTS = ("childEntity", "vm")
 
 
-@handles(vim.VirtualMachine, "UnregisterVM")
+@changes(vim.VirtualMachine, "UnregisterVM", "VirtualMachine.Inventory.Unregister")
 def unregister(call: Call) -> None:
     """Remove a powered-off VM from the inventory; its files, which the lab has none of, would stay."""
-    demand(call, "VirtualMachine.Inventory.Unregister")
     _remove(call.farm, call.mo, "UnregisterVM")
 
 
-@handles(vim.VirtualMachine, "Destroy_Task")
+@changes(vim.VirtualMachine, "Destroy_Task", "VirtualMachine.Inventory.Delete")
 def destroy(call: Call) -> Any:
     """Delete a powered-off VM."""
-    demand(call, "VirtualMachine.Inventory.Delete")
     farm, mo = call.farm, call.mo
     return farm.tasks.start(mo, "destroy", lambda _task: _remove(farm, mo, "Destroy_Task"))
 
@@ -49,10 +46,9 @@ def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
     farm.store.delete(mo)
 
 
-@handles(vim.VirtualMachine, "Rename_Task")
+@changes(vim.VirtualMachine, "Rename_Task", "VirtualMachine.Config.Rename")
 def rename(call: Call, newName: str) -> Any:
     """Give a VM another name; nothing else of it changes, and it need not be off."""
-    demand(call, "VirtualMachine.Config.Rename")
     farm, mo = call.farm, call.mo
     name = checked_name(newName)
 

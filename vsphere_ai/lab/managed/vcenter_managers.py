@@ -1,4 +1,4 @@
-"""Managers every vCenter has beside those the lab works with: they answer truly, with nothing where there is nothing.
+"""Managers of vCenter: all there are, and what those answer that have nothing to show.
 
 What they do not implement stays MethodNotFound. The references' values are those of a real vCenter.
 """
@@ -11,12 +11,21 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.dvs import VERSIONS
 from vsphere_ai.lab.managed.dvs_defaults import release
 from vsphere_ai.lab.managed.refusals import invalid_argument, not_found
 
 MANAGERS: dict[str, tuple[str, str]] = {
+    "propertyCollector": ("PropertyCollector", "propertyCollector"),
+    "viewManager": ("ViewManager", "ViewManager"),
+    "sessionManager": ("SessionManager", "SessionManager"),
+    "searchIndex": ("SearchIndex", "SearchIndex"),
+    "taskManager": ("TaskManager", "TaskManager"),
+    "setting": ("OptionManager", "VpxSettings"),
+    "alarmManager": ("AlarmManager", "AlarmManager"),
+    "authorizationManager": ("AuthorizationManager", "AuthorizationManager"),
+    "vmCompatibilityChecker": ("VirtualMachineCompatibilityChecker", "CompatibilityChecker"),
     "userDirectory": ("UserDirectory", "UserDirectory"),
     "serviceManager": ("ServiceManager", "ServiceMgr"),
     "perfManager": ("PerformanceManager", "PerfMgr"),
@@ -133,7 +142,7 @@ def _counter(row: tuple[int, str, str, str, str, str]) -> Any:
     )
 
 
-@handles(vim.LicenseAssignmentManager, "QueryAssignedLicenses")
+@reads(vim.LicenseAssignmentManager, "QueryAssignedLicenses")
 def assigned_licenses(call: Call, entityId: str | None = None) -> Any:
     """Return the evaluation licence of vCenter and of each host."""
     farm = call.farm
@@ -149,7 +158,7 @@ def assigned_licenses(call: Call, entityId: str | None = None) -> Any:
     ]
 
 
-@handles(vim.PerformanceManager, "QueryPerfProviderSummary")
+@reads(vim.PerformanceManager, "QueryPerfProviderSummary")
 def provider_summary(call: Call, entity: Any) -> Any:
     """Tell which statistics an object provides: hosts and VMs real-time ones."""
     call.farm.store.get(entity)
@@ -159,7 +168,7 @@ def provider_summary(call: Call, entity: Any) -> Any:
     )
 
 
-@handles(vim.PerformanceManager, "QueryPerfCounter")
+@reads(vim.PerformanceManager, "QueryPerfCounter")
 def counters(call: Call, counterId: Any) -> Any:
     """Describe counters by their keys."""
     known = {c.key: c for c in call.mo["perfCounter"]}
@@ -168,20 +177,20 @@ def counters(call: Call, counterId: Any) -> Any:
     return [known[key] for key in counterId]
 
 
-@handles(vim.PerformanceManager, "QueryPerfCounterByLevel")
+@reads(vim.PerformanceManager, "QueryPerfCounterByLevel")
 def counters_by_level(call: Call, level: int) -> Any:
     """Describe the counters of a level of detail."""
     return [c for c in call.mo["perfCounter"] if c.level <= level]
 
 
-@handles(vim.PerformanceManager, "QueryAvailablePerfMetric")
+@reads(vim.PerformanceManager, "QueryAvailablePerfMetric")
 def available_metrics(call: Call, entity: Any, **_period: Any) -> Any:
     """Return no metric: the lab keeps no statistics."""
     call.farm.store.get(entity)
     return []
 
 
-@handles(vim.PerformanceManager, "QueryPerf")
+@reads(vim.PerformanceManager, "QueryPerf")
 def query_performance(call: Call, querySpec: Any) -> Any:
     """Return no samples."""
     for spec in querySpec:
@@ -189,7 +198,7 @@ def query_performance(call: Call, querySpec: Any) -> Any:
     return []
 
 
-@handles(vim.scheduler.ScheduledTaskManager, "RetrieveEntityScheduledTask")
+@reads(vim.scheduler.ScheduledTaskManager, "RetrieveEntityScheduledTask")
 def scheduled_tasks(call: Call, entity: Any = None) -> Any:
     """Return the scheduled tasks of an entity: there are none."""
     if entity is not None:
@@ -197,38 +206,38 @@ def scheduled_tasks(call: Call, entity: Any = None) -> Any:
     return []
 
 
-@handles(vim.scheduler.ScheduledTaskManager, "RetrieveObjectScheduledTask")
+@reads(vim.scheduler.ScheduledTaskManager, "RetrieveObjectScheduledTask")
 def scheduled_tasks_of_object(call: Call, obj: Any = None) -> Any:
     """Return the scheduled tasks of an object: there are none."""
     return scheduled_tasks(call, obj)
 
 
-@handles(vim.ExtensionManager, "FindExtension")
+@reads(vim.ExtensionManager, "FindExtension")
 def find_extension(call: Call, extensionKey: str) -> Any:
     """Return an extension by its key, unset when it is not registered."""
     return next((e for e in call.mo["extensionList"] if e.key == extensionKey), None)
 
 
-@handles(vim.ExtensionManager, "QueryManagedBy")
+@reads(vim.ExtensionManager, "QueryManagedBy")
 def managed_by(call: Call, extensionKey: str) -> Any:
     """Return the VMs an extension manages."""
     vms = call.farm.store.of(vim.VirtualMachine)
     return [vm.ref for vm in vms if getattr(vm["config"].managedBy, "extensionKey", None) == extensionKey]
 
 
-@handles(vim.CustomizationSpecManager, "DoesCustomizationSpecExist")
+@reads(vim.CustomizationSpecManager, "DoesCustomizationSpecExist")
 def has_customization(_call: Call, name: str) -> bool:
     """Tell whether there is a customization specification of this name: there is none."""
     return False
 
 
-@handles(vim.CustomizationSpecManager, "GetCustomizationSpec")
+@reads(vim.CustomizationSpecManager, "GetCustomizationSpec")
 def get_customization(_call: Call, name: str) -> Any:
     """Refuse: there is none."""
     raise not_found(name)
 
 
-@handles(vim.UserDirectory, "RetrieveUserGroups")
+@reads(vim.UserDirectory, "RetrieveUserGroups")
 def user_groups(call: Call, searchStr: str, exactMatch: bool, findUsers: bool, findGroups: bool, **_more: Any) -> Any:
     """Return the lab's one user where the search finds it."""
     user = call.farm.scenario.vcenter.username.partition("@")[0]
@@ -236,14 +245,14 @@ def user_groups(call: Call, searchStr: str, exactMatch: bool, findUsers: bool, f
     return [vim.UserSearchResult(principal=user, fullName=user, group=False)] if found and findUsers else []
 
 
-@handles(vim.dvs.DistributedVirtualSwitchManager, "QueryDvsByUuid")
+@reads(vim.dvs.DistributedVirtualSwitchManager, "QueryDvsByUuid")
 def switch_by_uuid(call: Call, uuid: str) -> Any:
     """Return a distributed switch by its UUID, unset when there is none."""
     switches = call.farm.store.of(vim.DistributedVirtualSwitch)
     return next((mo.ref for mo in switches if mo["uuid"] == uuid), None)
 
 
-@handles(vim.dvs.DistributedVirtualSwitchManager, "DVSManagerLookupDvPortGroup")
+@reads(vim.dvs.DistributedVirtualSwitchManager, "DVSManagerLookupDvPortGroup")
 def look_up_port_group(call: Call, switchUuid: str, portgroupKey: str) -> Any:
     """Return a port group by its switch and its key."""
     group = call.farm.store.objects.get(portgroupKey)
@@ -252,7 +261,7 @@ def look_up_port_group(call: Call, switchUuid: str, portgroupKey: str) -> Any:
     return group.ref
 
 
-@handles(vim.dvs.DistributedVirtualSwitchManager, "QueryAvailableDvsSpec")
+@reads(vim.dvs.DistributedVirtualSwitchManager, "QueryAvailableDvsSpec")
 def available_versions(call: Call, recommended: bool | None = None) -> Any:
     """Return the versions a new switch may have."""
     newest = release(call.farm.scenario.vcenter.version)
@@ -263,14 +272,14 @@ def available_versions(call: Call, recommended: bool | None = None) -> Any:
     ]
 
 
-@handles(vim.IpPoolManager, "QueryIpPools")
+@reads(vim.IpPoolManager, "QueryIpPools")
 def ip_pools(call: Call, dc: Any) -> Any:
     """Return the IP pools of a datacenter: there are none."""
     call.farm.store.get(dc)
     return []
 
 
-@handles(vim.ServiceManager, "QueryServiceList")
+@reads(vim.ServiceManager, "QueryServiceList")
 def services(_call: Call, **_filter: Any) -> Any:
     """Return the services that registered themselves: there are none."""
     return []

@@ -9,7 +9,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import VgpuType, known_types
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.managed.host_managers import host_of_manager
 from vsphere_ai.lab.managed.placement import release
 from vsphere_ai.lab.store import ManagedObject
@@ -25,7 +25,7 @@ BY_ITSELF = (8, 0, 2)
 """From 8.0 U2 on DRS evacuates VMs with vGPUs without the option (VMware's blog of 2023-09-08 on 8.0 U2)."""
 
 
-@handles(vim.host.GraphicsManager, "RetrieveVgpuProfileInfo")
+@reads(vim.host.GraphicsManager, "RetrieveVgpuProfileInfo")
 def retrieve_vgpu_profile_info(call: Call) -> Any:
     """Tell of each vGPU type of the host's boards its size, how it shares the GPU, and how long a vMotion stuns."""
     _, host = host_of_manager(call)

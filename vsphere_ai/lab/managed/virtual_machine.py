@@ -11,10 +11,9 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Guest
-from vsphere_ai.lab.managed import Call, handles, vgpu_migration
+from vsphere_ai.lab.managed import Call, changes, vgpu_migration
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.dvs_ports import take
-from vsphere_ai.lab.managed.host_managers import demand
 from vsphere_ai.lab.managed.network import add_plain_network
 from vsphere_ai.lab.managed.placement import hardware_of, newest_hardware
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state
@@ -317,10 +316,9 @@ def guest_changed(farm: Farm, mo: ManagedObject) -> None:
     farm.store.touch(mo, "config", "summary")
 
 
-@handles(vim.VirtualMachine, "UpgradeVM_Task")
+@changes(vim.VirtualMachine, "UpgradeVM_Task", "VirtualMachine.Config.UpgradeVirtualHardware")
 def upgrade(call: Call, version: str | None = None) -> Any:
     """Raise the hardware version of a powered-off VM, by default to the newest its host runs."""
-    demand(call, "VirtualMachine.Config.UpgradeVirtualHardware")
     farm, mo = call.farm, call.mo
     newest = newest_hardware(farm.host(farm.host_of(mo)).version)
     if version is not None and not (version.startswith("vmx-") and version[4:].isdigit()):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
-from vsphere_ai.lab.managed.host_managers import demand, host_of_manager
+from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed.host_managers import host_manager, host_of_manager
 from vsphere_ai.lab.managed.refusals import host_config_fault, invalid_argument
 from vsphere_ai.lab.store import ManagedObject, fill
 
@@ -25,11 +26,13 @@ NIC_TYPES = (
 )
 
 
-def start(farm: Farm, mo: ManagedObject) -> None:
+@host_manager("virtualNicManager")
+def start(farm: Farm, mo: ManagedObject) -> Mapping[str, Any]:
     """Let the first VMkernel adapter of a host carry what every host needs."""
     first = [v.device for v in mo["config"].network.vnic or ()][:1]
     mo.extra["vnic_services"] = {kind: set(first if kind in FROM_THE_START else ()) for kind in NIC_TYPES}
     show(farm, mo)
+    return {}
 
 
 def show(farm: Farm, mo: ManagedObject) -> None:
@@ -55,7 +58,7 @@ def _config(kind: str, chosen: set[str], adapters: list[Any]) -> Any:
     )
 
 
-@handles(vim.host.VirtualNicManager, "QueryNetConfig")
+@reads(vim.host.VirtualNicManager, "QueryNetConfig")
 def query(call: Call, nicType: str) -> Any:
     """Return the candidates and the selection of one kind of traffic."""
     mo, _ = host_of_manager(call)
@@ -65,13 +68,13 @@ def query(call: Call, nicType: str) -> Any:
     return found[0]
 
 
-@handles(vim.host.VirtualNicManager, "SelectVnicForNicType")
+@changes(vim.host.VirtualNicManager, "SelectVnicForNicType")
 def select(call: Call, nicType: str, device: str) -> None:
     """Let an adapter carry a kind of traffic, besides those which do already."""
     _set(call, nicType, device, True)
 
 
-@handles(vim.host.VirtualNicManager, "DeselectVnicForNicType")
+@changes(vim.host.VirtualNicManager, "DeselectVnicForNicType")
 def deselect(call: Call, nicType: str, device: str) -> None:
     """Take a kind of traffic off an adapter; the last one with management stays what it is."""
     _set(call, nicType, device, False)

@@ -10,7 +10,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, changes
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state, invalid_state
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -161,7 +161,7 @@ def refuse_disabled(mo: ManagedObject, method: str) -> None:
         )
 
 
-@handles(vim.VirtualMachine, "AnswerVM")
+@changes(vim.VirtualMachine, "AnswerVM")
 def answer(call: Call, questionId: str, answerChoice: str) -> None:
     """Answer the question a VM waits with; the choice does not matter to the lab."""
     question = call.mo["runtime"].question

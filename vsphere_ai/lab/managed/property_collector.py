@@ -11,7 +11,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab import wire
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.store import LATEST, ManagedObject, Store, read, references, static_type
 
 Collector = vmodl.query.PropertyCollector
@@ -110,13 +110,13 @@ def _retrieve(call: Call, specs: Any) -> list[Any]:
     return out
 
 
-@handles(Collector, "RetrieveProperties")
+@reads(Collector, "RetrieveProperties")
 def retrieve_properties(call: Call, specSet: Any) -> Any:
     """Read everything at once, the way of API 4.0 and earlier."""
     return _retrieve(call, specSet)
 
 
-@handles(Collector, "RetrievePropertiesEx")
+@reads(Collector, "RetrievePropertiesEx")
 def retrieve_properties_ex(call: Call, specSet: Any, options: Any) -> Any:
     """Read in pages of ``options.maxObjects``."""
     if options.maxObjects is not None and options.maxObjects <= 0:
@@ -124,7 +124,7 @@ def retrieve_properties_ex(call: Call, specSet: Any, options: Any) -> Any:
     return _page(call, _retrieve(call, specSet), options.maxObjects)
 
 
-@handles(Collector, "ContinueRetrievePropertiesEx")
+@reads(Collector, "ContinueRetrievePropertiesEx")
 def continue_retrieve(call: Call, token: str) -> Any:
     """Return the next page; a token is good for one use."""
     kept = call.mo.extra.get("tokens", {}).pop((call.login.key, token), None)
@@ -133,7 +133,7 @@ def continue_retrieve(call: Call, token: str) -> Any:
     return _page(call, *kept)
 
 
-@handles(Collector, "CancelRetrievePropertiesEx")
+@reads(Collector, "CancelRetrievePropertiesEx")
 def cancel_retrieve(call: Call, token: str) -> None:
     """Forget the rest of a read."""
     if call.mo.extra.get("tokens", {}).pop((call.login.key, token), None) is None:
@@ -150,7 +150,7 @@ def _page(call: Call, objects: list[Any], limit: int | None) -> Any:
     return Collector.RetrieveResult(objects=objects[:limit], token=token)
 
 
-@handles(Collector, "CreatePropertyCollector")
+@reads(Collector, "CreatePropertyCollector")
 def create_collector(call: Call) -> Any:
     """Make a collector of the caller's own."""
     mo = call.farm.store.new(Collector, prefix=f"session[{call.login.key}]")
@@ -160,7 +160,7 @@ def create_collector(call: Call) -> Any:
     return mo.ref
 
 
-@handles(Collector, "DestroyPropertyCollector")
+@reads(Collector, "DestroyPropertyCollector")
 def destroy_collector(call: Call) -> None:
     """Forget a collector and its filters; of the shared one, the caller's filters."""
     state = _state(call)
@@ -180,7 +180,7 @@ def filters_of(state: dict[str, Any]) -> Any:
     return Vmomi.GetVmodlType("vmodl.query.PropertyCollector.Filter[]")(kept.ref for kept in state.get("filters", ()))
 
 
-@handles(Collector, "CreateFilter")
+@reads(Collector, "CreateFilter")
 def create_filter(call: Call, spec: Any, partialUpdates: bool) -> Any:
     """Add a filter to a collector."""
     check(spec, call.version)
@@ -195,14 +195,14 @@ def create_filter(call: Call, spec: Any, partialUpdates: bool) -> Any:
     return made.ref
 
 
-@handles(Collector.Filter, "DestroyPropertyFilter")
+@reads(Collector.Filter, "DestroyPropertyFilter")
 def destroy_filter(call: Call) -> None:
     """Forget a filter."""
     call.mo.extra["collector"]["filters"].remove(call.mo)
     call.farm.store.delete(call.mo)
 
 
-@handles(Collector, "CancelWaitForUpdates")
+@reads(Collector, "CancelWaitForUpdates")
 def cancel_wait(call: Call) -> None:
     """End a waiting call of this collector with RequestCanceled."""
     _state(call)["cancelled"] = True
@@ -210,7 +210,7 @@ def cancel_wait(call: Call) -> None:
         call.farm.store.changed.notify_all()
 
 
-@handles(Collector, "WaitForUpdatesEx")
+@reads(Collector, "WaitForUpdatesEx")
 def wait_for_updates_ex(call: Call, version: str | None = None, options: Any = None) -> Any:
     """Wait for a change of what the filters select; None when ``maxWaitSeconds`` passed without one."""
     seconds = options.maxWaitSeconds if options and options.maxWaitSeconds is not None else 600
@@ -242,13 +242,13 @@ def wait_for_updates_ex(call: Call, version: str | None = None, options: Any = N
         call.farm.settle()
 
 
-@handles(Collector, "WaitForUpdates")
+@reads(Collector, "WaitForUpdates")
 def wait_for_updates(call: Call, version: str | None = None) -> Any:
     """Wait as WaitForUpdatesEx does, the way of API 4.0 and earlier."""
     return wait_for_updates_ex(call, version)
 
 
-@handles(Collector, "CheckForUpdates")
+@reads(Collector, "CheckForUpdates")
 def check_for_updates(call: Call, version: str | None = None) -> Any:
     """Return what changed so far without waiting."""
     return wait_for_updates_ex(call, version, Collector.WaitOptions(maxWaitSeconds=0))

@@ -7,14 +7,14 @@ from typing import Any
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
-from vsphere_ai.lab.managed import Call, handles
+from vsphere_ai.lab.managed import Call, reads
 from vsphere_ai.lab.store import ManagedObject
 
 WITH_VMS = ("HostSystem", "ResourcePool", "VirtualApp")
 CONTAINERS = ("Folder", "Datacenter", "ComputeResource", "ClusterComputeResource", *WITH_VMS)
 
 
-@handles(vim.view.ViewManager, "CreateContainerView")
+@reads(vim.view.ViewManager, "CreateContainerView")
 def create_container_view(call: Call, container: Any, recursive: bool, type: Any = None) -> Any:
     """Make a view of everything of some types below a container."""
     store, types = call.farm.store, tuple(type or ())
@@ -47,7 +47,7 @@ def create_container_view(call: Call, container: Any, recursive: bool, type: Any
     return view.ref
 
 
-@handles(vim.view.ViewManager, "CreateListView")
+@reads(vim.view.ViewManager, "CreateListView")
 def create_list_view(call: Call, obj: Any = None) -> Any:
     """Make a view of the given objects."""
     view = call.farm.store.new(
@@ -59,7 +59,7 @@ def create_list_view(call: Call, obj: Any = None) -> Any:
     return view.ref
 
 
-@handles(vim.view.ListView, "ModifyListView")
+@reads(vim.view.ListView, "ModifyListView")
 def modify_list_view(call: Call, add: Any = None, remove: Any = None) -> Any:
     """Add to and remove from a list view; returns the references that do not exist."""
     store = call.farm.store
@@ -70,14 +70,14 @@ def modify_list_view(call: Call, add: Any = None, remove: Any = None) -> Any:
     return _list(r for r in add or () if r._moId not in store.objects)
 
 
-@handles(vim.view.ListView, "ResetListView")
+@reads(vim.view.ListView, "ResetListView")
 def reset_list_view(call: Call, obj: Any = None) -> Any:
     """Replace what a list view shows."""
     call.farm.store.set(call.mo, view=_list(()))
     return modify_list_view(call, obj)
 
 
-@handles(vim.view.View, "DestroyView")
+@reads(vim.view.View, "DestroyView")
 def destroy_view(call: Call) -> None:
     """Forget a view."""
     call.farm.store.delete(call.mo)
