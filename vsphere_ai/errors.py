@@ -30,15 +30,20 @@ class Diagnostic:
 
 
 class VsphereAiError(Exception):
-    """Base of every error an operator may see. `exit_code` is the process's exit code, `remedy` what to do."""
+    """Base of every error an operator may see.
+
+    `exit_code` is the process's exit code, `remedy` what to do, `rule` the id of what is wrong, for programs.
+    """
 
     exit_code = 70
     title = "internal error"
+    rule = "internal"
 
-    def __init__(self, message: str, remedy: str = "") -> None:
+    def __init__(self, message: str, remedy: str = "", *, rule: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.remedy = remedy
+        self.rule = rule or self.rule
 
 
 class InputError(VsphereAiError):
@@ -46,6 +51,7 @@ class InputError(VsphereAiError):
 
     exit_code = 65
     title = "invalid input"
+    rule = "input"
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(sorted(diagnostics))
@@ -57,6 +63,7 @@ class UsageError(VsphereAiError):
 
     exit_code = 64
     title = "usage"
+    rule = "usage"
 
 
 class Refused(VsphereAiError):
@@ -64,6 +71,7 @@ class Refused(VsphereAiError):
 
     exit_code = 1
     title = "refused"
+    rule = "plan.refused"
 
 
 class Conflict(VsphereAiError):
@@ -71,10 +79,13 @@ class Conflict(VsphereAiError):
 
     exit_code = 3
     title = "conflict"
+    rule = "conflict"
 
 
 class ChangedMeanwhile(Conflict):
     """VCenter did not take a change, because the object is not in the version the change was made for."""
+
+    rule = "object.changed"
 
 
 class Denied(VsphereAiError):
@@ -82,6 +93,7 @@ class Denied(VsphereAiError):
 
     exit_code = 4
     title = "denied"
+    rule = "denied"
 
 
 class Unreachable(VsphereAiError):
@@ -89,10 +101,13 @@ class Unreachable(VsphereAiError):
 
     exit_code = 5
     title = "unreachable"
+    rule = "unreachable"
 
 
 class Unparsed(Unreachable):
     """A server answered what the API library has no words for, as one newer than the library may."""
+
+    rule = "vcenter.unparsed"
 
 
 class HostUnhealthy(VsphereAiError):
@@ -100,18 +115,21 @@ class HostUnhealthy(VsphereAiError):
 
     exit_code = 6
     title = "host unhealthy"
+    rule = "host.unhealthy"
 
 
 class DidNotReboot(HostUnhealthy):
     """A host was seen up, with its old boot time, for longer than an order to reboot takes to have an effect."""
 
     title = "not rebooted"
+    rule = "host.not-rebooted"
 
 
 class NoRoom(HostUnhealthy):
     """Other hosts of a cluster went out of service since it was planned, so no further one of it is started."""
 
     title = "hosts out of service"
+    rule = "rollout.over-budget"
 
 
 class StepFailed(VsphereAiError):
@@ -119,10 +137,13 @@ class StepFailed(VsphereAiError):
 
     exit_code = 1
     title = "step failed"
+    rule = "step.failed"
 
 
 class GuestStillRuns(StepFailed):
     """A guest was told to shut down and has not within its time; it may still do so."""
+
+    rule = "vm.guest-still-runs"
 
 
 class VimFault(StepFailed):
@@ -132,6 +153,7 @@ class VimFault(StepFailed):
         super().__init__(message, remedy)
         self.detail = detail
         self.fault = str(detail.get("_typeName", ""))
+        self.rule = f"fault.{self.fault}" if self.fault else self.rule
 
 
 class OutcomeUnknown(VsphereAiError):
@@ -142,9 +164,10 @@ class OutcomeUnknown(VsphereAiError):
 
     exit_code = 9
     title = "outcome unknown"
+    rule = "outcome.unknown"
 
-    def __init__(self, message: str, remedy: str = "", *, task: str = "") -> None:
-        super().__init__(message, remedy)
+    def __init__(self, message: str, remedy: str = "", *, task: str = "", rule: str = "") -> None:
+        super().__init__(message, remedy, rule=rule)
         self.task = task
 
 
@@ -153,6 +176,7 @@ class OutOfSight(OutcomeUnknown):
 
     exit_code = 5
     title = "unreachable"
+    rule = "outcome.out-of-sight"
 
 
 class Locked(VsphereAiError):
@@ -160,6 +184,7 @@ class Locked(VsphereAiError):
 
     exit_code = 7
     title = "locked"
+    rule = "locked"
 
 
 class Storage(VsphereAiError):
@@ -167,6 +192,7 @@ class Storage(VsphereAiError):
 
     exit_code = 8
     title = "journal"
+    rule = "journal"
 
 
 class NotVerified(VsphereAiError):
@@ -174,6 +200,7 @@ class NotVerified(VsphereAiError):
 
     exit_code = 1
     title = "not verified"
+    rule = "step.not-verified"
 
 
 SERIOUSNESS = (70, 8, 9, 6, 4, 5, 3, 7, 1, 2, 0)

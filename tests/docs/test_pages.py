@@ -137,6 +137,33 @@ def test_a_rule_id_is_explained(rule):
         assert ROOT / "docs" / "kinds" / f"{module.kind}.md" in pages, f"explain it on the page of {module.kind}"
 
 
+def said_ids() -> set[str]:
+    """Every id of an error, a reason or a remark, as it stands in the source."""
+    found = {cls.rule for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "rule")}
+    for path in sorted(p for p in (ROOT / "vsphere_ai").rglob("*.py") if "lab" not in p.parts):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "say" and len(node.args) > 1:
+                given = [node.args[1]]
+            else:
+                given = [k.value for k in getattr(node, "keywords", ()) if k.arg == "rule"]
+            found |= {v.value for v in given if isinstance(v, ast.Constant) and isinstance(v.value, str)}
+    return found - {""}
+
+
+def test_every_id_of_an_error_or_a_remark_is_explained():
+    page = text_of(ROOT / "docs" / "cli.md").partition("\n## Rule ids\n")[2].partition("\n## ")[0]
+    explained = set(re.findall(r"`([a-z]+(?:[.-][a-z]+)*)`", page))
+    assert {
+        "plan.stale",
+        "run.unfinished",
+        "external.off",
+        "rollout.halted",
+        "host.unhealthy",
+    } <= said_ids() | explained
+    missing = {rule for rule in said_ids() if rule not in explained and rule not in rule_ids()}
+    assert not missing, f"docs/cli.md, Rule ids: {sorted(missing)}"
+
+
 def test_cli_page_has_every_command_and_option():
     text = (ROOT / "docs" / "cli.md").read_text("utf-8")
     for name in COMMANDS:

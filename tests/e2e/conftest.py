@@ -8,15 +8,21 @@ import re
 import pytest
 from support.places import INVENTORY
 
+from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.connect.answers import Answer
 
 
 class Cli:
-    """Runs `vsphere-ai ARGS`; keeps what it printed."""
+    """Runs `vsphere-ai ARGS`; keeps what it printed, and what it says to programs.
+
+    `error` is the id of the error that ended the command, `remarks` the ids and texts of what was said on standard
+    error beside it.
+    """
 
     def __init__(self, capsys, folder):
         self.capsys, self.folder = capsys, folder
-        self.out = self.err = ""
+        self.out = self.err = self.error = ""
+        self.remarks = ()
 
     def __call__(self, *arguments):
         from vsphere_ai.cli.main import main
@@ -25,7 +31,37 @@ class Cli:
         estate = command in ("plan", "apply", "check", "verify", "show")
         code = main([command, *(["-i", str(INVENTORY)] if estate and "-i" not in rest else []), *rest])
         self.out, self.err = self.capsys.readouterr()
+        self.error, self.remarks = json_stream.failure(), streams.remarks()
         return code
+
+    def run(self, *arguments):
+        """Run a command that carries something out, as JSON lines; return its exit code."""
+        return self(*arguments, "--format", "json")
+
+    @property
+    def rules(self):
+        """The ids of the remarks."""
+        return {rule for rule, _ in self.remarks}
+
+    @property
+    def lines(self):
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def summary(self):
+        return self.lines[-1]
+
+    @property
+    def events(self):
+        return [line for line in self.lines if line["type"] == "event"]
+
+    def outcomes(self, *states):
+        """Targets and ids of the steps that ended so: `{("esx01.lab.local", "host.unhealthy")}`."""
+        return {(o["target"], o["rule"]) for o in self.summary["outcomes"] if o["state"] in states}
+
+    @property
+    def failed(self):
+        return self.outcomes("failed", "unknown")
 
     def file(self, text, name="play.yml"):
         path = self.folder / name
@@ -36,6 +72,10 @@ class Cli:
         """Return a plan as JSON, whatever its exit code."""
         self("plan", playbook, "--format", "json", *more)
         return json.loads(self.out)
+
+    def problems(self, playbook, *more):
+        """Targets and rule ids of what is wrong with a plan: `{("esx01.lab.local", "mig.layout")}`."""
+        return {(p["target"]["name"], p["rule"]) for p in self.plan(playbook, *more)["problems"]}
 
 
 @pytest.fixture

@@ -369,7 +369,7 @@ class Session:
         shared = shared or target.kind not in ("host", "vm")
         fresh = collect_one(self.vcenter, self._shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
-            raise StepFailed(f"{target.name} was removed meanwhile", "plan again")
+            raise StepFailed(f"{target.name} was removed meanwhile", "plan again", rule="object.gone")
         others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}
         facts = {**estate.objects, **others, target.ref: fresh[target.ref]}
         return wanted, Estate(estate.about, facts)

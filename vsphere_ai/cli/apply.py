@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli import json_stream
+from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.cli.approval import Besides, approve
 from vsphere_ai.cli.options import (
     estate_options,
@@ -90,7 +90,7 @@ def _finish_first(session: Session, inventory: Path | None, form: str, *, wanted
     from vsphere_ai.cli.resume import bring_to_end
 
     for line in left_open(session.vcenter) if not wanted else ():
-        click.echo(f"! {safe(line)}", err=True)
+        streams.say(f"! {safe(line)}", "run.left-open")
     for seen, request in pending(session.vcenter.about.instance):
         if not wanted and not _says_yes(seen.run):
             continue
@@ -132,7 +132,11 @@ def _same(saved: dict[str, Any], plan: Plan, digest: str, what: Path) -> None:
 
     again = "plan again, look at the difference, and apply the new plan"
     if saved["vcenter"]["instance"] != plan.about.instance:
-        raise Conflict(f"{what} was made for another vCenter ({saved['vcenter']['name']})", again)
+        raise Conflict(
+            f"{what} was made for another vCenter ({saved['vcenter']['name']})", again, rule="plan.other-vcenter"
+        )
     if saved["digest"] == digest or saved["digest"] == document.digest(without_ssh_problems(plan)):
         return  # a host that does not let us in now is a problem that is shown, not a difference
-    raise Conflict(f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}", again)
+    raise Conflict(
+        f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}", again, rule="plan.stale"
+    )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli import json_stream
+from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.cli.options import code_of, width
 from vsphere_ai.errors import Denied, Refused, Unreachable, UsageError
 from vsphere_ai.model.text import safe
@@ -40,13 +40,15 @@ def approve(plan: Plan, digest: str, form: str, *, yes: bool, besides: Besides =
         raise refusal
     if not plan.steps:
         for line in besides.opened:
-            click.echo(safe(f"! {line}"), err=True)
+            streams.say(safe(f"! {line}"), "run.left-open")
         _nothing_done(plan, digest, form, 1 if besides.opened else 0, besides.opened)
         return False
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", "give --yes, or apply a saved plan")
+        raise UsageError(
+            "there is no terminal to ask on", "give --yes, or apply a saved plan", rule="usage.no-terminal"
+        )
     click.echo("", err=form == "json")
     answer = click.prompt("Carry this out? Only 'yes' is accepted", default="", show_default=False, err=True)
     if answer.strip() != "yes":
@@ -63,4 +65,4 @@ def _nothing_done(plan: Plan, digest: str, form: str, code: int = 0, opened: Seq
         from vsphere_ai.report.run_json import header_line, summary_line
 
         json_stream.write("header", header_line(digest, len(plan.steps)))
-        json_stream.write("summary", summary_line(Run(plan, (), 0.0, open=tuple(opened)), code))
+        json_stream.write("summary", summary_line(Run(plan, (), 0.0, open=tuple(opened)), code, streams.remarks()))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli import streams
 from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
 from vsphere_ai.model.text import safe
 
@@ -97,7 +98,7 @@ def _await_tasks(context: Context, book: Journal) -> None:
         if not busy:
             return
         if not told:
-            click.echo(f"{safe(busy)}; waiting for its end", err=True)
+            streams.say(f"{safe(busy)}; waiting for its end", "wait.task")
         told = True
         say(f"{busy}, {waited:.0f} s")
     raise OutcomeUnknown(
@@ -137,7 +138,7 @@ def _await_reboots(context: Context, executor: Executor, book: Journal) -> None:
     for owed in (o for o in book.owed() if o.pending.kind == "reboot" and not o.settled):
         pending = owed.pending
         if owed.sent and _never_arrived(context, book, owed):
-            click.echo(f"{safe(pending.target.name)}: {_NO_TASK.format(book.id)}", err=True)
+            streams.say(f"{safe(pending.target.name)}: {_NO_TASK.format(book.id)}", "reboot.never-sent")
             book.rebooted(pending.target, did=False)
         elif owed.sent:
             executor.remember_boot(pending.target, pending.detail, owed.sent)
@@ -146,7 +147,7 @@ def _await_reboots(context: Context, executor: Executor, book: Journal) -> None:
             patience = max(_patience(book, pending.target), doubt + AT_LEAST)
             summary = "wait until the host is back"
             wait = HostBack(target=pending.target, timeout=patience, unless_never_down=doubt, summary=summary)
-            click.echo(f"{safe(pending.target.name)}: waiting for the reboot of run {book.id}", err=True)
+            streams.say(f"{safe(pending.target.name)}: waiting for the reboot of run {book.id}", "wait.reboot")
             executor.do(wait, _sign_of_life(pending.target.name))
             rebooted = executor.has_rebooted(pending.target)
             book.rebooted(pending.target, did=rebooted)
@@ -208,7 +209,9 @@ def _await_guests(context: Context, book: Journal) -> None:
             if context.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
                 break
             if not told:
-                click.echo(f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", err=True)
+                streams.say(
+                    f"{safe(vm.name)}: waiting for its guest, which run {book.id} told to shut down", "wait.guest"
+                )
             told = True
             say(f"its guest still runs, {waited:.0f} s")
 
@@ -267,7 +270,9 @@ def _start_ssh_again(executor: Executor, book: Journal) -> tuple[Pending, ...]:
         try:
             executor.switch_ssh(pending.target, running=True)
         except VsphereAiError as error:
-            click.echo(f"SSH of {safe(pending.target.name)} cannot be started again: {safe(error.message)}", err=True)
+            streams.say(
+                f"SSH of {safe(pending.target.name)} cannot be started again: {safe(error.message)}", "ssh.not-started"
+            )
             stay.append(pending)
         else:
             book.settle(pending)

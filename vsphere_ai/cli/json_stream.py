@@ -6,9 +6,11 @@ from contextlib import suppress
 
 import click
 
+from vsphere_ai.cli import streams
+
 _awaited: set[str] = set()
 """Which of ``header`` and ``summary`` are still to come; nothing where no stream was begun."""
-_failed: list[str] = []
+_failed: list[tuple[str, str]] = []
 
 
 def expect(form: str) -> None:
@@ -19,15 +21,20 @@ def expect(form: str) -> None:
         _awaited.update(("header", "summary"))
 
 
+def failure() -> str:
+    """Return the id of the error that ended the command; "" when none did."""
+    return next((rule for _, rule in _failed), "")
+
+
 def write(kind: str, line: str) -> None:
     """Write a ``header`` or a ``summary``."""
     _awaited.discard(kind)
     click.echo(line)
 
 
-def fail(error: str) -> None:
-    """Keep what ended the command, for a summary."""
-    _failed.append(error)
+def fail(error: str, rule: str) -> None:
+    """Keep what ended the command, and its id, for a summary."""
+    _failed.append((error, rule))
 
 
 def close(code: int) -> None:
@@ -40,5 +47,6 @@ def close(code: int) -> None:
         if "header" in _awaited:
             write("header", header_line("", 0))
         if "summary" in _awaited:
-            write("summary", ended_line(code, "\n".join(_failed)))
+            error = "\n".join(text for text, _ in _failed)
+            write("summary", ended_line(code, error, failure(), streams.remarks()))
     _awaited.clear()

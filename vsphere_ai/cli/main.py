@@ -89,6 +89,7 @@ def run() -> None:
 
 def main(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    json_stream.expect("text")  # until a command says otherwise
     with _guarded(), _traced():
         code = _main(arguments)
         for note in redaction.notes():
@@ -163,7 +164,7 @@ def _tell(error: VsphereAiError) -> None:
     from vsphere_ai.model.text import safe
 
     pause_status()
-    json_stream.fail(error.message)
+    json_stream.fail(error.message, error.rule)
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text
 
@@ -176,7 +177,7 @@ def _tell(error: VsphereAiError) -> None:
 
 
 def _bug(error: Exception) -> int:
-    json_stream.fail(f"internal error: {type(error).__name__}")
+    json_stream.fail(f"internal error: {type(error).__name__}", VsphereAiError.rule)
     streams.say(f"internal error: {type(error).__name__}: {redaction.untrusted(str(error))}")
     streams.say(f"  This is a bug in vsphere-ai. Set {TRACEBACK}=1 to see where, and report it.")
     if os.environ.get(TRACEBACK):

@@ -72,7 +72,7 @@ def held(session: Any, run: Any, lock: Any) -> Iterator[Any]:
         if locks is not None and locks.left:
             from vsphere_ai.model.text import safe
 
-            click.echo(f"The lock in vCenter could not be removed: {safe(locks.left)}", err=True)
+            streams.say(f"The lock in vCenter could not be removed: {safe(locks.left)}", "lock.not-removed")
             click.echo("  It lapses by itself. Look at it, or remove it, with: vsphere-ai unlock", err=True)
 
 
@@ -80,7 +80,7 @@ def _lost(why: str) -> None:
     """The lock in vCenter is somebody else's now: stop as an operator would."""
     from vsphere_ai.model.text import safe
 
-    click.echo(f"The lock in vCenter is lost, so this run stops: {safe(why)}", err=True)
+    streams.say(f"The lock in vCenter is lost, so this run stops: {safe(why)}", "lock.lost")
     signals.stop()
 
 
@@ -123,7 +123,7 @@ def say_left_out(estate: Estate) -> None:
     from vsphere_ai.planning.needed_facts import left_out
 
     for line in left_out(estate):
-        click.echo(f"note: {safe(line)}", err=True)
+        streams.say(f"note: {safe(line)}", "vcenter.malformed")
 
 
 def status_line(line: str) -> None:

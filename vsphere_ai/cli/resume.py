@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vsphere_ai.cli import at_rest, json_stream
+from vsphere_ai.cli import at_rest, json_stream, streams
 from vsphere_ai.cli.approval import approve
 from vsphere_ai.cli.options import code_of, format_option, held, lock_option, open_session, pause_status
 from vsphere_ai.cli.running import LEFT_OUT, Request, announce_ssh, carry_out
@@ -77,7 +77,7 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
         plan, estate, missing = _plan_on(session, book, loaded)
         pause_status()
         for line in left:
-            click.echo(safe(line), err=True)
+            streams.say(safe(line), "run.changed-later")
         request = Request(form, book.get("what", ""), shared, book, missing=missing)
         less = _cleanup_of(session, book, loaded, plan) if more.get("cleanup") or plan.problems else None
         if less is not None:
@@ -112,7 +112,7 @@ def _cleanup_of(session: Session, book: Journal, loaded: Playbook, whole: Plan) 
     bare = narrowed(loaded, lambda *_: False)
     only, estate, _ = session.plan_again(bare, all_pending)
     for problem in refused:
-        click.echo(safe(f"problem: {problem.target.name}: {problem.message}"), err=True)
+        streams.say(safe(f"problem: {problem.target.name}: {problem.message}"), "plan.refused")
     if refused:
         click.echo("The rest of the run cannot be carried out now; only its cleanup is", err=True)
     return bare, only, estate
@@ -158,7 +158,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         _say_who_else(plan, mine, others)
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
             for text in item.stays:
-                click.echo(safe(f"{item.target.name}: {item.kind} stays: {text}"), err=True)
+                streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
         pause_status()
         if not approve(plan, document.digest(plan), form, yes=yes):
             if not plan.steps:
@@ -177,7 +177,7 @@ def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
         last = touched(item.target, item.kind, mine.at(item.target, item.kind), others)
         if last is not None:
             said = f"{item.target.name}: {item.kind} was changed by the later run {last.run} ({last.what}), too"
-            click.echo(safe(f"{said}; this rollback undoes both"), err=True)
+            streams.say(safe(f"{said}; this rollback undoes both"), "rollback.undoes-later")
 
 
 def _playbook(book: Journal, key: str) -> Playbook:
@@ -200,7 +200,11 @@ def _held(session: Session, book: Journal, run: Journal | str, lock: str | None)
     from vsphere_ai.runs.locks import hold_run
 
     if session.vcenter.about.instance != book.get("instance"):
-        raise Conflict(f"run {book.id} was on another vCenter than this inventory leads to now", "check the inventory")
+        raise Conflict(
+            f"run {book.id} was on another vCenter than this inventory leads to now",
+            "check the inventory",
+            rule="run.other-vcenter",
+        )
     with held(session, run, lock or book.get("lock")) as locks, hold_run(book.id):
         yield locks
 
@@ -230,7 +234,7 @@ def _plan_on(session: Session, book: Journal, loaded: Playbook) -> tuple[Plan, E
         book.settle(pending)  # it was never made, or somebody has settled it
     missing = gone(loaded, outstanding, estate)
     for target in missing:
-        click.echo(f"{safe(target.name)} is gone from the inventory since; left out", err=True)
+        streams.say(f"{safe(target.name)} is gone from the inventory since; left out", "object.gone")
     return plan, estate, missing
 
 
@@ -244,13 +248,18 @@ def _is_free(book: Journal) -> None:
     from vsphere_ai.runs.journal import is_alive
 
     if is_alive(book) and book.get("pid") != os.getpid():
-        raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
+        raise Locked(
+            f"run {book.id} is under way in process {book.get('pid')}",
+            "wait for its end, or stop it",
+            rule="run.under-way",
+        )
     found = successor(book.id, look())
     if found is not None:
         raise Conflict(
             f"run {found.run} took over what run {book.id} owed, and has not put all of it back",
             f"finish that one: vsphere-ai resume {found.run} (or go back to before it: vsphere-ai rollback "
             f"{found.run})",
+            rule="run.taken-over",
         )
 
 
@@ -287,13 +296,13 @@ def _more(plan: Plan, book: Journal) -> bool:
 
     found = beyond(plan, book.get("approved"))
     for line in found:
-        click.echo(f"not approved then: {safe(line)}", err=True)
+        streams.say(f"not approved then: {safe(line)}", "run.not-approved")
     undoing = doubts(book) if plan.steps else ()
     for line in undoing:
-        click.echo(safe(line), err=True)
+        streams.say(safe(line), "run.not-latest")
     again = done_again(plan, book.done())
     for line in again:
-        click.echo(f"done by this run, and undone since: {safe(line)}", err=True)
+        streams.say(f"done by this run, and undone since: {safe(line)}", "run.undone")
     return bool(found or undoing or again)
 
 
@@ -307,7 +316,8 @@ def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
             f"{names} would reboot a second time in run {book.id}",
             "look at why the first reboot was not enough; then allow a second one with: "
             f"vsphere-ai resume {book.id} --reboot-again (or go back to before the run: vsphere-ai rollback {book.id})",
+            rule="run.reboots-again",
         )
     if names:
-        click.echo(f"{names}: rebooted by run {book.id} already; a new run goes on from there", err=True)
+        streams.say(f"{names}: rebooted by run {book.id} already; a new run goes on from there", "run.reboots-again")
     return bool(names)

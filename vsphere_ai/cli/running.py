@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli import json_stream, signals
+from vsphere_ai.cli import json_stream, signals, streams
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -59,10 +59,10 @@ def announce(session: Session) -> None:
     from vsphere_ai.runs import history, journal
 
     for run, request in history.unfinished(session.vcenter.about.instance).items():
-        click.echo(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {request}", err=True)
+        streams.say(f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {request}", "run.unfinished")
     troubles = journal.unreadable()
     for trouble in troubles[:1]:
-        click.echo(f"A run may not be finished: {trouble.message}. {trouble.remedy}", err=True)
+        streams.say(f"A run may not be finished: {trouble.message}. {trouble.remedy}", "run.unreadable")
     if len(troubles) > 1:
         click.echo(f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs", err=True)
     announce_ssh(session)
@@ -76,7 +76,10 @@ def announce_ssh(session: Session) -> None:
     for host in left_running(session.vcenter):
         request = "This command stops it" if session.may_start_ssh else f"Stop it: {session.stopping_ssh(host.name)}"
         name = safe(host.name)
-        click.echo(f"SSH of {name} runs because a command that was killed had started it to read. {request}", err=True)
+        streams.say(
+            f"SSH of {name} runs because a command that was killed had started it to read. {request}",
+            "ssh.left-running",
+        )
 
 
 def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> int:
@@ -219,7 +222,7 @@ class _Watch:
         outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
         run = Run(self.plan, outcomes, 0.0, self.runner.signalled or code - 128)  # the first may still be dealt with
         with self._speaking:
-            json_stream.write("summary", summary_line(run, code))
+            json_stream.write("summary", summary_line(run, code, streams.remarks()))
 
 
 def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> Journal:
@@ -267,14 +270,14 @@ def _finish(run: Run, code: int, request: Request, book: Journal, elsewhere: tup
     from vsphere_ai.report.run_text import run_text
 
     if request.form == "json":
-        json_stream.write("summary", summary_line(replace(run, open=(*run.open, *elsewhere)), code))
+        json_stream.write("summary", summary_line(replace(run, open=(*run.open, *elsewhere)), code, streams.remarks()))
     else:
         click.echo(f"\n{run_text(run)}")
         for line in elsewhere:
-            click.echo(safe(f"! {line}"), err=True)
+            streams.say(safe(f"! {line}"), "run.left-open")
     if request.missing and request.form == "text":
         names = ", ".join(t.name for t in request.missing)
-        click.echo(safe(f"Left out, because it is gone from the inventory: {names}"), err=True)
+        streams.say(safe(f"Left out, because it is gone from the inventory: {names}"), "object.gone")
     if (run.exit_code or run.open or run.signal) and request.form == "text":
         click.echo(f"Continue from what is there: vsphere-ai resume {book.id}", err=True)
     return code

@@ -30,7 +30,11 @@ def close(run: str, *, yes: bool) -> int:
 
     book = journal.open_run(run)
     if journal.is_alive(book):
-        raise Locked(f"run {book.id} is under way in process {book.get('pid')}", "wait for its end, or stop it")
+        raise Locked(
+            f"run {book.id} is under way in process {book.get('pid')}",
+            "wait for its end, or stop it",
+            rule="run.under-way",
+        )
     with hold_run(book.id):
         among = history.look()
         seen = next(s for s in among if s.run == book.id)
@@ -102,6 +106,6 @@ def _agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", "give --yes")
+        raise UsageError("there is no terminal to ask on", "give --yes", rule="usage.no-terminal")
     answer = click.prompt(question, default="", show_default=False, err=True)
     return bool(answer.strip() == "yes")

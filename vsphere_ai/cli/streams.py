@@ -24,6 +24,7 @@ READER_LEFT = 141
 CLEAR = "\r\x1b[2K"
 
 _doing = ""
+_remarks: list[tuple[str, str]] = []
 
 
 def doing(what: str) -> None:
@@ -37,9 +38,16 @@ def is_screen(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
 
 
-def say(text: str) -> None:
-    """Say something on standard error."""
+def say(text: str, rule: str = "") -> None:
+    """Write a line to standard error. `rule` is the id of what it is about: such a line is kept as a remark."""
+    if rule:
+        _remarks.append((rule, text))
     click.echo(text, err=True)
+
+
+def remarks() -> tuple[tuple[str, str], ...]:
+    """Return the remarks of this command so far: pairs of rule id and text."""
+    return tuple(_remarks)
 
 
 def drop_output() -> None:
@@ -71,6 +79,7 @@ def guarded() -> Iterator[None]:
     out, err = sys.stdout, sys.stderr
     written = (_Stream(out or _nothing()), _StatusLine(err or _nothing()))
     doing("")
+    _remarks.clear()
     with redaction.fresh():
         sys.stdout, sys.stderr = (redaction.masked(cast(TextIO, stream), tame) for stream in written)
         over = threading.Event()

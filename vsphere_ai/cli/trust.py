@@ -287,7 +287,9 @@ def _agreed(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", "give the expected --fingerprint, and --yes")
+        raise UsageError(
+            "there is no terminal to ask on", "give the expected --fingerprint, and --yes", rule="usage.no-terminal"
+        )
     answer = click.prompt(f"{question} Only 'yes' is accepted", default="", show_default=False, err=True)
     if answer.strip() != "yes":
         click.echo("Nothing was stored.", err=True)

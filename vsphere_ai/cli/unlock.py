@@ -54,11 +54,19 @@ def _agreed(note: Note | None, found: Found, *, yes: bool) -> bool:
     from vsphere_ai.runs.locks import is_ours, words
 
     if (note is not None and found.ref in note.advisory) or is_ours(found):
-        raise Locked(f"the holder still runs on this machine: {words(found.holder)}", "stop it with Ctrl-C, or wait")
+        raise Locked(
+            f"the holder still runs on this machine: {words(found.holder)}",
+            "stop it with Ctrl-C, or wait",
+            rule="lock.in-use",
+        )
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise UsageError("there is no terminal to ask on", "give --yes once you know that the holder is gone")
+        raise UsageError(
+            "there is no terminal to ask on",
+            "give --yes once you know that the holder is gone",
+            rule="usage.no-terminal",
+        )
     question = "Remove the lock in vCenter? A run that still works is stopped by that. Only 'yes' is accepted"
     if click.prompt(question, default="", show_default=False, err=True).strip() == "yes":
         return True

@@ -47,6 +47,7 @@ class LoginGate:
             raise Denied(
                 f"not tried: the same SSH credential was refused before ({refused})",
                 "Correct ssh: in the inventory. ESXi locks an account after a few failures.",
+                rule="ssh.refused-before",
             )
 
     def _try(self, credential: str, attempt: Callable[[], None]) -> None:

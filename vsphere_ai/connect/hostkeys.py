@@ -74,7 +74,11 @@ class HostKeys:
         known = self.known(host, address, port)
         shown = f"{key.get_name()} {fingerprint(key)}"
         if self.is_revoked(key):
-            raise Denied(f"{host} shows the host key {shown}, which is revoked in {self.path}", "Do not connect.")
+            raise Denied(
+                f"{host} shows the host key {shown}, which is revoked in {self.path}",
+                "Do not connect.",
+                rule="ssh.host-key",
+            )
         if any(one == key for one in known.values()):
             return
         if known:
@@ -83,8 +87,10 @@ class HostKeys:
                 f"{host} shows another host key than the known one: {shown}, expected {expected}",
                 f"If the host was reinstalled, compare with its console and run `vsphere-ai trust host {host}`; "
                 "otherwise somebody may be listening in.",
+                rule="ssh.host-key",
             )
         raise Denied(
             f"{host} shows an unknown host key: {shown}",
             f"Compare it with the host's console, then run `vsphere-ai trust host {host}`.",
+            rule="ssh.host-key",
         )

@@ -119,16 +119,16 @@ class Cleanup:
         try:
             act()
         except VsphereAiError as error:
-            self._say(Event("failed", text=f"{what}: {error.message}"))
+            self._say(Event("failed", text=f"{what}: {error.message}", rule=f"cleanup.{pending.kind}"))
             return False
         if pending.kind != "gate":
             self.put_back.append(what)
         try:
             self._book.settle(pending)
         except Storage as error:  # whoever resumes the run finds it as it was before, and settles it then
-            self._say(Event("failed", text=f"{what}: done, but not written down: {error.message}"))
+            self._say(Event("failed", text=f"{what}: done, but not written down: {error.message}", rule="journal"))
             return True
-        self._say(Event("settled", text=what))
+        self._say(Event("settled", text=what, rule=f"cleanup.{pending.kind}"))
         return True
 
 

@@ -23,11 +23,12 @@ class Event:
     planned: PlannedStep | None = None
     text: str = ""
     seconds: float = 0.0
+    rule: str = ""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for.
+    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for. `rule` is an id.
 
     A health gate that is done names the VMs it did not ask for. One that is `left` was skipped because somebody else
     had switched before us what it is about: nothing is wrong.
@@ -39,6 +40,7 @@ class Outcome:
     error: VsphereAiError | None = None
     reason: str = ""
     left: bool = False
+    rule: str = ""
 
     @property
     def well(self) -> bool:

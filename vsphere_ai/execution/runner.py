@@ -21,6 +21,7 @@ from vsphere_ai.execution.actions.cancel import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
+from vsphere_ai.execution.external_changes import WORDS as EXTERNAL
 from vsphere_ai.execution.external_changes import ExternalChanges
 from vsphere_ai.execution.outcome import Event, Outcome, Run, State
 from vsphere_ai.execution.rollout import Rollout
@@ -91,7 +92,7 @@ class Runner:
                 for name in ready:
                     blocker = self._blocker(name)
                     if blocker:
-                        self._skip(name, blocker, sorter)
+                        self._skip(name, *blocker, sorter)
                         continue
                     try:
                         begins = self._has_room(name, None if running else len(self._outcomes))
@@ -123,7 +124,13 @@ class Runner:
         reason = self._availability.why_not(name)
         if reason and reason != self._told.get(name):
             self._told[name] = reason
-            self._say(Event("waiting", text=f"{self._steps[name].step.target.name} has to wait: {reason}"))
+            self._say(
+                Event(
+                    "waiting",
+                    text=f"{self._steps[name].step.target.name} has to wait: {reason}",
+                    rule="rollout.over-budget",
+                )
+            )
         return False
 
     def _nothing_moves(self, held: list[str], sorter: TopologicalSorter[str]) -> None:
@@ -132,7 +139,7 @@ class Runner:
             full, error = self._rollout.full(name, self._down()), self._availability.refuses(name)
             if full:
                 held.remove(name)
-                return self._skip(name, full, sorter)
+                return self._skip(name, "rollout.over-budget", full, sorter)
             if error is not None:
                 held.remove(name)
                 self._rollout.halt(name, error.message)
@@ -146,9 +153,9 @@ class Runner:
         self._end(Outcome(self._steps[name], "failed", error=error))
         sorter.done(name)
 
-    def _skip(self, name: str, reason: str, sorter: TopologicalSorter[str]) -> None:
+    def _skip(self, name: str, rule: str, reason: str, sorter: TopologicalSorter[str]) -> None:
         self._availability.forget(name)
-        self._end(Outcome(self._steps[name], "skipped", reason=reason))
+        self._end(Outcome(self._steps[name], "skipped", reason=reason, rule=rule))
         sorter.done(name)
 
     def _down(self) -> set[Target]:
@@ -168,13 +175,18 @@ class Runner:
             names = ", ".join(sorted({self._steps[n].step.target.name for n in running.values()}))
             self._say(Event("waiting", text=f"still working on {names}"))
 
-    def _blocker(self, name: str) -> str:
+    def _blocker(self, name: str) -> tuple[str, str] | None:
+        """Return id and text of why a step is skipped; None when it may start."""
         planned = self._steps[name]
         for earlier in planned.after:
             outcome = self._outcomes[earlier]
             if not outcome.well and earlier not in planned.behind:
-                return outcome.reason or f"{outcome.planned.step.target.name}: {outcome.planned.step.summary}"
-        return self._rollout.refusal(name) or (STOPPED if self.signalled and not self._finishes(name) else "")
+                step = outcome.planned.step
+                return outcome.rule or "step.blocked", outcome.reason or f"{step.target.name}: {step.summary}"
+        refusal = self._rollout.refusal(name)
+        if refusal:
+            return "rollout.halted", refusal
+        return ("run.stopped", STOPPED) if self.signalled and not self._finishes(name) else None
 
     def _finishes(self, name: str) -> bool:
         """After a stop, a target that is in the middle of its window is brought to the window's end."""
@@ -185,7 +197,7 @@ class Runner:
     def _do(self, planned: PlannedStep) -> Outcome:
         started = time.monotonic()
         if self.signalled and not self._finishes(planned.id):  # it waited for a free thread when the signal came
-            return Outcome(planned, "skipped", reason=STOPPED)
+            return Outcome(planned, "skipped", reason=STOPPED, rule="run.stopped")
         self._say(Event("start", planned))
         step, took_effect = planned.step, False
         all_pending: tuple[Pending, ...] = ()
@@ -202,7 +214,7 @@ class Runner:
         except Withdrawn:
             with suppress(Storage):
                 self._book.end(planned.id, "skipped", STOPPED, settles=all_pending)
-            return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED)
+            return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED, rule="run.stopped")
         except VsphereAiError as error:
             return self._broken(planned, error, started, all_pending)
         except Exception as error:  # a bug must not leave a host half-way without a word
@@ -224,7 +236,9 @@ class Runner:
     def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
         self._book.begin(planned.id, planned.step, ())
         self._book.end(planned.id, "skipped", why)
-        return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True)
+        kind = next(k for k in EXTERNAL if self._external.is_left(k, planned.step.target))
+        rule = f"external.{kind}"
+        return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True, rule=rule)
 
     def _pending_of(self, step: Step) -> tuple[Pending, ...]:
         own = step.target in self._own_ssh and not self._external.is_left("ssh", step.target)
@@ -256,7 +270,8 @@ class Runner:
         unhealthy = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
         self._rollout.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", unhealthy=unhealthy)
         text = outcome.error.message if outcome.error else outcome.reason
-        self._say(Event(outcome.state, outcome.planned, text, outcome.seconds))
+        rule = outcome.error.rule if outcome.error else outcome.rule
+        self._say(Event(outcome.state, outcome.planned, text, outcome.seconds, rule))
 
     def _say_what_is_unsaid(self) -> None:
         if self._unsaid:

@@ -81,20 +81,26 @@ def open_saved(text: str, name: str) -> dict[str, Any]:
         checksum = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
         own = _sha256(document)
     except RecursionError:
-        raise Conflict(f"{name} is not a saved plan: it is nested too deeply", again) from None
+        raise Conflict(f"{name} is not a saved plan: it is nested too deeply", again, rule="plan.unreadable") from None
     except ValueError as error:
-        raise Conflict(f"{name} is not a saved plan: {error}", again) from error
+        raise Conflict(f"{name} is not a saved plan: {error}", again, rule="plan.unreadable") from error
     if not isinstance(document, dict) or checksum is None:
-        raise Conflict(f"{name} is not a saved plan", again)
+        raise Conflict(f"{name} is not a saved plan", again, rule="plan.unreadable")
     if checksum != own:
-        raise Conflict(f"{name} was edited after it was made; nothing was changed", again)
+        raise Conflict(f"{name} was edited after it was made; nothing was changed", again, rule="plan.edited")
     if document.get("schema_version") != SCHEMA_VERSION:
-        raise Conflict(f"{name} has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", again)
+        raise Conflict(
+            f"{name} has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}",
+            again,
+            rule="plan.schema",
+        )
     wrong = next((key for key, kind in _SHAPE.items() if not isinstance(_at(document, key), kind)), None)
     if wrong is None and not all(isinstance(value, str) for value in document["scope"].values()):
         wrong = "scope"
     if wrong is not None:  # the seal is no signature: whoever edits a plan can make another one
-        raise Conflict(f"{name} is not a saved plan: its {wrong} is missing or of another kind", again)
+        raise Conflict(
+            f"{name} is not a saved plan: its {wrong} is missing or of another kind", again, rule="plan.unreadable"
+        )
     return document
 
 

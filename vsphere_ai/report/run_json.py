@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
@@ -31,13 +32,17 @@ class RunLine(TypedDict):
 
 
 class EventLine(TypedDict):
-    """One event. Without `step` it is about the run as a whole; `seconds` counts from the start of the step."""
+    """One event. Without `step` it is about the run as a whole; `seconds` counts from the start of the step.
+
+    `rule` is the id of an error or of a reason: the text may change, the id does not.
+    """
 
     type: Literal["event"]
     time: str
     what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
     text: str
     seconds: float
+    rule: NotRequired[str]
     step: NotRequired[str]
     target: NotRequired[TargetLine]
     summary: NotRequired[str]
@@ -46,7 +51,7 @@ class EventLine(TypedDict):
 class OutcomeLine(TypedDict):
     """Outcome of one step: `error` is what stopped it, `reason` why it was not started.
 
-    Of a health gate that is done, `reason` names the VMs that were not checked.
+    Of a health gate that is done, `reason` names the VMs that were not checked. `rule` is the id of error or reason.
     """
 
     step: str
@@ -54,6 +59,14 @@ class OutcomeLine(TypedDict):
     state: Literal["done", "failed", "unknown", "skipped"]
     error: str | None
     reason: str
+    rule: str
+
+
+class RemarkLine(TypedDict):
+    """Something that was said on standard error, with the id of what it is about."""
+
+    rule: str
+    text: str
 
 
 class SummaryLine(TypedDict):
@@ -62,7 +75,7 @@ class SummaryLine(TypedDict):
     `put_back` says what was put back at the end of a run that did not reach the steps for it: hosts out of maintenance
     mode, VMs powered on, SSH stopped. `external_changes` says which power states and services another user had changed
     before the run came to them; they are not changed, and their steps are among the skipped ones. `error` is what ended
-    a command that began no run.
+    a command that began no run, `rule` its id. `remarks` were made on standard error.
     """
 
     type: Literal["summary"]
@@ -78,7 +91,9 @@ class SummaryLine(TypedDict):
     put_back: list[str]
     external_changes: list[str]
     outcomes: list[OutcomeLine]
+    remarks: list[RemarkLine]
     error: NotRequired[str]
+    rule: NotRequired[str]
 
 
 def header_line(digest: str, steps: int, run: str = "") -> str:
@@ -91,6 +106,8 @@ def event_line(event: Event, clock: str) -> str:
     """Return one event."""
     seconds = round(event.seconds, 3)
     line: EventLine = {"type": "event", "time": clock, "what": event.what, "text": event.text, "seconds": seconds}
+    if event.rule:
+        line["rule"] = event.rule
     if event.planned is not None:
         step = event.planned.step
         line["step"], line["summary"] = event.planned.id, step.summary
@@ -98,8 +115,8 @@ def event_line(event: Event, clock: str) -> str:
     return _line(line)
 
 
-def summary_line(run: Run, exit_code: int = 0) -> str:
-    """Return the last line. `exit_code` is that of the process."""
+def summary_line(run: Run, exit_code: int = 0, remarks: Sequence[tuple[str, str]] = ()) -> str:
+    """Return the last line. `exit_code` is that of the process, `remarks` are pairs of rule id and text."""
     outcomes: list[OutcomeLine] = [
         {
             "step": o.planned.id,
@@ -107,6 +124,7 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
             "state": o.state,
             "error": o.error.message if o.error else None,
             "reason": o.reason,
+            "rule": o.error.rule if o.error else o.rule,
         }
         for o in run.outcomes
     ]
@@ -124,11 +142,12 @@ def summary_line(run: Run, exit_code: int = 0) -> str:
         "put_back": list(run.put_back),
         "external_changes": list(run.left),
         "outcomes": outcomes,
+        "remarks": _remarks(remarks),
     }
     return _line(line)
 
 
-def ended_line(exit_code: int, error: str) -> str:
+def ended_line(exit_code: int, error: str, rule: str = "", remarks: Sequence[tuple[str, str]] = ()) -> str:
     """Return the last line of a command that ended before anything was begun; `error` is empty after a signal."""
     none: dict[str, Any] = dict.fromkeys(("done", "failed", "unknown", "skipped"), 0)
     none |= {
@@ -139,8 +158,15 @@ def ended_line(exit_code: int, error: str) -> str:
         "put_back": [],
         "external_changes": [],
         "outcomes": [],
+        "remarks": _remarks(remarks),
     }
-    return _line({"type": "summary", "exit_code": exit_code, **none, **({"error": error} if error else {})})
+    none |= {"error": error} if error else {}
+    none |= {"rule": rule} if rule else {}
+    return _line({"type": "summary", "exit_code": exit_code, **none})
+
+
+def _remarks(remarks: Sequence[tuple[str, str]]) -> list[RemarkLine]:
+    return [{"rule": rule, "text": text} for rule, text in remarks]
 
 
 def _line(document: Any) -> str:

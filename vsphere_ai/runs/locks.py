@@ -172,7 +172,9 @@ def hold_run(run: str) -> Iterator[None]:
             stack.enter_context(hold_here(f"run-{run}", run))
         except Locked as error:
             _, _, who = error.message.partition(": ")
-            raise Locked(f"another process works on run {run}: {who}", "wait for its end, or stop it") from error
+            raise Locked(
+                f"another process works on run {run}: {who}", "wait for its end, or stop it", rule="run.under-way"
+            ) from error
         yield
 
 
@@ -290,12 +292,16 @@ def settle(gone: Collection[str]) -> None:
 
 def _locked(found: Found) -> Locked:
     until = f"; it lapses at {found.expires.isoformat(timespec='seconds')}" if found.expires else ""
-    return Locked(f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK)
+    return Locked(
+        f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK, rule="lock.held"
+    )
 
 
 def _gone(renewal: LockRenewal) -> Locked:
     return Locked(
-        f"the lock in vCenter was lost: {renewal.why}", "what was in flight was finished; look at: vsphere-ai runs"
+        f"the lock in vCenter was lost: {renewal.why}",
+        "what was in flight was finished; look at: vsphere-ai runs",
+        rule="lock.lost",
     )
 
 
@@ -319,7 +325,7 @@ def _acquire(lock: Any, note: Note) -> Note | None:
             known = holder is not None and holder.alive
             if known or time.monotonic() > end:
                 who = holder if known else "it has not said who it is yet"
-                raise Locked(f"another run works on this vCenter: {who}", UNLOCK) from error
+                raise Locked(f"another run works on this vCenter: {who}", UNLOCK, rule="lock.held") from error
         time.sleep(SETTLING / 20)
 
 

@@ -110,6 +110,7 @@ def leave_alone(context: Context, host: Target) -> bool:
     raise OutcomeUnknown(
         f"{host.name} may still enter maintenance mode: vCenter was asked to cancel that, and has not",
         "look at the host's tasks in the vSphere Client; once the host has come to rest, resume the run",
+        rule="host.may-enter-maintenance",
     )
 
 

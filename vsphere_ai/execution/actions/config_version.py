@@ -50,13 +50,17 @@ class Versions:
                     say("somebody else changed it at the same moment; looking what is different")
                 else:
                     return
-        raise Conflict(f"{step.target.name}: somebody else keeps changing it; {self._attempts} times refused", _AGAIN)
+        raise Conflict(
+            f"{step.target.name}: somebody else keeps changing it; {self._attempts} times refused",
+            _AGAIN,
+            rule="object.keeps-changing",
+        )
 
     def _version(self, step: Invoke, ref: str) -> str:
         paths = (_PATH, *(f"config.{name}" for name in step.args["spec"] if name != VERSION))
         now = self._context.vcenter.read_objects([ref], {ref.partition(":")[0]: paths}).get(ref)
         if now is None:
-            raise Conflict(f"{step.target.name}: {ref} is gone from the inventory", "plan again")
+            raise Conflict(f"{step.target.name}: {ref} is gone from the inventory", "plan again", rule="object.gone")
         planned = self._context.planned.get(ref)
         changed = tuple(_differences(step.args["spec"], planned, now)) if planned is not None else ()
         if changed:
@@ -64,6 +68,7 @@ class Versions:
                 f"{step.target.name}: somebody changed {planned.name if planned else ref} since this was planned: "
                 + "; ".join(changed),
                 _AGAIN,
+                rule="object.changed",
             )
         return str(now.get(_PATH, ""))
 

@@ -58,7 +58,9 @@ class Changes:
         if all(conflicts.holds(now, value) for value in args.values()):
             return True  # by the call whose answer was lost
         raise Conflict(
-            f"{step.target.name}: somebody changed {path.removeprefix('config.')} since this was planned", _AGAIN
+            f"{step.target.name}: somebody changed {path.removeprefix('config.')} since this was planned",
+            _AGAIN,
+            rule="object.changed",
         )
 
     def reconfigure(self, step: Reconfigure, say: Say) -> None:
@@ -74,7 +76,11 @@ class Changes:
                 say("somebody else changed the VM at the same moment; looking what is different")
             else:
                 return
-        raise Conflict(f"{step.target.name}: somebody else keeps changing it; {MOST_ATTEMPTS} times refused", _AGAIN)
+        raise Conflict(
+            f"{step.target.name}: somebody else keeps changing it; {MOST_ATTEMPTS} times refused",
+            _AGAIN,
+            rule="object.keeps-changing",
+        )
 
     def _version(self, step: Reconfigure) -> str | None:
         """Return the version a change is for: sent again after a lost answer, it cannot be done twice."""
@@ -83,7 +89,9 @@ class Changes:
         changed = conflicts.differences(step, planned, now) if planned is not None else ()
         if changed:
             raise Conflict(
-                f"{step.target.name}: somebody changed it since this was planned: {'; '.join(changed)}", _AGAIN
+                f"{step.target.name}: somebody changed it since this was planned: {'; '.join(changed)}",
+                _AGAIN,
+                rule="object.changed",
             )
         present = {d["key"]: d for d in now.get(conflicts.DEVICES) or ()}
         known = {d["key"]: d for d in (planned.get(conflicts.DEVICES) if planned is not None else None) or ()}
@@ -91,7 +99,11 @@ class Changes:
             key = change["device"].get("key")
             # an edit may change the MAC address, so what is sent does not say which device was meant
             if change["operation"] != "add" and not _same_device(present.get(key), known.get(key, change["device"])):
-                raise Conflict(f"{step.target.name}: device {key} is not what it was when this was planned", _AGAIN)
+                raise Conflict(
+                    f"{step.target.name}: device {key} is not what it was when this was planned",
+                    _AGAIN,
+                    rule="object.changed",
+                )
         version: str | None = now.get("config.changeVersion")
         return version
 

@@ -102,7 +102,7 @@ class Context:
         managed = target.ref.partition(":")[0]
         found = self.vcenter.read_objects([target.ref], {managed: paths}).get(target.ref)
         if found is None:
-            raise Conflict(f"{target.name} is gone from the inventory", "plan again")
+            raise Conflict(f"{target.name} is gone from the inventory", "plan again", rule="object.gone")
         return found
 
     def in_maintenance(self, host: Target) -> bool:

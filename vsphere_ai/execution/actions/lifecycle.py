@@ -73,6 +73,7 @@ class Lifecycles:
             raise HostUnhealthy(
                 f"{host.name} is in maintenance mode since this was planned, and not because of this run",
                 "it was left so; find out who works on it, then plan again",
+                rule="host.in-maintenance",
             )
 
     def _migrate(self, step: Migrate, say: Say) -> None:
@@ -104,6 +105,7 @@ class Lifecycles:
             raise Conflict(
                 f"{', '.join(sorted(stay))} with a vGPU or passthrough device came to {host.name} since planning",
                 "plan again: then it is placed on another host",
+                rule="object.changed",
             )
 
     def _enter_maintenance(self, step: EnterMaintenance, say: Say) -> None:
@@ -147,7 +149,11 @@ class Lifecycles:
     def _reboot(self, step: Reboot) -> None:
         facts = self._context.read(step.target, "runtime.inMaintenanceMode")
         if not facts.get("runtime.inMaintenanceMode"):
-            raise Conflict(f"{step.target.name} is not in maintenance mode any more; it is not rebooted", "plan again")
+            raise Conflict(
+                f"{step.target.name} is not in maintenance mode any more; it is not rebooted",
+                "plan again",
+                rule="object.changed",
+            )
         try:
             if step.via == "api":
                 self._context.note.sending(step.target)

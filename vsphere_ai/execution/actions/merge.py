@@ -49,7 +49,11 @@ class Merging:
         before = planned.get(f"query:{name}") if planned is not None else None
         options = merged(now if before is None else before, args["options"], now)
         if isinstance(options, tuple):
-            raise Conflict(f"{target.name}: options of {name} changed since planning: {', '.join(options)}", _AGAIN)
+            raise Conflict(
+                f"{target.name}: options of {name} changed since planning: {', '.join(options)}",
+                _AGAIN,
+                rule="object.changed",
+            )
         return None if options == (now or "") else {**args, "options": options}
 
     def _settings(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -108,7 +112,11 @@ class Merging:
 
     def _require(self, target: Target, what: str, before: Any, now: Any) -> None:
         if before != now:
-            raise Conflict(f"{target.name}: {what} is {shown(now)} since this was planned, was {shown(before)}", _AGAIN)
+            raise Conflict(
+                f"{target.name}: {what} is {shown(now)} since this was planned, was {shown(before)}",
+                _AGAIN,
+                rule="object.changed",
+            )
 
     def _added(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """A second one is not made where the answer to the first call was lost, or where somebody was faster."""
@@ -118,21 +126,27 @@ class Merging:
             return args
         if len(found) == 1 and conflicts.holds(found[0]["spec"].get("ip"), args["nic"]["ip"]):
             return None
-        raise Conflict(f"{target.name}: {found[0]['device']} has appeared on that port group since planning", _AGAIN)
+        raise Conflict(
+            f"{target.name}: {found[0]['device']} has appeared on that port group since planning",
+            _AGAIN,
+            rule="object.changed",
+        )
 
     def _updated(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """What the specification leaves out may take a default of the server, so it goes with what is there now."""
         device, wanted = args["device"], args["nic"]
         now = next((v["spec"] for v in self._present(target) if v["device"] == device), None)
         if now is None:
-            raise Conflict(f"{target.name}: {device} is gone", "plan again")
+            raise Conflict(f"{target.name}: {device} is gone", "plan again", rule="object.changed")
         planned = self._context.planned.get(target.ref)
         vnics = planned.get(_VNICS, ()) if planned is not None else ()
         before = next((v["spec"] for v in vnics if v["device"] == device), now)
         for name, value in wanted.items():
             if now.get(name) != before.get(name) and not conflicts.holds(now.get(name), value):
                 raise Conflict(
-                    f"{target.name}: {name} of {device} is {shown(now.get(name))} since this was planned", _AGAIN
+                    f"{target.name}: {name} of {device} is {shown(now.get(name))} since this was planned",
+                    _AGAIN,
+                    rule="object.changed",
                 )
         return None if conflicts.holds(now, wanted) else {**args, "nic": {**now, **wanted}}
 

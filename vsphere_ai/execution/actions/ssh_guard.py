@@ -73,6 +73,7 @@ class Access:
                 f"{host.name} is in lockdown mode ({facts.get('config.lockdownMode')}) since this was planned; "
                 "no command was sent to it",
                 "take the host out of lockdown mode, which is never changed here, then resume",
+                rule="ssh.lockdown",
             )
         if service.is_running(facts) is not False or self._starts_by_itself(host, facts):
             return
@@ -81,12 +82,14 @@ class Access:
             raise Unreachable(
                 f"{what} was stopped since this was planned, and not by this run; no command was sent to it",
                 "find out who stopped it (UserVars.ESXiShellTimeOut does it after a time), start it, then resume",
+                rule="ssh.stopped",
             )
         with self._lock:
             if host.ref in self._again:
                 raise Unreachable(
                     f"{what} was stopped again after this run had started it twice",
                     "find out what stops it (see UserVars.ESXiShellTimeOut), then resume",
+                    rule="ssh.stopped-again",
                 )
             self._again.add(host.ref)
         self._context.notice(f"{what} was stopped meanwhile; starting it again")

@@ -100,6 +100,7 @@ class Waits:
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
             f"{before.isoformat(timespec='seconds')})",
             "look at its console; no further host was started",
+            rule="host.not-back",
         )
 
     def _started_since(self, host: Target, sent: datetime, unless_read: bool) -> bool:
@@ -184,6 +185,7 @@ class Waits:
         raise HostUnhealthy(
             f"{host.name} shows {seen} of {before.gpus if before else 0} GPUs, so it does not leave maintenance mode",
             "look at the host, then use resume; no further host was started",
+            rule="host.gpus-missing",
         )
 
     def _vms(self, step: Healthy) -> Mapping[str, Facts]:
