@@ -39,66 +39,68 @@ class Executor:
         self.waits.append((step.target, step.until, limits))
 
 
-def told(book, target, seconds):
+def told(record, target, seconds):
     """Note that a target was told to go down so many seconds ago; None = never."""
     if seconds is not None:
-        book.sending(target)
-        with sqlite3.connect(book.path) as db:
+        record.sending(target)
+        with sqlite3.connect(record.path) as db:
             at = datetime.now(UTC) - timedelta(seconds=seconds)
             db.execute("update debt set sent = ? where sent is not null", (at.isoformat(timespec="milliseconds"),))
-    return book
+    return record
 
 
 def a_run(*, sent_before=None, timeout=900):
     """A run that was cut off in a reboot; its command left so many seconds ago, or never."""
     step = {"target": vars(HOST), "until": "host-back", "timeout": timeout}
-    book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
-    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, BOOT), Pending("ssh-on", HOST)))
-    return told(book, HOST, sent_before)
+    record = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}, step]}})
+    record.begin(
+        "s1", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, BOOT), Pending("ssh-on", HOST))
+    )
+    return told(record, HOST, sent_before)
 
 
 def test_a_command_that_never_left_is_not_waited_for():
-    book, executor = a_run(), Executor()
-    at_rest._await_reboots(None, executor, book)
+    record, executor = a_run(), Executor()
+    at_rest._await_reboots(None, executor, record)
     assert executor.waits == []
-    assert [d.kind for d in book.all_pending()] == ["ssh-on"]
+    assert [d.kind for d in record.pending()] == ["ssh-on"]
 
 
 @pytest.mark.parametrize(("sent_before", "watched"), [(0, 120), (100, 20), (3600, 15), (-50, 120)])
 def test_the_time_since_it_left_counts(sent_before, watched):
-    book, executor = a_run(sent_before=sent_before), Executor()
-    (left,) = (o.sent for o in book.owed() if o.sent)
-    at_rest._await_reboots(None, executor, book)
+    record, executor = a_run(sent_before=sent_before), Executor()
+    (left,) = (o.sent for o in record.ever_pending() if o.sent)
+    at_rest._await_reboots(None, executor, record)
     ((host, until, options),) = executor.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
     assert executor.booted == [(HOST, BOOT, left)]
-    assert [d.kind for d in book.all_pending()] == ["ssh-on"]
+    assert [d.kind for d in record.pending()] == ["ssh-on"]
 
 
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
-    book, executor = a_run(sent_before=sent_before, timeout=timeout), Executor()
-    at_rest._await_reboots(None, executor, book)
+    record, executor = a_run(sent_before=sent_before, timeout=timeout), Executor()
+    at_rest._await_reboots(None, executor, record)
     ((_, _, options),) = executor.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
 
 def test_what_was_settled_is_not_waited_for():
-    book, executor = a_run(sent_before=1), Executor()
-    book.settle(Pending("reboot", HOST))
-    at_rest._await_reboots(None, executor, book)
+    record, executor = a_run(sent_before=1), Executor()
+    record.resolve(Pending("reboot", HOST))
+    at_rest._await_reboots(None, executor, record)
     assert executor.waits == []
 
 
 @pytest.mark.parametrize("ended", ["begun", "unknown", "failed"])
 @pytest.mark.parametrize("rebooted", [True, False])
 def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
-    book = a_run(sent_before=1)
+    record = a_run(sent_before=1)
     if ended != "begun":
-        book.end("s1", ended, "it broke off")
-    at_rest._await_reboots(None, Executor(rebooted=rebooted), book)
-    (step,) = book.steps()
+        record.end("s1", ended, "it broke off")
+    at_rest._await_reboots(None, Executor(rebooted=rebooted), record)
+    (step,) = record.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
 
@@ -106,20 +108,20 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
 @pytest.mark.parametrize("rebooted", [True, False])
 def test_a_reboot_that_is_seen_is_the_restart_that_a_change_waits_for(rebooted):
     """Two boots within a minute: from the times alone, nobody could tell that the host has restarted since."""
-    book = a_run(sent_before=1)
+    record = a_run(sent_before=1)
     for host in (HOST, OTHER):
-        book.owe(Pending("restart", host, BOOT))
-    at_rest._await_reboots(None, Executor(rebooted=rebooted), book)
-    left = {(d.kind, d.target) for d in book.all_pending()} - {("ssh-on", HOST)}
+        record.add_pending(Pending("restart", host, BOOT))
+    at_rest._await_reboots(None, Executor(rebooted=rebooted), record)
+    left = {(d.kind, d.target) for d in record.pending()} - {("ssh-on", HOST)}
     assert left == {("restart", OTHER), *(() if rebooted else [("restart", HOST)])}
 
 
 def test_a_step_of_another_kind_or_host_stays_as_it_ended():
-    book = a_run(sent_before=1)
-    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
-    book.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    at_rest._await_reboots(None, Executor(rebooted=True), book)
-    assert [s.state for s in book.steps()] == ["done", "begun", "begun"]
+    record = a_run(sent_before=1)
+    record.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    record.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
+    at_rest._await_reboots(None, Executor(rebooted=True), record)
+    assert [s.state for s in record.steps()] == ["done", "begun", "begun"]
 
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():
@@ -162,13 +164,13 @@ def an_order(*, via="api", task=ENTER):
     """A run that was cut off between the note that an order to reboot is about to be sent, and the call."""
     reboot = {"target": vars(HOST), "action": "reboot", "via": via}
     wait = {"target": vars(HOST), "until": "host-back", "timeout": 900}
-    book = journal.create({"what": "play.yml", "approved": {"steps": [reboot, wait]}})
-    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    record = journal.create({"what": "play.yml", "approved": {"steps": [reboot, wait]}})
+    record.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     if task:
-        book.submitted("s1", f"Task:{task}")
-    book.begin("s2", act(HOST, "reboot", "reboot"), (Pending("reboot", HOST, BOOT),))
-    book.sending(HOST)
-    return book
+        record.submitted("s1", f"Task:{task}")
+    record.begin("s2", act(HOST, "reboot", "reboot"), (Pending("reboot", HOST, BOOT),))
+    record.sending(HOST)
+    return record
 
 
 @pytest.mark.parametrize(
@@ -183,11 +185,11 @@ def an_order(*, via="api", task=ENTER):
 )
 def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch, capsys):
     monkeypatch.setattr(at_rest, "EVENTS_LAG", 2.0)
-    book, executor = an_order(), Executor()
-    at_rest._await_reboots(Tasks(*looks), executor, book)
+    record, executor = an_order(), Executor()
+    at_rest._await_reboots(Tasks(*looks), executor, record)
     assert bool(executor.waits) is waits
     assert ("vCenter has no task for the reboot" in capsys.readouterr().err) is not waits
-    assert book.all_pending() == ()
+    assert record.pending() == ()
 
 
 @pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
@@ -217,16 +219,16 @@ def a_shutdown(*, sent_before=None, timeout=300):
     """A run that was cut off while a guest shut down; it was told to so many seconds ago, or never."""
     steps = [{"target": vars(VM), "argv": []},
              {"target": vars(VM), "action": "power-off", "shutdown_timeout": timeout}]  # fmt: skip
-    book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
-    book.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
-    return told(book, VM, sent_before)
+    record = journal.create({"what": "play.yml", "approved": {"steps": steps}})
+    record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
+    return told(record, VM, sent_before)
 
 
 def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
-    guest, book = Guest(2), a_shutdown(sent_before=0)
-    at_rest._await_guests(guest, book)
+    guest, record = Guest(2), a_shutdown(sent_before=0)
+    at_rest._await_guests(guest, record)
     assert guest.looks == 3
-    assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {book.id} told to shut down\n"
+    assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {record.id} told to shut down\n"
 
 
 @pytest.mark.parametrize(
@@ -290,33 +292,33 @@ def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(e
 
 def test_a_vm_that_the_run_powered_on_again_is_not_going_down():
     """It was killed before it saw the end of that; the order to shut down was carried out before."""
-    guest, book = Guest(1000), a_shutdown(sent_before=0)
-    book.end("s1", "done")
-    book.begin("s2", act(VM, "power-on", "power on"), ())
-    at_rest._await_guests(guest, book)
+    guest, record = Guest(1000), a_shutdown(sent_before=0)
+    record.end("s1", "done")
+    record.begin("s2", act(VM, "power-on", "power on"), ())
+    at_rest._await_guests(guest, record)
     assert guest.looks == 0
 
 
 def test_a_vm_that_was_seen_off_and_runs_is_not_going_down():
     """Powered on to put it back, and the answer to that was lost."""
-    guest, book = Guest(1000), a_shutdown(sent_before=0)
-    book.end("s1", "done")
-    at_rest._await_guests(guest, book)
+    guest, record = Guest(1000), a_shutdown(sent_before=0)
+    record.end("s1", "done")
+    at_rest._await_guests(guest, record)
     assert guest.looks == 0
 
 
 def test_of_twins_the_one_that_was_seen_off_is_told_apart():
     twin = Target("vm", VM.name, "VirtualMachine:vm-2")
     steps = [{"target": vars(each)} for each in (VM, twin)]
-    book = journal.create({"what": "play.yml", "approved": {"steps": steps}})
+    record = journal.create({"what": "play.yml", "approved": {"steps": steps}})
     for number, each in enumerate((VM, twin)):
-        book.begin(f"s{number}", act(each, "power-off", "shut down"), (Pending("off", each),))
-        book.sending(each)
-    book.end("s1", "done")
-    assert [o.pending.target for o in at_rest.requested_shutdowns(book)] == [VM]
-    book.set(pid=0)
-    of_version(3, book.path)  # in which steps were noted by name
-    assert [o.pending.target for o in at_rest.requested_shutdowns(journal.open_run(book.id))] == [VM, twin]
+        record.begin(f"s{number}", act(each, "power-off", "shut down"), (Pending("off", each),))
+        record.sending(each)
+    record.end("s1", "done")
+    assert [o.pending.target for o in at_rest.requested_shutdowns(record)] == [VM]
+    record.set(pid=0)
+    of_version(3, record.path)  # in which steps were noted by name
+    assert [o.pending.target for o in at_rest.requested_shutdowns(journal.open_run(record.id))] == [VM, twin]
 
 
 # -- tasks
@@ -361,13 +363,13 @@ class World:
 
 def a_change(*, ended="", task="Task:reconfigure"):
     """A run that was cut off in a change of a VM, which vCenter had made a task, or not yet."""
-    book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(VM)}]}})
-    book.begin("s1", act(VM, "power-on", "power on"), ())
+    record = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(VM)}]}})
+    record.begin("s1", act(VM, "power-on", "power on"), ())
     if task:
-        book.submitted("s1", task)
+        record.submitted("s1", task)
     if ended:
-        book.end("s1", ended)
-    return book
+        record.end("s1", ended)
+    return record
 
 
 @pytest.mark.parametrize("ended", ["", "unknown"])
@@ -394,9 +396,9 @@ def test_a_task_that_vcenter_has_forgotten_has_ended():
 
 def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
     monkeypatch.setattr(at_rest, "LONGEST_TASK", 0.3)
-    book = a_change()
-    with pytest.raises(OutcomeUnknown, match=f"train-01: the task .* after run {book.id} was taken up"):
-        at_rest._await_tasks(World(VCenter(reconfigure=["running"])), book)
+    record = a_change()
+    with pytest.raises(OutcomeUnknown, match=f"train-01: the task .* after run {record.id} was taken up"):
+        at_rest._await_tasks(World(VCenter(reconfigure=["running"])), record)
 
 
 # -- maintenance mode
@@ -404,12 +406,12 @@ def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
 
 def an_entry(task="Task:own"):
     """A run that was cut off while a host was to enter maintenance mode."""
-    book = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}]}})
+    record = journal.create({"what": "play.yml", "approved": {"steps": [{"target": vars(HOST)}]}})
     all_pending = (Pending("maintenance", HOST), Pending("gate", HOST), Pending("off", VM))
-    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), all_pending)
+    record.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), all_pending)
     if task:
-        book.submitted("s1", task)
-    return book
+        record.submitted("s1", task)
+    return record
 
 
 def entering(**tasks):
@@ -428,20 +430,18 @@ def entering(**tasks):
 
 def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them():
     """Our own order failed before the run was killed, so the host is not ours to call back or to reboot."""
-    vcenter, book = entering(own=["error"], foreign=["running"]), an_entry()
-    at_rest._stay_out(World(vcenter), book)
+    vcenter, record = entering(own=["error"], foreign=["running"]), an_entry()
+    at_rest._stay_out(World(vcenter), record)
     assert vcenter.calls == []
-    assert [d.kind for d in book.all_pending()] == ["off"]
+    assert [d.kind for d in record.pending()] == ["off"]
 
 
 @pytest.mark.parametrize("task", ["Task:own", ""])
 def test_our_own_order_is_called_back(task):
-    vcenter, book = entering(own=[*["running"] * 4, "error"]), an_entry(task)
-    at_rest._stay_out(World(vcenter), book)
+    vcenter, record = entering(own=[*["running"] * 4, "error"]), an_entry(task)
+    at_rest._stay_out(World(vcenter), record)
     assert vcenter.calls == [("Task:own", "CancelTask")]
-    assert [d.kind for d in book.all_pending()] == ["maintenance", "gate", "off"], (
-        "what became of it is read afterwards"
-    )
+    assert [d.kind for d in record.pending()] == ["maintenance", "gate", "off"], "what became of it is read afterwards"
 
 
 # -- SSH
@@ -454,10 +454,10 @@ def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys
             if host == HOST:
                 raise Unreachable("it is notResponding")
 
-    book, executor = journal.create({}), Away()
+    record, executor = journal.create({}), Away()
     for host in (HOST, OTHER):
-        book.owe(Pending("ssh-on", host))
-    assert at_rest._start_ssh_again(executor, book) == (Pending("ssh-on", HOST),)
+        record.add_pending(Pending("ssh-on", host))
+    assert at_rest._start_ssh_again(executor, record) == (Pending("ssh-on", HOST),)
     assert executor.waits == [HOST, OTHER]
-    assert book.all_pending() == (Pending("ssh-on", HOST),)
+    assert record.pending() == (Pending("ssh-on", HOST),)
     assert "SSH of esx01 cannot be started again: it is notResponding" in capsys.readouterr().err

@@ -43,36 +43,36 @@ def command(capsys):
 
 def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
-    book = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
+    record = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
                            "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
-    book.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
-    book.submitted("s1", "Task:task-7")
-    book.end("s1", "done")
-    book.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), (Pending("maintenance", HOST),))
-    return book
+    record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
+    record.submitted("s1", "Task:task-7")
+    record.end("s1", "done")
+    record.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), (Pending("maintenance", HOST),))
+    return record
 
 
 def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
-    book = a_run()
-    code, out, _ = command("show", book.id)
+    record = a_run()
+    code, out, _ = command("show", record.id)
     assert code == 0
     for words in (
-        f"Run {book.id}: unfinished", "play.yml", "lab (vc01)", "/inventory.yml", "esx*", "it was cut off",
+        f"Run {record.id}: unfinished", "play.yml", "lab (vc01)", "/inventory.yml", "esx*", "it was cut off",
         "train-01: pvrdma adapters  none → dvpg-rdma (rocev2)", "reboot: esx01", "off and on again: train-01",
         "shut down — done", "enter maintenance mode — began, its end is not known", "1 step not begun",
         "esx01 is in maintenance mode because of this run", "train-01 was switched off by this run",
-        f"vsphere-ai resume {book.id}", f"process {os.getpid()}",
+        f"vsphere-ai resume {record.id}", f"process {os.getpid()}",
     ):  # fmt: skip
         assert words in out
     assert "esx01: graphics" not in out, "what does not change was not approved either"
 
 
 def test_show_tells_how_a_run_ended(command):
-    book = a_run()
-    book.end("s2", "failed", "vCenter refused it")
-    book.settle(Pending("maintenance", HOST))
-    book.set(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
-    _, out, _ = command("show", book.id)
+    record = a_run()
+    record.end("s2", "failed", "vCenter refused it")
+    record.resolve(Pending("maintenance", HOST))
+    record.set(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
+    _, out, _ = command("show", record.id)
     for words in (
         ": failed",
         "with exit code 1 after signal 15",
@@ -81,34 +81,34 @@ def test_show_tells_how_a_run_ended(command):
     ):
         assert words in out
     assert "maintenance mode because" not in out
-    book.settle(Pending("off", VM))
-    _, out, _ = command("show", book.id)
+    record.resolve(Pending("off", VM))
+    _, out, _ = command("show", record.id)
     assert "train-01 is powered off" in out
-    book.set(exit_code=0, signal=2, open=[])
-    assert ": stopped" in command("show", book.id)[1]
-    book.set(skipped=0)
-    _, out, _ = command("show", book.id)
+    record.set(exit_code=0, signal=2, open=[])
+    assert ": stopped" in command("show", record.id)[1]
+    record.set(skipped=0)
+    _, out, _ = command("show", record.id)
     assert ": finished" in out
     assert "resume" not in out
 
 
 def test_show_tells_a_resumed_run_apart(command):
-    book = a_run()
-    book.attempt = 2
-    book.begin("s1", act(HOST, "exit-maintenance", "leave maintenance mode"), ())
-    book.end("s1", "done", settles=(Pending("maintenance", HOST),))
-    _, out, _ = command("show", book.id)
+    record = a_run()
+    record.attempt = 2
+    record.begin("s1", act(HOST, "exit-maintenance", "leave maintenance mode"), ())
+    record.end("s1", "done", closes=(Pending("maintenance", HOST),))
+    _, out, _ = command("show", record.id)
     assert "resumed, attempt 2" in out
     assert "not begun" not in out
 
 
 def test_show_as_json_has_everything(command):
-    book = a_run()
-    code, out, _ = command("show", book.id[:10], "--format", "json")
+    record = a_run()
+    code, out, _ = command("show", record.id[:10], "--format", "json")
     document = json.loads(out)
     assert code == 0
     assert document["schema_version"] == 1
-    assert document["run"] == document["operation"] == book.id
+    assert document["run"] == document["operation"] == record.id
     assert document["state"] == "unfinished"
     assert [(s["state"], s["task"], s["error"]) for s in document["steps"]] == [
         ("done", "Task:task-7", None), ("begun", None, None)]  # fmt: skip
@@ -119,25 +119,27 @@ def test_show_as_json_has_everything(command):
 
 
 def test_a_debt_says_whether_its_command_ever_left():
-    book = a_run()
-    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
-    reboot = next(o for o in book.owed() if o.pending.kind == "reboot")
+    record = a_run()
+    record.begin(
+        "s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),)
+    )
+    reboot = next(o for o in record.ever_pending() if o.pending.kind == "reboot")
     assert reboot.sent == ""
-    book.sending(HOST)
-    reboot = next(o for o in book.owed() if o.pending.kind == "reboot")
+    record.sending(HOST)
+    reboot = next(o for o in record.ever_pending() if o.pending.kind == "reboot")
     assert reboot.sent > reboot.opened[:19]
-    assert [o.sent for o in book.owed() if o.pending.kind != "reboot"] == ["", ""]
+    assert [o.sent for o in record.ever_pending() if o.pending.kind != "reboot"] == ["", ""]
 
 
 def test_runs_lists_them(command):
     assert command("runs")[1] == "nothing was run here yet\n"
-    book = a_run()
+    record = a_run()
     code, out, _ = command("runs")
     assert code == 0
-    assert out.startswith(f"{book.id}  unfinished  lab  play.yml")
+    assert out.startswith(f"{record.id}  unfinished  lab  play.yml")
     assert out.rstrip().endswith("owes 2")
     listed = json.loads(command("runs", "--format", "json")[1])
-    assert [r["run"] for r in listed["runs"]] == [book.id]
+    assert [r["run"] for r in listed["runs"]] == [record.id]
     assert listed["unreadable"] == []
 
 
@@ -167,47 +169,49 @@ def nobody(path):
 
 @pytest.mark.parametrize(("number", "by"), [(1, "another version (format 1"), (99, "9.0 (format 99")])
 def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, number, by):
-    book = a_run()
-    book.close()
-    of_version(number, book.path)  # that of version 1 is still being written: its process is this one
-    for arguments in (("show", book.id), ("resume", book.id), ("rollback", book.id, "--yes")):
+    record = a_run()
+    record.close()
+    of_version(number, record.path)  # that of version 1 is still being written: its process is this one
+    for arguments in (("show", record.id), ("resume", record.id), ("rollback", record.id, "--yes")):
         code, out, err = command(*arguments)
         assert code == 8
-        assert f"the journal of run {book.id} was written by vsphere-ai {by}, this one is {journal.FORMAT})" in err
+        assert f"the journal of run {record.id} was written by vsphere-ai {by}, this one is {journal.FORMAT})" in err
         assert "resume it with that version" in err
-        assert str(book.path) in err
+        assert str(record.path) in err
         assert out == ""
     code, out, err = command("runs")
     assert code == 0
-    assert book.id in err
+    assert record.id in err
     assert command("resume")[0] == 64, "it is not what an unnamed resume takes"
 
 
 def test_a_journal_of_an_older_version_is_carried_over(command):
-    book = a_run()
-    book.begin("s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),))
-    book.close()
-    of_version(1, book.path)
-    nobody(book.path)
+    record = a_run()
+    record.begin(
+        "s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),)
+    )
+    record.close()
+    of_version(1, record.path)
+    nobody(record.path)
     for _ in range(2):
-        again = journal.open_run(book.id)
-        reboot = next(o for o in again.owed() if o.pending.kind == "reboot")
+        again = journal.open_run(record.id)
+        reboot = next(o for o in again.ever_pending() if o.pending.kind == "reboot")
         assert reboot.sent == reboot.opened, "whether it was sent nobody wrote down then"
-        assert [d.kind for d in again.all_pending()][:3] == ["off", "maintenance", "reboot"]
+        assert [d.kind for d in again.pending()][:3] == ["off", "maintenance", "reboot"]
         again.begin("s4", act(VM, "power-on", "power on"), (Pending("lock", HOST),))
         again.close()
-    assert command("show", book.id)[0] == 0
+    assert command("show", record.id)[0] == 0
 
 
 def test_a_run_of_an_older_version_reboots_no_host_twice(command):
     from vsphere_ai.cli import resume
 
-    book = journal.open_run(put("format-2.sql").stem)
+    record = journal.open_run(put("format-2.sql").stem)
     other = Target("host", "esx02", "HostSystem:host-2")
-    assert not resume._reboots_again(rebooting(other), book, allowed=False)
+    assert not resume._reboots_again(rebooting(other), record, allowed=False)
     with pytest.raises(Conflict, match="esx01 would reboot a second time"):
-        resume._reboots_again(rebooting(HOST, other), book, allowed=False)
-    assert "reboot (over SSH) — done" in command("show", book.id)[1]
+        resume._reboots_again(rebooting(HOST, other), record, allowed=False)
+    assert "reboot (over SSH) — done" in command("show", record.id)[1]
 
 
 def rebooting(*hosts):
@@ -216,35 +220,35 @@ def rebooting(*hosts):
 
 def test_what_is_over_is_not_told_of_again(command):
     for ended in (True, False):
-        book = a_run()
-        for pending in book.all_pending():
-            book.settle(pending)
-        book.set(ended=ended)
-        book.close()
-        of_version(99, book.path)
-        assert (book.id in command("runs")[2]) is not ended
+        record = a_run()
+        for pending in record.pending():
+            record.resolve(pending)
+        record.set(ended=ended)
+        record.close()
+        of_version(99, record.path)
+        assert (record.id in command("runs")[2]) is not ended
 
 
 def test_many_of_them_are_counted(command):
     for _ in range(5):
-        book = a_run()
-        book.close()
-        of_version(99, book.path)
+        record = a_run()
+        record.close()
+        of_version(99, record.path)
     assert len(command("runs")[2].splitlines()) == 3 * 2 + 1
     assert "and 2 more" in command("runs")[2]
 
 
 def test_a_damaged_journal_is_named_by_every_list(command):
-    book, well = a_run(), a_run()
-    book.close()
-    book.path.write_bytes(b"no database" * 1000)
+    record, well = a_run(), a_run()
+    record.close()
+    record.path.write_bytes(b"no database" * 1000)
     for suffix in ("-wal", "-shm"):
-        book.path.with_name(book.path.name + suffix).unlink(missing_ok=True)
+        record.path.with_name(record.path.name + suffix).unlink(missing_ok=True)
     code, out, err = command("runs")
     assert code == 0
     assert well.id in out
-    assert f"the journal of run {book.id} cannot be read" in err
-    code, _, err = command("show", book.id)
+    assert f"the journal of run {record.id} cannot be read" in err
+    code, _, err = command("show", record.id)
     assert code == 8
     assert "plan again" in err
 
@@ -253,12 +257,12 @@ def test_a_damaged_journal_is_named_by_every_list(command):
 def test_an_unreadable_journal_is_announced_by_plan_and_apply_only(lab, command):
     from support.places import INVENTORY, PLAYBOOKS
 
-    book = a_run()
-    book.close()
-    of_version(99, book.path)
+    record = a_run()
+    record.close()
+    of_version(99, record.path)
     play = str(PLAYBOOKS / "pvrdma-only.yml")
     for name, more in (("plan", ()), ("apply", ("--yes",))):
         _, _, err = command(name, "-i", str(INVENTORY), play, *more)
-        assert f"A run may not be finished: the journal of run {book.id}" in err
+        assert f"A run may not be finished: the journal of run {record.id}" in err
     for arguments in (("check", "-i", str(INVENTORY)), ("verify", "-i", str(INVENTORY), play)):
         assert "may not be finished" not in command(*arguments)[2]

@@ -20,12 +20,12 @@ WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
 def run(*all_pending, days=0, instance="vc", **values):
     """A run of that many days ago; cut off unless `values` say how it ended."""
     steps = [{"id": f"s{n}", "target": vars(VM), "summary": "reconfigure"} for n in (1, 2)]
-    book = journal.create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
-    book.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), all_pending)
-    book.end("s1", "done")
+    record = journal.create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
+    record.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), all_pending)
+    record.end("s1", "done")
     began = datetime.now(UTC) - timedelta(days=days)
-    book.set(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
-    return book
+    record.set(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
+    return record
 
 
 @pytest.fixture
@@ -38,25 +38,25 @@ def command(capsys):
 
 
 def test_a_run_is_closed_with_what_it_has_left(command):
-    book = run(Pending("maintenance", HOST), Pending("off", VM))
-    code, out, err = command("runs", "close", book.id)
+    record = run(Pending("maintenance", HOST), Pending("off", VM))
+    code, out, err = command("runs", "close", record.id)
     assert code == 64, "nothing is closed without a yes"
     assert "give --yes" in err
     assert "esx01 is in maintenance mode because of this run" in out
     assert "train-01 was switched off by this run" in out
     assert "1 of its steps not done" in out
-    assert f"vsphere-ai resume {book.id} --cleanup" in out
-    assert [*history.unfinished("vc")] == [book.id]
-    assert command("runs", "close", book.id, "--yes")[0] == 0
+    assert f"vsphere-ai resume {record.id} --cleanup" in out
+    assert [*history.unfinished("vc")] == [record.id]
+    assert command("runs", "close", record.id, "--yes")[0] == 0
     assert history.unfinished("vc") == {}
-    assert journal.open_run(book.id).all_pending() == ()
-    assert f"{book.id}  closed" in command("runs")[1]
-    shown = command("show", book.id)[1]
+    assert journal.open_run(record.id).pending() == ()
+    assert f"{record.id}  closed" in command("runs")[1]
+    shown = command("show", record.id)[1]
     assert "CLOSED by" in shown
     assert "esx01 is in maintenance mode because of this run: left so" in shown
     assert "Finish it" not in shown
     assert command("resume")[0] == 64
-    assert any("was closed by" in line for line in history.doubts(journal.open_run(book.id)))
+    assert any("was closed by" in line for line in history.doubts(journal.open_run(record.id)))
 
 
 def test_a_run_that_is_over_or_under_way_is_not_closed(command):
@@ -64,24 +64,24 @@ def test_a_run_that_is_over_or_under_way_is_not_closed(command):
     code, out, _ = command("runs", "close", over.id, "--yes")
     assert (code, out) == (0, f"Run {over.id} is over: finished.\n")
     assert journal.open_run(over.id).get("closed") is None
-    book = journal.create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
-    code, _, err = command("runs", "close", book.id, "--yes")
+    record = journal.create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
+    code, _, err = command("runs", "close", record.id, "--yes")
     assert code == 7
-    assert f"run {book.id} is under way in process" in err
+    assert f"run {record.id} is under way in process" in err
 
 
 def test_a_run_that_somebody_goes_on_with_is_not_closed(command):
-    book = run(Pending("off", VM))
-    with locks.hold_run(book.id):
-        code, _, err = command("runs", "close", book.id, "--yes")
+    record = run(Pending("off", VM))
+    with locks.hold_run(record.id):
+        code, _, err = command("runs", "close", record.id, "--yes")
     assert code == 7
-    assert f"another process works on run {book.id}" in err
+    assert f"another process works on run {record.id}" in err
 
 
 def test_a_closed_run_that_goes_on_is_none(command):
-    book = run(Pending("off", VM))
-    command("runs", "close", book.id, "--yes")
-    history.take_up(again := journal.open_run(book.id))
+    record = run(Pending("off", VM))
+    command("runs", "close", record.id, "--yes")
+    history.take_up(again := journal.open_run(record.id))
     assert history.see(again).state == "unfinished"
 
 
@@ -119,7 +119,7 @@ def test_a_run_stays_while_another_one_owes_what_it_took_over_from_it(command):
     after = run(Pending("maintenance", HOST), days=200, takes_over=before.id, **{**WELL, "exit_code": 6})
     assert command("runs", "prune", "--yes")[0] == 0
     assert names() == {before.id, after.id}
-    journal.open_run(after.id).settle(Pending("maintenance", HOST))
+    journal.open_run(after.id).resolve(Pending("maintenance", HOST))
     assert command("runs", "prune", "--yes")[0] == 0
     assert names() == set()
 
@@ -134,10 +134,10 @@ def test_an_age_that_is_none(command, age):
 
 
 def test_a_run_that_is_resumed_while_it_is_pruned_stays(command):
-    book = run(days=200, **WELL)
-    with locks.hold_run(book.id):
+    record = run(days=200, **WELL)
+    with locks.hold_run(record.id):
         assert command("runs", "prune", "--yes")[0] == 7
-    assert names() == {book.id}
+    assert names() == {record.id}
 
 
 @pytest.mark.parametrize(
@@ -158,12 +158,12 @@ def test_a_gate_is_settled_by_a_later_one_on_the_same_host(ref, instance, deferr
         time.sleep(0.002)
 
     def passes():
-        book = run(instance=instance)
-        book.begin("s2", passed, ())
-        book.end("s2", "done")
+        record = run(instance=instance)
+        record.begin("s2", passed, ())
+        record.end("s2", "done")
         time.sleep(0.002)
 
     for each in (owes, passes) if deferred else (passes, owes):
         each()
     history.look()
-    assert tuple(d.kind for d in journal.open_run(books[0].id).all_pending()) == left
+    assert tuple(d.kind for d in journal.open_run(books[0].id).pending()) == left

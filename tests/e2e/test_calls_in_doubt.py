@@ -34,11 +34,11 @@ def test_a_guest_whose_shutdown_vcenter_refused_is_not_about_to_shut_down(lab, c
     lab.set_faults("- {on: ShutdownGuest, do: {fault: ToolsUnavailable}}\n")
     assert cli("apply", cli.file(UPGRADE), "--yes") == 1, cli.out + cli.err
     assert "may do so yet" not in cli.out
-    (book,) = journal.every()
-    assert book.all_pending() == ()
+    (record,) = journal.every()
+    assert record.pending() == ()
     lab.clear_faults()
     soap.wait(soap.vm("train-01").PowerOffVM_Task())
-    assert cli("resume", book.id, "--yes") == 0, cli.out + cli.err
+    assert cli("resume", record.id, "--yes") == 0, cli.out + cli.err
     assert soap.vm("train-01").runtime.powerState == "poweredOff"
 
 
@@ -55,8 +55,8 @@ run()
 def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
     """The run died between its note and the call, and gave the guest five minutes."""
     assert dies(lab, DIES_BEFORE_THE_CALL, "apply", "-i", INVENTORY, cli.file(UPGRADE), "--yes") == 9
-    (book,) = journal.every()
-    assert [(o.pending.kind, bool(o.sent)) for o in book.owed()] == [("off", True)]
+    (record,) = journal.every()
+    assert [(o.pending.kind, bool(o.sent)) for o in record.ever_pending()] == [("off", True)]
     began = time.monotonic()
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert time.monotonic() - began < 100, "the guest had five minutes"
@@ -83,8 +83,8 @@ def test_a_reboot_of_which_vcenter_has_no_task_is_not_waited_for(lab, cli, ledge
     assert NO_TASK in cli.err
     assert WAITING not in cli.err
     assert reboots(ledger) == [ESX1]
-    (book,) = journal.every()
-    assert book.all_pending() == ()
+    (record,) = journal.every()
+    assert record.pending() == ()
     assert farm()["hosts"][ESX1]["maintenance"] is False
     assert {n: v["power"] for n, v in farm()["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
 

@@ -40,8 +40,8 @@ def state_of(cli, run):
 def cut_off(lab, cli):
     """A run that was killed between its two hosts; its name."""
     killed_at(lab, FIRST_IS_DONE, cli.file(GRAPHICS.format(f'"{BOTH}"', "shared_direct")))
-    (book,) = journal.every()
-    return book.id
+    (record,) = journal.every()
+    return record.id
 
 
 def test_a_rollback_leaves_a_host_that_only_a_later_run_changed(cli, cut_off, ledger, farm):
@@ -71,13 +71,13 @@ def test_what_was_switched_is_put_back_though_the_plan_is_refused_today(lab, cli
     before = farm()
     play = cli.file(GRAPHICS.format(ESX1, "shared_direct") + "  pvrdma_host: {vmknic: vmk2, firewall: true}\n")
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", play)
-    (book,) = journal.every()
-    document = book.get("desired")
+    (record,) = journal.every()
+    document = record.get("desired")
     for play in document["plays"]:
         for state in play["states"]:
             if state["kind"] == "pvrdma_host":
                 state["state"]["vmknic"] = "vmk99"  # as if somebody had removed it since
-    book.set(desired=document)
+    record.set(desired=document)
     assert farm()["hosts"][ESX1]["maintenance"]
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert f"problem: {ESX1}:" in cli.err
@@ -86,23 +86,23 @@ def test_what_was_switched_is_put_back_though_the_plan_is_refused_today(lab, cli
     assert not now["hosts"][ESX1]["maintenance"]
     assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
     assert reboots(ledger) == []
-    assert state_of(cli, book.id) == "failed", "what it was to change is not done"
-    assert journal.open_run(book.id).all_pending() == ()
+    assert state_of(cli, record.id) == "failed", "what it was to change is not done"
+    assert journal.open_run(record.id).pending() == ()
 
 
 def test_only_the_cleanup_of_a_run_is_done_when_that_is_wanted(lab, cli, farm, ledger):
     before = farm()
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done",
               cli.file(GRAPHICS.format(ESX1, "shared_direct")))  # fmt: skip
-    (book,) = journal.every()
+    (record,) = journal.every()
     assert cli("resume", "--cleanup", "--yes") == 0, cli.out + cli.err
     now = farm()
     assert not now["hosts"][ESX1]["maintenance"]
     assert types(farm) == {ESX1: "shared", ESX2: "shared"}
     assert {n: v["power"] for n, v in now["vms"].items()} == {n: v["power"] for n, v in before["vms"].items()}
-    assert journal.open_run(book.id).all_pending() == ()
-    assert state_of(cli, book.id) == "failed"
-    assert cli("resume", book.id, "--yes") == 0, cli.out + cli.err
+    assert journal.open_run(record.id).pending() == ()
+    assert state_of(cli, record.id) == "failed"
+    assert cli("resume", record.id, "--yes") == 0, cli.out + cli.err
     assert types(farm) == {ESX1: "sharedDirect", ESX2: "shared"}
 
 
@@ -112,11 +112,11 @@ def test_a_health_gate_that_a_later_run_has_passed_is_owed_no_more(lab, cli, far
     lab.set_faults(f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, when: after, do: {alarm}}}\n")
     assert cli("apply", cli.file(GRAPHICS.format(ESX1, "shared_direct")), "--yes") == 6, cli.out + cli.err
     lab.clear_faults()
-    (book,) = journal.every()
-    assert [d.kind for d in book.all_pending()] == ["gate"]
+    (record,) = journal.every()
+    assert [d.kind for d in record.pending()] == ["gate"]
     assert cli("apply", cli.file(GRAPHICS.format(ESX1, "shared"), "back.yml"), "--yes") == 0, cli.out + cli.err
-    assert state_of(cli, book.id) == "superseded"
-    assert journal.open_run(book.id).all_pending() == ()
+    assert state_of(cli, record.id) == "superseded"
+    assert journal.open_run(record.id).pending() == ()
     assert cli("plan", cli.file(GRAPHICS.format(ESX1, "shared"))) == 0
     assert "was not finished" not in cli.err
 
@@ -124,8 +124,8 @@ def test_a_health_gate_that_a_later_run_has_passed_is_owed_no_more(lab, cli, far
 def cut_off_in_its_window(lab, cli):
     play = cli.file(GRAPHICS.format(ESX1, "shared_direct"))
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] reboot \(through vCenter\)$", play)
-    (book,) = journal.every()
-    return play, book.id
+    (record,) = journal.every()
+    return play, record.id
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
@@ -133,7 +133,7 @@ def test_a_farm_that_a_killed_run_left_open_is_not_called_done(lab, cli, farm, s
     """The settings are as wanted, but the host is in maintenance mode and its VMs are off."""
     play, run = cut_off_in_its_window(lab, cli)
     soap.until(lambda: soap.host("esx01").runtime.connectionState == "connected")
-    journal.open_run(run).settle(*(d for d in journal.open_run(run).all_pending() if d.kind == "reboot"))
+    journal.open_run(run).resolve(*(d for d in journal.open_run(run).pending() if d.kind == "reboot"))
     off = [n for n, v in farm()["vms"].items() if v["power"] == "poweredOff" and v["host"] == ESX1]
     assert farm()["hosts"][ESX1]["maintenance"]
     said = []
@@ -163,16 +163,18 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
         assert asked[before].startswith(question)
         assert f"! {ESX1} is in maintenance mode since run {run}" in cli.err
     assert not farm()["hosts"][ESX1]["maintenance"]
-    assert journal.open_run(run).all_pending() == ()
+    assert journal.open_run(run).pending() == ()
 
 
 def test_what_somebody_has_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):
     play, run = cut_off_in_its_window(lab, cli)
     assert cli("resume", run, "--yes") == 0, cli.out + cli.err
-    book = journal.open_run(run)
-    for owed in book.owed():
+    record = journal.open_run(run)
+    for owed in record.ever_pending():
         if owed.pending.kind in ("maintenance", "off"):
-            book.owe(owed.pending)  # as if the run had been cut off, and an operator had put back what it left
+            record.add_pending(
+                owed.pending
+            )  # as if the run had been cut off, and an operator had put back what it left
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
 
 

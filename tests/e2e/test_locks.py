@@ -389,7 +389,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     assert vcenter_lock.find(vcenter).holder.run == run
     assert cli("show", run) == 0, cli.err
     assert vcenter.name in cli.out
-    assert "lock" in {d.kind for d in journal.open_run(run).all_pending()}
+    assert "lock" in {d.kind for d in journal.open_run(run).pending()}
     refused = contend(machine=1).ready().ask("go other")["locked"]
     assert f"process {process.pid}, run {run}, since" in refused
 
@@ -397,7 +397,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     assert free(vcenter)
     assert cli("show", run) == 0, cli.err
     assert "finished" in cli.out
-    assert journal.open_run(run).all_pending() == ()
+    assert journal.open_run(run).pending() == ()
 
 
 def test_unlock_settles_what_a_killed_run_owes(lab, cli, here, vcenter):
@@ -407,9 +407,9 @@ def test_unlock_settles_what_a_killed_run_owes(lab, cli, here, vcenter):
     process.stdout.read()
     process.wait()
     assert cli("unlock", "-i", INVENTORY, "--yes") == 0
-    (book,) = journal.every()
-    assert "lock" not in {d.kind for d in book.all_pending()}
-    assert "maintenance" in {d.kind for d in book.all_pending()}
+    (record,) = journal.every()
+    assert "lock" not in {d.kind for d in record.pending()}
+    assert "maintenance" in {d.kind for d in record.pending()}
     assert free(vcenter)
 
 
@@ -454,8 +454,8 @@ def test_a_run_that_leaves_at_once_gives_its_lock_back(lab, cli, here, contend, 
     assert free(vcenter)
     (sessions,) = [i for i in lab.check()["invariants"] if i["name"] == "sessions"]
     assert len(sessions["findings"]) == 1, "it did not log out: there are more than this test's own"
-    (book,) = journal.every()
-    assert "lock" not in {d.kind for d in book.all_pending()}
+    (record,) = journal.every()
+    assert "lock" not in {d.kind for d in record.pending()}
     assert "locked" not in contend(machine=1).ready().ask("go other")
     lab.clear_faults()
 

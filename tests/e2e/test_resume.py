@@ -201,10 +201,10 @@ def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
     (first,) = [line.split()[0] for line in runs(cli)]
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
-    book = journal.open_run(first)
-    assert book.get("rolled_back") in cli.out + cli.err
+    record = journal.open_run(first)
+    assert record.get("rolled_back") in cli.out + cli.err
     # as if it had gone on since, and somebody had put everything back by hand
-    book.set(rolled_back=None, resumed=journal.now(), exit_code=1)
+    record.set(rolled_back=None, resumed=journal.now(), exit_code=1)
     assert state_of(cli, first) == "failed"
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert len(runs(cli)) == 2, "nothing had to be done"
@@ -275,11 +275,11 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
 @pytest.mark.parametrize("way", ["resume", "rollback"])
 def test_a_run_on_another_vcenter_is_not_taken_up(lab, cli, ledger, way):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] set graphics", MISSION)
-    book = next(iter(journal.every()))
-    book.set(instance="11111111-2222-3333-4444-555555555555")
+    record = next(iter(journal.every()))
+    record.set(instance="11111111-2222-3333-4444-555555555555")
     before = len(ledger())
-    assert cli(way, book.id, "--yes") == 3, cli.out + cli.err
-    assert f"run {book.id} was on another vCenter" in cli.err
+    assert cli(way, record.id, "--yes") == 3, cli.out + cli.err
+    assert f"run {record.id} was on another vCenter" in cli.err
     assert len(ledger()) == before
 
 
@@ -288,9 +288,9 @@ def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledg
     lab.set_faults("- {on: EnterMaintenanceMode_Task, nth: 1, do: hold}\n")
     process = apply(lab, MISSION, "--lock", "none")
     struck(lab, 1, alive=process.process)
-    (book,) = journal.every()
-    assert cli(way, book.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
-    assert f"run {book.id} is under way in process {process.process.pid}" in cli.err
+    (record,) = journal.every()
+    assert cli(way, record.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
+    assert f"run {record.id} is under way in process {process.process.pid}" in cli.err
     lab.clear_faults()
     assert process.wait() == 0, process.said
 
@@ -315,13 +315,13 @@ def test_a_run_is_taken_up_once_also_without_a_lock(lab, cli, farm, ledger, seco
     """Two processes that go on with one run would each send what is left of it."""
     before = farm()
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", MISSION)
-    (book,) = journal.every()
-    argv = [sys.executable, "-c", BOTH_PLAN, "resume", book.id, "--yes", "--lock", "none"]
+    (record,) = journal.every()
+    argv = [sys.executable, "-c", BOTH_PLAN, "resume", record.id, "--yes", "--lock", "none"]
     pipe = subprocess.PIPE
     first = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     heard(first.stdout, "^planned$")
-    assert cli(second, book.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
-    assert f"another process works on run {book.id}" in cli.err
+    assert cli(second, record.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
+    assert f"another process works on run {record.id}" in cli.err
     assert f"process {first.pid}" in cli.err
     said, _ = first.communicate("\n", timeout=LONG)
     assert first.returncode == 0, said

@@ -50,7 +50,7 @@ def test_a_plan_and_a_run_of_one_lab_are_not_carried_out_on_another(cli, saved, 
     """Each lab is another vCenter, whatever its farm looks like; a reset makes no other of it."""
     text = Path(lab.get("/lab/info")["scenario_file"]).read_text("utf-8")
     assert cli("apply", PLAYBOOKS / "pvrdma-only.yml", "--yes") == 0
-    (book,) = journal.every()
+    (record,) = journal.every()
     lab.post("/lab/reset")
     assert cli("apply", saved) == 0, cli.err
     other = make_lab(text)
@@ -58,8 +58,8 @@ def test_a_plan_and_a_run_of_one_lab_are_not_carried_out_on_another(cli, saved, 
     assert cli("apply", saved) == 3
     assert "was made for another vCenter" in cli.err
     for command in ("resume", "rollback"):
-        assert cli(command, book.id, "--yes") == 3
-        assert f"run {book.id} was on another vCenter" in cli.err
+        assert cli(command, record.id, "--yes") == 3
+        assert f"run {record.id} was on another vCenter" in cli.err
     assert other.get("/lab/ledger")["entries"] == []
 
 

@@ -38,8 +38,8 @@ def apply(cli, farm, via="api"):
     """Reboot esx01; return the run, and the graphics types from before it."""
     before = farm()["hosts"][ESX1]["graphics"]
     assert cli("apply", cli.file(GRAPHICS.replace("api", via)), "--yes") == 0, cli.out + cli.err
-    (book,) = journal.every()
-    return book.id, before
+    (record,) = journal.every()
+    return record.id, before
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def applied(cli, farm):
 
 def reboot_of(run):
     """The rollback's step that reboots."""
-    (book,) = (b for b in journal.every() if b.id != run)
-    return next(s for s in book.steps() if s.what == "reboot")
+    (record,) = (b for b in journal.every() if b.id != run)
+    return next(s for s in record.steps() if s.what == "reboot")
 
 
 def is_over(cli, farm, ledger, applied):
@@ -58,7 +58,7 @@ def is_over(cli, farm, ledger, applied):
     assert reboots(ledger) == [ESX1, ESX1], cli.out + cli.err
     now = farm()["hosts"][ESX1]
     assert (now["graphics"], now["maintenance"]) == (applied[1], False)
-    assert all(b.all_pending() == () for b in journal.every())
+    assert all(b.pending() == () for b in journal.every())
     return True
 
 

@@ -91,7 +91,7 @@ class Executor:
         return self.homes.get(target.ref)
 
 
-def go(plan, failing=None, during=None, *, parallel=8, already=(), book=None, failed=None):
+def go(plan, failing=None, during=None, *, parallel=8, already=(), record=None, failed=None):
     """Run a plan; return the run, the deeds and the events. `failed` is set once the run knows that a step has."""
     executor, events = Executor(plan, failing, during, already), []
 
@@ -100,7 +100,7 @@ def go(plan, failing=None, during=None, *, parallel=8, already=(), book=None, fa
         if failed and event.what == "failed":
             failed.set()
 
-    return Runner(plan, executor, heard, parallel=parallel, book=book).run(), executor, events
+    return Runner(plan, executor, heard, parallel=parallel, record=record).run(), executor, events
 
 
 def farm(hosts=2, vms=2, *, budget=1, **more):
@@ -254,16 +254,16 @@ def test_an_unknown_outcome_is_never_called_done_or_failed():
 @pytest.mark.parametrize("on", [True, False, Unreachable("vCenter is away")], ids=["on", "off", "unknown"])
 def test_a_guest_that_may_still_shut_down_is_not_forgotten(monkeypatch, on):
     monkeypatch.setattr(Executor, "on", on)
-    book, name = Settled(), vm(1).name
+    record, name = Settled(), vm(1).name
     run, executor, _ = go(
-        vms_only(2), {(name, "power-off"): GuestStillRuns("it did not shut down in 300 s")}, book=book
+        vms_only(2), {(name, "power-off"): GuestStillRuns("it did not shut down in 300 s")}, record=record
     )
     assert run.exit_code == 1
     if on is False:
-        assert (run.open, executor.put_back, book.settled) == ((), [("power-on", name)], [("off", name)])
+        assert (run.open, executor.put_back, record.settled) == ((), [("power-on", name)], [("off", name)])
     else:
         assert run.open == (f"{name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on",)
-        assert (executor.put_back, book.settled) == ([], [])
+        assert (executor.put_back, record.settled) == ([], [])
 
 
 def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
@@ -383,8 +383,8 @@ LEFT = "leave maintenance mode on esx01: no reboot was sent, nothing there needs
     ],
 )
 def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
-    book = Settled()
-    run, executor, events = go(farm(), {("esx01", word): error}, book=book)
+    record = Settled()
+    run, executor, events = go(farm(), {("esx01", word): error}, record=record)
     own = [done for name, done in executor.done if name == "esx01"]
     assert own[-2:] == ["exit-maintenance", "healthy"], "after the failing step, and seen to be well"
     assert own.index("exit-maintenance") > own.index(word)
@@ -392,7 +392,7 @@ def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
     assert run.open == ()
     assert run.put_back == (LEFT, f"power on {vm(1).name}", f"power on {vm(2).name}")
     assert LEFT in [e.text for e in events if e.what == "settled"]
-    assert set(book.settled) == {(k, "esx01") for k in ("maintenance", "gate")} | {("off", n) for _, n in VMS}
+    assert set(record.settled) == {(k, "esx01") for k in ("maintenance", "gate")} | {("off", n) for _, n in VMS}
     assert run.exit_code == error.exit_code, "it did fail all the same"
 
 
@@ -423,15 +423,15 @@ def test_a_host_that_was_seen_not_to_reboot_is_left_again():
         def rebooted(self, host, *, did):
             self.noted += ((host.name, did),)
 
-        def settle(self, *all_pending):
-            self.settled += tuple((d.kind, d.target.name) for d in all_pending)
+        def resolve(self, *pending):
+            self.settled += tuple((d.kind, d.target.name) for d in pending)
 
-    book = Noting()
-    run, executor, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, book=book)
+    record = Noting()
+    run, executor, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, record=record)
     assert ("esx01", "exit-maintenance") in executor.done
     assert (run.exit_code, run.open, sorted(executor.put_back)) == (6, (), VMS)
-    assert book.noted == (("esx01", False),), "resume may reboot it"
-    assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(book.settled)
+    assert record.noted == (("esx01", False),), "resume may reboot it"
+    assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(record.settled)
 
 
 def test_a_window_without_a_reboot_that_is_not_as_planned_is_not_left():
@@ -447,8 +447,8 @@ def test_a_window_without_a_reboot_that_is_not_as_planned_is_not_left():
 
 
 def test_what_an_earlier_attempt_put_into_maintenance_stays_there():
-    book = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
-    run, executor, _ = go(farm(), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}, book=book)
+    record = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
+    run, executor, _ = go(farm(), {("esx01", "UpdateGraphicsConfig"): StepFailed("no")}, record=record)
     assert ("esx01", "exit-maintenance") not in executor.done
     assert any("esx01 is still in maintenance mode" in line for line in run.open)
 
@@ -475,10 +475,10 @@ def test_vms_that_went_off_before_another_one_failed_to_come_back():
 
 def test_a_host_with_a_vm_that_cannot_be_powered_on_is_not_called_healthy():
     failing = {("esx01", "UpdateGraphicsConfig"): StepFailed("no"), VMS[1]: StepFailed("no GPU")}
-    book = Settled()
-    run, executor, _ = go(farm(), failing, book=book)
+    record = Settled()
+    run, executor, _ = go(farm(), failing, record=record)
     assert ("esx01", "healthy") not in executor.done
-    assert ("gate", "esx01") not in book.settled
+    assert ("gate", "esx01") not in record.settled
     assert run.open == (f"{vm(2).name} is powered off; it was running before",)
 
 
@@ -488,8 +488,8 @@ class Settled(NoRecord):
     def __init__(self):
         self.settled = []
 
-    def settle(self, *all_pending):
-        self.settled += [(d.kind, d.target.name) for d in all_pending]
+    def resolve(self, *pending):
+        self.settled += [(d.kind, d.target.name) for d in pending]
 
 
 class Record(NoRecord):
@@ -501,29 +501,29 @@ class Record(NoRecord):
     def __init__(self, *all_pending):
         self.earlier, self.opened, self.void, self.words = all_pending, [], [], {}
 
-    def begin(self, id, step, all_pending):
-        self.opened += [(d.kind, d.target.name) for d in all_pending]
+    def begin(self, id, step, opens):
+        self.opened += [(d.kind, d.target.name) for d in opens]
         self.words[id] = words([step])[0]
 
-    def end(self, id, state, error="", settles=()):
+    def end(self, id, state, error="", closes=()):
         if self.words[id] in self.full:
             raise Storage("the disk is full")
         if state != "done":
-            self.void += [(d.kind, d.target.name) for d in settles]
+            self.void += [(d.kind, d.target.name) for d in closes]
 
-    def all_pending(self):
+    def pending(self):
         return self.earlier
 
 
 def test_a_vm_that_somebody_switched_off_meanwhile_stays_off():
-    book, name = Record(), vm(1).name
-    run, executor, events = go(farm(), already={(name, "power-off")}, book=book)
+    record, name = Record(), vm(1).name
+    run, executor, events = go(farm(), already={(name, "power-off")}, record=record)
     assert (run.exit_code, run.open, run.unstarted) == (0, (), 0)
     assert run.left == (f"{name} was switched off meanwhile, not by this run: left off",)
     own = [word for target, word in executor.done if target == name]
     assert own == ["reconfigure", "as-planned"], "it is changed all the same"
-    assert ("off", name) not in book.opened
-    assert {("off", vm(2).name), ("maintenance", "esx01")} <= set(book.opened)
+    assert ("off", name) not in record.opened
+    assert {("off", vm(2).name), ("maintenance", "esx01")} <= set(record.opened)
     told = [words([e.planned.step])[0] for e in events if e.what == "skipped" and e.text == run.left[0]]
     assert told == ["power-off", "power-on"]
 
@@ -538,24 +538,24 @@ def test_the_health_gate_does_not_ask_for_a_vm_that_stays_off(monkeypatch):
 
 
 def test_what_an_earlier_attempt_switched_is_ours():
-    book = Record(Pending("off", vm(1)), Pending("ssh", ESX1))
+    record = Record(Pending("off", vm(1)), Pending("ssh", ESX1))
     plan = farm(1, 1, config__service__service=NO_SSH)
-    run, executor, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, book=book)
+    run, executor, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, record=record)
     assert (run.exit_code, run.left, run.count("done")) == (0, (), len(plan.steps))
     assert {(vm(1).name, "power-on"), ("esx01", "stop-ssh")} <= set(executor.done)
 
 
 def test_ssh_that_somebody_started_meanwhile_runs_on_and_again_after_a_reboot():
-    book = Record()
-    run, executor, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, book=book)
+    record = Record()
+    run, executor, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, record=record)
     assert (run.exit_code, run.open, executor.put_back) == (0, (), [])
     assert run.left == ("SSH of esx01 was started meanwhile, not by this run: left running",)
     own = [word for target, word in executor.done if target == "esx01"]
     assert own.count("start-ssh") == 1
     assert own.index("start-ssh") > own.index("reboot"), "the reboot stops it"
     assert "stop-ssh" not in own
-    assert ("ssh", "esx01") not in book.opened
-    assert ("ssh-on", "esx01") in book.opened
+    assert ("ssh", "esx01") not in record.opened
+    assert ("ssh-on", "esx01") in record.opened
 
 
 def test_ssh_that_we_started_is_ours_also_when_a_boot_has_started_it():
@@ -584,22 +584,22 @@ ENTER = ("esx01", "enter-maintenance")
 
 def test_what_was_refused_is_not_owed():
     """Else `resume` would take it for ours when somebody else does it later, and reboot their host."""
-    book = Record()
-    go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
-    assert ("maintenance", "esx01") in book.opened
-    assert book.void == [("maintenance", "esx01"), ("gate", "esx01")]
+    record = Record()
+    go(farm(), {ENTER: StepFailed("a VM is in the way")}, record=record)
+    assert ("maintenance", "esx01") in record.opened
+    assert record.void == [("maintenance", "esx01"), ("gate", "esx01")]
 
 
 def test_what_may_have_happened_stays_owed():
-    book = Record()
-    go(farm(), {ENTER: OutcomeUnknown("lost")}, book=book)
-    assert book.void == []
+    record = Record()
+    go(farm(), {ENTER: OutcomeUnknown("lost")}, record=record)
+    assert record.void == []
 
 
 def test_what_an_earlier_attempt_owes_stays_owed():
-    book = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
-    go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=book)
-    assert book.void == []
+    record = Record(Pending("maintenance", ESX1), Pending("gate", ESX1))
+    go(farm(), {ENTER: StepFailed("a VM is in the way")}, record=record)
+    assert record.void == []
 
 
 @pytest.mark.parametrize(
@@ -607,9 +607,9 @@ def test_what_an_earlier_attempt_owes_stays_owed():
     [("reboot", "esx01 is still in maintenance mode"), ("enter-maintenance", None), ("power-off", None)],
 )
 def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, named):
-    book = Record()
-    book.full = (word,)
-    run, executor, _ = go(farm(), book=book)
+    record = Record()
+    record.full = (word,)
+    run, executor, _ = go(farm(), record=record)
     assert run.exit_code == 8
     if named:
         assert any(named in line for line in run.open)
@@ -623,10 +623,10 @@ def test_what_was_done_and_could_not_be_written_down_is_put_back_or_named(word, 
 
 def test_what_was_put_back_and_could_not_be_written_down_is_not_called_open():
     class Full(Record):
-        def settle(self, *all_pending):
+        def resolve(self, *pending):
             raise Storage("the disk is full")
 
-    run, executor, events = go(farm(), {ENTER: StepFailed("a VM is in the way")}, book=Full())
+    run, executor, events = go(farm(), {ENTER: StepFailed("a VM is in the way")}, record=Full())
     assert executor.put_back
     assert run.open == ()
     assert [e.text for e in events if "done, but not written down: the disk is full" in e.text]

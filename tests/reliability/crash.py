@@ -106,7 +106,7 @@ def watch_journal(points):
         points.reach("after end", _doing.step)
 
     Journal.begin, Journal.end = begin_seen, end_seen
-    for name in ("set", "owe", "settle"):
+    for name in ("set", "add_pending", "resolve"):
         setattr(Journal, name, _around(points, getattr(Journal, name), name))
     for name in ("create", "_flush"):  # the whole of it, and between its new name and a folder that is on the disk
         setattr(journal, name, _around_all(points, getattr(journal, name), name.strip("_")))

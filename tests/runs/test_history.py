@@ -24,13 +24,13 @@ SECONDS = count()
 
 def run(*all_pending, instance="vc", step=True, **values):
     """A run that began a second after the one before it; cut off unless `values` say how it ended."""
-    book = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
+    record = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
     if step:
-        book.begin("s1", Reconfigure(target=VM, summary="reconfigure"), all_pending)
-        book.end("s1", "done")
+        record.begin("s1", Reconfigure(target=VM, summary="reconfigure"), all_pending)
+        record.end("s1", "done")
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
-    book.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
-    return book
+    record.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
+    return record
 
 
 def states():
@@ -38,9 +38,9 @@ def states():
     return [history.state_of(s, among) for s in among]
 
 
-def state(book):
+def state(record):
     among = history.look()
-    return history.state_of(next(s for s in among if s.run == book.id), among)
+    return history.state_of(next(s for s in among if s.run == record.id), among)
 
 
 @pytest.fixture(autouse=True)
@@ -59,26 +59,26 @@ CUT_OFF = {
 
 @pytest.mark.parametrize("how", CUT_OFF)
 def test_what_runs_calls_not_finished_is_announced_and_taken(how, capsys):
-    book = run(**CUT_OFF[how])
-    assert state(book) == how
-    assert [*history.unfinished("vc")] == [book.id]
+    record = run(**CUT_OFF[how])
+    assert state(record) == how
+    assert [*history.unfinished("vc")] == [record.id]
     assert history.unfinished("other") == {}
-    assert history.latest().id == book.id
+    assert history.latest().id == record.id
     assert main(["runs"]) == 0
-    assert f"{book.id}  {how}" in capsys.readouterr().out
+    assert f"{record.id}  {how}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("how", CUT_OFF)
 def test_a_later_run_that_ended_well_supersedes_it(how, capsys):
-    book = run(**CUT_OFF[how])
+    record = run(**CUT_OFF[how])
     run(**WELL)
-    assert state(book) == "superseded"
+    assert state(record) == "superseded"
     assert history.unfinished("vc") == {}
     with pytest.raises(UsageError, match="no run is unfinished"):
         history.latest()
-    assert main(["show", book.id]) == 0
+    assert main(["show", record.id]) == 0
     out = capsys.readouterr().out
-    assert f"Run {book.id}: superseded" in out
+    assert f"Run {record.id}: superseded" in out
     assert "resume" not in out
     assert "rollback" in out
 
@@ -94,52 +94,54 @@ NOT_SUPERSEDING = {
 
 @pytest.mark.parametrize("what", NOT_SUPERSEDING)
 def test_other_later_runs_do_not(what):
-    book = run()
+    record = run()
     run(**NOT_SUPERSEDING[what])
-    assert state(book) == "unfinished"
-    assert book.id in history.unfinished("vc")
+    assert state(record) == "unfinished"
+    assert record.id in history.unfinished("vc")
 
 
 def test_an_earlier_run_does_not():
     run(**WELL)
-    book = run()
-    assert history.latest().id == book.id
-    assert history.doubts(book) == ()
+    record = run()
+    assert history.latest().id == record.id
+    assert history.doubts(record) == ()
 
 
 def test_a_run_that_owes_stays_announced_but_asks():
-    book = run(Pending("maintenance", HOST))
-    assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id}"}
+    record = run(Pending("maintenance", HOST))
+    assert history.unfinished("vc") == {record.id: f"vsphere-ai resume {record.id}"}
     after = run(**WELL)
-    assert history.unfinished("vc") == {book.id: f"vsphere-ai resume {book.id} --cleanup"}, "the rest is outdone"
-    assert history.latest().id == book.id
-    assert history.doubts(book) == (f"run {after.id} came after run {book.id}, and ended well; what it changed stays",)
-    book.settle(Pending("maintenance", HOST))
-    assert state(book) == "superseded"
+    assert history.unfinished("vc") == {record.id: f"vsphere-ai resume {record.id} --cleanup"}, "the rest is outdone"
+    assert history.latest().id == record.id
+    assert history.doubts(record) == (
+        f"run {after.id} came after run {record.id}, and ended well; what it changed stays",
+    )
+    record.resolve(Pending("maintenance", HOST))
+    assert state(record) == "superseded"
 
 
 def test_a_run_that_goes_on_is_the_later_one():
-    book = run()
+    record = run()
     run(**WELL)
-    history.take_up(book)
-    book.set(**GONE)  # and is killed again
-    assert [*history.unfinished("vc")] == [book.id]
-    assert history.doubts(book) == ()
+    history.take_up(record)
+    record.set(**GONE)  # and is killed again
+    assert [*history.unfinished("vc")] == [record.id]
+    assert history.doubts(record) == ()
 
 
 def test_a_run_that_was_rolled_back_is_not_offered_again():
-    book = run()
-    back = run(rolls_back=book.id)
+    record = run()
+    back = run(rolls_back=record.id)
     history.rolled_back(back)
-    assert state(book) == "unfinished", "the rollback has not come to its end"
+    assert state(record) == "unfinished", "the rollback has not come to its end"
     assert history.latest().id == back.id
     back.set(**WELL)
     history.rolled_back(back)
     assert states() == ["rolled back", "finished"]
     assert history.unfinished("vc") == {}
-    assert f"run {book.id} was rolled back by run {back.id}" in history.doubts(book)
-    history.take_up(book)
-    assert state(book) == "unfinished"
+    assert f"run {record.id} was rolled back by run {back.id}" in history.doubts(record)
+    history.take_up(record)
+    assert state(record) == "unfinished"
 
 
 def test_a_rollback_of_a_run_whose_journal_was_removed():
@@ -149,43 +151,43 @@ def test_a_rollback_of_a_run_whose_journal_was_removed():
 
 
 def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
-    book = run()
-    history.take_up(book)
-    assert journal.is_alive(book)
+    record = run()
+    history.take_up(record)
+    assert journal.is_alive(record)
     assert history.unfinished("vc") == {}
-    assert history.latest().id == book.id, "the lock says who works"
+    assert history.latest().id == record.id, "the lock says who works"
     other = run()
     assert history.latest().id == other.id
-    book.set(resumed="2026-01-01T00:00:00.000+00:00")
+    record.set(resumed="2026-01-01T00:00:00.000+00:00")
     run(**WELL)
-    assert state(book) == "unfinished"
+    assert state(record) == "unfinished"
 
 
 def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
-    book = run(Pending("maintenance", HOST))
-    history.take_up(book)
+    record = run(Pending("maintenance", HOST))
+    history.take_up(record)
     assert history.unfinished("vc") == {}
-    boot, _, ticks = book.get("born").partition("/")
+    boot, _, ticks = record.get("born").partition("/")
     for other in (f"{boot}/{int(ticks) - 1}", f"another-boot/{ticks}"):
-        book.set(pid=os.getpid(), born=other)
-        assert [*history.unfinished("vc")] == [book.id]
+        record.set(pid=os.getpid(), born=other)
+        assert [*history.unfinished("vc")] == [record.id]
 
 
 def test_a_journal_from_before_beginnings_were_noted():
-    book = run(Pending("maintenance", HOST))
-    with sqlite3.connect(book.path) as db:
+    record = run(Pending("maintenance", HOST))
+    with sqlite3.connect(record.path) as db:
         db.execute("delete from run where key = 'born'")
         db.execute("delete from seal where what = 'run/born'")
-    book.set(pid=os.getpid())
+    record.set(pid=os.getpid())
     assert history.unfinished("vc") == {}
-    book.set(pid=2**22 + 1)
-    assert [*history.unfinished("vc")] == [book.id]
+    record.set(pid=2**22 + 1)
+    assert [*history.unfinished("vc")] == [record.id]
 
 
-def taking_over(book, **values):
+def taking_over(record, **values):
     """A run that began with what another owes, whose process died before it was settled there."""
-    owed = [o for o in book.owed() if not o.settled]
-    about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": book.id, **values}
+    owed = [o for o in record.ever_pending() if not o.closed]
+    about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": record.id, **values}
     newer = journal.create(about, owed)
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
     newer.set(started=began.isoformat(timespec="milliseconds"), **GONE)
@@ -194,65 +196,65 @@ def taking_over(book, **values):
 
 def owing():
     found = {}
-    for book in journal.every():
-        found[book.id] = {d.kind for d in book.all_pending()}
-        book.close()
+    for record in journal.every():
+        found[record.id] = {d.kind for d in record.pending()}
+        record.close()
     return found
 
 
 def test_a_debt_that_stands_in_two_journals_is_the_newer_runs():
-    book = run(Pending("maintenance", HOST), Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"))
-    book.sending(HOST)
-    before = book.owed()
-    newer = taking_over(book, rolls_back=book.id)
-    assert newer.owed() == before, "opened and sent when they were"
-    assert owing() == {book.id: {"maintenance", "reboot"}, newer.id: {"maintenance", "reboot"}}
+    record = run(Pending("maintenance", HOST), Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"))
+    record.sending(HOST)
+    before = record.ever_pending()
+    newer = taking_over(record, rolls_back=record.id)
+    assert newer.ever_pending() == before, "opened and sent when they were"
+    assert owing() == {record.id: {"maintenance", "reboot"}, newer.id: {"maintenance", "reboot"}}
     among = history.look()
-    assert owing() == {book.id: set(), newer.id: {"maintenance", "reboot"}}
-    assert history.successor(book.id, among).run == newer.id
+    assert owing() == {record.id: set(), newer.id: {"maintenance", "reboot"}}
+    assert history.successor(record.id, among).run == newer.id
     assert [*history.unfinished("vc")] == [newer.id], "the earlier one waits for it"
     assert history.latest().id == newer.id
-    assert journal.open_run(newer.id).owed() == before, "and it is sealed"
-    newer.settle(*newer.all_pending())
-    assert history.successor(book.id, history.look()) is None
-    assert set(history.unfinished("vc")) == {book.id, newer.id}
+    assert journal.open_run(newer.id).ever_pending() == before, "and it is sealed"
+    newer.resolve(*newer.pending())
+    assert history.successor(record.id, history.look()) is None
+    assert set(history.unfinished("vc")) == {record.id, newer.id}
 
 
 def test_the_heir_of_an_heir_is_found():
-    book = run(Pending("maintenance", HOST))
-    second = taking_over(book)
+    record = run(Pending("maintenance", HOST))
+    second = taking_over(record)
     third = taking_over(second)
     for _ in range(2):
-        assert history.successor(book.id, history.look()).run == third.id
+        assert history.successor(record.id, history.look()).run == third.id
     assert [*history.unfinished("vc")] == [third.id]
 
 
 def test_what_a_run_owes_since_is_its_own():
-    book = run(Pending("maintenance", HOST))
-    newer = taking_over(book)
-    newer.settle(Pending("maintenance", HOST))
+    record = run(Pending("maintenance", HOST))
+    newer = taking_over(record)
+    newer.resolve(Pending("maintenance", HOST))
     history.look()
-    assert owing()[book.id] == set()
-    history.take_up(book)
-    book.set(**GONE)
-    book.owe(Pending("maintenance", HOST))  # and dies once more
+    assert owing()[record.id] == set()
+    history.take_up(record)
+    record.set(**GONE)
+    record.add_pending(Pending("maintenance", HOST))  # and dies once more
     history.look()
-    assert owing()[book.id] == {"maintenance"}
+    assert owing()[record.id] == {"maintenance"}
 
 
 def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
-    book = run()
-    back = run(rolls_back=book.id, **WELL)
+    record = run()
+    back = run(rolls_back=record.id, **WELL)
     assert states() == ["rolled back", "finished"]
-    assert book.get("rolled_back") == back.id
-    history.take_up(book)  # somebody goes forward again
-    book.set(**GONE)
-    assert state(book) == "unfinished"
+    assert record.get("rolled_back") == back.id
+    history.take_up(record)  # somebody goes forward again
+    record.set(**GONE)
+    assert state(record) == "unfinished"
 
 
 def test_a_journal_that_is_not_written_leaves_no_debt_behind(monkeypatch):
-    book = run(Pending("maintenance", HOST))
-    monkeypatch.setattr(journal.Journal, "_owe", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
+    record = run(Pending("maintenance", HOST))
+    monkeypatch.setattr(journal.Journal, "_add", lambda *_: (_ for _ in ()).throw(sqlite3.OperationalError("full")))
     with pytest.raises(Storage, match="full"):
-        taking_over(book)
-    assert owing() == {book.id: {"maintenance"}}
+        taking_over(record)
+    assert owing() == {record.id: {"maintenance"}}

@@ -66,26 +66,26 @@ def test_another_run_of_the_same_name_keeps_its_journal(tmp_path, monkeypatch, t
 def test_a_log_that_was_cut_off_leaves_what_the_run_is(tmp_path, monkeypatch):
     """Wherever the write-ahead log is cut, in its first entry too, the run is known and counts as not finished."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "whole"))
-    book = journal.create({"mode": "apply", "approved": {"items": ["a"]}})
+    record = journal.create({"mode": "apply", "approved": {"items": ["a"]}})
     host = Target("host", "esx01", "HostSystem:host-1")
-    book.begin("1", act(host, "enter-maintenance", "enter maintenance mode"), [Pending("maintenance", host)])
-    (log,) = book.path.parent.glob("*.db-wal")
+    record.begin("1", act(host, "enter-maintenance", "enter maintenance mode"), [Pending("maintenance", host)])
+    (log,) = record.path.parent.glob("*.db-wal")
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "cut"))
-    copy = journal.runs_dir() / book.path.name
+    copy = journal.runs_dir() / record.path.name
     known = set()
     for size in range(0, log.stat().st_size, 97):
-        shutil.copy2(book.path, copy)
+        shutil.copy2(record.path, copy)
         copy.with_name(log.name).write_bytes(log.read_bytes()[:size])
         (read,) = journal.every()
         assert read.get("approved") == {"items": ["a"]}
         assert not read.finished
-        known.add(len(read.all_pending()))
+        known.add(len(read.pending()))
         read.close()
         for part in copy.parent.iterdir():
             part.unlink()
     assert known == {0}  # the log has one entry, and it was never whole
-    assert [pending.target for pending in book.all_pending()] == [host]
-    book.close()
+    assert [pending.target for pending in record.pending()] == [host]
+    record.close()
 
 
 def test_a_run_that_was_killed_while_its_journal_was_made_is_none(tmp_path, monkeypatch):
@@ -121,11 +121,11 @@ def test_a_run_that_was_killed_while_its_journal_was_made_is_none(tmp_path, monk
 )
 def test_what_a_step_is_does_not_hang_on_its_words(tmp_path, monkeypatch, step, what):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book = journal.create({"mode": "apply"})
-    book.begin("1", step, ())
-    assert book.done() == ()
-    book.end("1", "done")
-    assert [s.what for s in book.done()] == [what]
+    record = journal.create({"mode": "apply"})
+    record.begin("1", step, ())
+    assert record.done() == ()
+    record.end("1", "done")
+    assert [s.what for s in record.done()] == [what]
 
 
 # -- older formats (T-10)
@@ -146,7 +146,7 @@ def test_a_journal_of_format_2_is_carried_over(tmp_path, monkeypatch):
         assert old.get("format") == journal.FORMAT
         assert [(s.id, s.what) for s in old.done() if s.what] == [("s4", "reboot"), ("s6", "as-planned")]
         assert [(s.id, s.state, s.error) for s in old.steps()][-1] == ("s8", "failed", "vCenter refused it")
-        assert [(d.kind, d.target.name) for d in old.all_pending()] == [
+        assert [(d.kind, d.target.name) for d in old.pending()] == [
             ("off", "train-01"), ("gate", "esx01"), ("maintenance", "esx02"), ("gate", "esx02")]  # fmt: skip
         assert {s.target: s.ref for s in old.steps()} == {
             "train-01": "VirtualMachine:vm-1", "esx01": "HostSystem:host-1", "esx02": "HostSystem:host-2"}  # fmt: skip
@@ -158,11 +158,11 @@ def test_a_journal_of_format_2_is_carried_over(tmp_path, monkeypatch):
 def test_a_name_that_means_two_objects_in_an_older_journal_is_none_of_them(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     approved = {"steps": [{"target": {"name": "esx01", "ref": f"HostSystem:host-{n}"}} for n in (1, 7)]}
-    book = journal.create({"approved": approved})
-    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
-    book.set(pid=0)
-    of_version(3, book.path)
-    (step,) = journal.open_run(book.id).steps()
+    record = journal.create({"approved": approved})
+    record.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
+    record.set(pid=0)
+    of_version(3, record.path)
+    (step,) = journal.open_run(record.id).steps()
     assert (step.ref, step.kinds) == ("", "")
     assert step.is_on(HOST)
     assert step.is_on(Target("host", "esx01", "HostSystem:host-7"))
@@ -170,18 +170,18 @@ def test_a_name_that_means_two_objects_in_an_older_journal_is_none_of_them(tmp_p
 
 def test_a_host_is_known_by_its_reference_whatever_it_is_called(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book = journal.create({"approved": {}})
-    book.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
-    book.end("s1", "done")
+    record = journal.create({"approved": {}})
+    record.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
+    record.end("s1", "done")
     renamed, twin = Target("host", "gpu01", HOST.ref), Target("host", HOST.name, "HostSystem:host-9")
 
     def twice(host):
-        return rebooted_twice(SimpleNamespace(impact=SimpleNamespace(reboots=(host,))), book.done())
+        return rebooted_twice(SimpleNamespace(impact=SimpleNamespace(reboots=(host,))), record.done())
 
     assert twice(renamed) == ("gpu01",)
     assert twice(twin) == ()
-    book.rebooted(twin, did=False)
-    assert [s.state for s in book.steps()] == ["done"]
+    record.rebooted(twin, did=False)
+    assert [s.state for s in record.steps()] == ["done"]
 
 
 def test_a_reboot_of_an_older_run_that_is_seen_is_written_down(tmp_path, monkeypatch):
@@ -220,12 +220,12 @@ def test_a_journal_is_carried_over_wholly_or_not_at_all(tmp_path, monkeypatch, n
 def test_a_journal_that_only_looks_older_is_damaged(tmp_path, monkeypatch, number):
     """One bit makes the digit of a format another one."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book = journal.create({"mode": "apply"})
-    book.set(pid=0)
-    with contextlib.closing(sqlite3.connect(book.path)) as db, db:
+    record = journal.create({"mode": "apply"})
+    record.set(pid=0)
+    with contextlib.closing(sqlite3.connect(record.path)) as db, db:
         db.execute("update run set value = ? where key = 'format'", (str(number),))
     with pytest.raises(Storage, match="does not hold what was written"):
-        journal.open_run(book.id)
+        journal.open_run(record.id)
 
 
 def test_damage_is_not_sealed_by_carrying_a_journal_over(tmp_path, monkeypatch):
@@ -243,45 +243,45 @@ VM = Target("vm", "train-01", "VirtualMachine:vm-1")
 def test_what_was_told_once_was_told_also_when_it_is_begun_again(tmp_path, monkeypatch):
     """An earlier order may take effect after a later attempt was killed before it had sent its own."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book, pending = journal.create({}), Pending("off", VM)
-    book.begin("s1", act(VM, "power-off", "shut down"), (pending,))
-    book.sending(VM)
-    (first,) = book.owed()
-    book.close()
-    again = journal.open_run(book.id)
+    record, pending = journal.create({}), Pending("off", VM)
+    record.begin("s1", act(VM, "power-off", "shut down"), (pending,))
+    record.sending(VM)
+    (first,) = record.ever_pending()
+    record.close()
+    again = journal.open_run(record.id)
     again.begin("s1", act(VM, "power-off", "shut down"), (pending,))
-    assert again.owed() == (first,)
-    again.settle(pending)
+    assert again.ever_pending() == (first,)
+    again.resolve(pending)
     again.begin("s2", act(VM, "power-off", "shut down"), (pending,))
-    (anew,) = again.owed()
-    assert (anew.sent, anew.settled) == ("", ""), "the guest of a VM that ran again was not told yet"
+    (anew,) = again.ever_pending()
+    assert (anew.sent, anew.closed) == ("", ""), "the guest of a VM that ran again was not told yet"
     again.close()
-    assert journal.open_run(book.id).all_pending() == (pending,), "its seal holds"
+    assert journal.open_run(record.id).pending() == (pending,), "its seal holds"
 
 
 def test_who_goes_on_second_counts_another_attempt(tmp_path, monkeypatch):
     """Two terminals opened the run; what the first one did stays written down."""
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book = journal.create({})
-    book.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
-    one, two = journal.open_run(book.id), journal.open_run(book.id)
+    record = journal.create({})
+    record.begin("s1", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
+    one, two = journal.open_run(record.id), journal.open_run(record.id)
     for number, each in ((2, one), (3, two)):
         history.take_up(each)
         assert each.attempt == number
         each.begin("s1", act(HOST, "reboot", f"reboot {number}"), ())
-    assert [s.summary for s in book.steps()] == ["enter maintenance mode", "reboot 2", "reboot 3"]
+    assert [s.summary for s in record.steps()] == ["enter maintenance mode", "reboot 2", "reboot 3"]
 
 
 @pytest.mark.parametrize("column", ["opened", "sent", "settled"])
 @pytest.mark.parametrize("time", ["2026-11-22T20*22:15.315+00:00", "2026-11-22T20:22:15.315", "x"])
 def test_a_time_that_cannot_be_read_is_damage(tmp_path, monkeypatch, column, time):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
-    book = journal.create({})
-    book.owe(Pending("off", VM))
-    with contextlib.closing(sqlite3.connect(book.path)) as db, db:
+    record = journal.create({})
+    record.add_pending(Pending("off", VM))
+    with contextlib.closing(sqlite3.connect(record.path)) as db, db:
         db.execute(f"update debt set {column} = ?", (time,))
     with pytest.raises(Storage, match="damaged"):
-        book.owed()
+        record.ever_pending()
 
 
 def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
@@ -294,6 +294,6 @@ def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
             self.asked = (step, task)
             raise Storage("the disk is full")
 
-    book = Full()
-    running._noting(book)("s1", "Task:task-7")
-    assert book.asked == ("s1", "Task:task-7")
+    record = Full()
+    running._noting(record)("s1", "Task:task-7")
+    assert record.asked == ("s1", "Task:task-7")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.language.play import Play, Playbook
-from vsphere_ai.model.recorded_steps import Step
+from vsphere_ai.model.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal
 from vsphere_ai.runs.history import Seen
@@ -23,7 +23,7 @@ class Changes:
     run: str
     what: str
     started: str
-    steps: tuple[Step, ...]
+    steps: tuple[RecordedStep, ...]
     untold: bool = False
     """A journal from before format 4 does not tell; the run may have changed everything that was approved."""
 
@@ -37,25 +37,25 @@ class Changes:
         return self.untold or bool(self.at(target, kind, (*CHANGED, "failed")))
 
 
-def own(book: Journal, among: Sequence[Seen]) -> Changes:
+def own(record: Journal, among: Sequence[Seen]) -> Changes:
     """Return what a run has changed, and those that went on with it in its stead (`resume --reboot-again`)."""
-    steps, untold = _steps(book), bool(book.get("carried"))
-    for run in _went_on(book.id, among):
+    steps, untold = _steps(record), bool(record.get("carried"))
+    for run in _went_on(record.id, among):
         other = journal.open_run(run)
         steps, untold = (*steps, *_steps(other)), untold or bool(other.get("carried"))
         other.close()
-    return Changes(book.id, str(book.get("what") or ""), str(book.get("started") or ""), steps, untold)
+    return Changes(record.id, str(record.get("what") or ""), str(record.get("started") or ""), steps, untold)
 
 
-def after(book: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
+def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
     """Return what other runs on the same vCenter changed since a run began, the oldest run first.
 
     A run that was rolled back is left out, and so are its rollback and the rollbacks of the run itself: after both,
     things are as they were.
     """
-    mine = {book.id, *_went_on(book.id, among)}
-    this = next(s for s in among if s.run == book.id)
-    started = str(book.get("started") or "")
+    mine = {record.id, *_went_on(record.id, among)}
+    this = next(s for s in among if s.run == record.id)
+    started = str(record.get("started") or "")
     others = [s for s in among if s.run not in mine and s.instance == this.instance and s.worked and this.instance]
     since = {s.run for s in others if s.since > started}
     found = []
@@ -123,5 +123,5 @@ def _went_on(run: str, among: Sequence[Seen]) -> tuple[str, ...]:
     return tuple(each for one in own for each in (one, *_went_on(one, among)))
 
 
-def _steps(book: Journal) -> tuple[Step, ...]:
-    return tuple(s for s in book.steps() if s.what == "change")
+def _steps(record: Journal) -> tuple[RecordedStep, ...]:
+    return tuple(s for s in record.steps() if s.what == "change")

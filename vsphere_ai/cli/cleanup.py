@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
-    from vsphere_ai.model.recorded_steps import Owed
+    from vsphere_ai.model.recorded_steps import RecordedPending
     from vsphere_ai.runs.history import Seen
 
 LEFT_OPEN = 1
@@ -50,9 +50,9 @@ def left_open(vcenter: VCenter) -> tuple[str, ...]:
 
     found = []
     for seen, request in pending(vcenter.about.instance):
-        book = journal.open_run(seen.run)
-        owed = [o for o in book.owed() if not o.settled and o.pending.kind in WORDS]
-        book.close()
+        record = journal.open_run(seen.run)
+        owed = [o for o in record.ever_pending() if not o.closed and o.pending.kind in WORDS]
+        record.close()
         facts = _read(vcenter, {o.pending.target.ref for o in owed})
         found += [
             f"{name} {WORDS[o.pending.kind]} since run {seen.run}, which was not finished: {request}"
@@ -71,7 +71,7 @@ def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
         return None
 
 
-def _true(owed: list[Owed], facts: dict[str, Facts] | None) -> Iterator[tuple[Owed, str]]:
+def _true(owed: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterator[tuple[RecordedPending, str]]:
     from vsphere_ai.planning.resume import still_so
 
     for each in owed:

@@ -11,7 +11,7 @@ from vsphere_ai.planning.document import SCHEMA_VERSION, STAYS
 from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
-    from vsphere_ai.model.recorded_steps import Owed, Step
+    from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.runs.history import Seen
     from vsphere_ai.runs.journal import Journal
 
@@ -28,49 +28,49 @@ OWES = {
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
-def summary(book: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
+def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
     """Return a run in a few words: who, where, when, and how it ended. `among` are all runs, when they are known."""
     known = look() if among is None else among  # which may settle debts of this one
     return {
-        "run": book.id,
-        "state": state_of(see(book), known),
-        "started": book.get("started"),
-        "user": f"{book.get('user')}@{book.get('machine')}",
-        "vcenter": (book.get("scope") or {}).get("vcenter") or "",
-        "what": book.get("what"),
-        "exit_code": book.get("exit_code"),
-        "way_on": way_on(see(book), known),
-        "owes": [{"kind": d.kind, "name": d.target.name} for d in book.all_pending()],
-        "closed": book.get("closed") or None,
+        "run": record.id,
+        "state": state_of(see(record), known),
+        "started": record.get("started"),
+        "user": f"{record.get('user')}@{record.get('machine')}",
+        "vcenter": (record.get("scope") or {}).get("vcenter") or "",
+        "what": record.get("what"),
+        "exit_code": record.get("exit_code"),
+        "way_on": way_on(see(record), known),
+        "owes": [{"kind": d.kind, "name": d.target.name} for d in record.pending()],
+        "closed": record.get("closed") or None,
     }
 
 
-def record(book: Journal) -> dict[str, Any]:
+def run_document(record: Journal) -> dict[str, Any]:
     """Return everything a journal tells of its run."""
-    steps, approved = book.steps(), book.get("approved") or {}
+    steps, approved = record.steps(), record.get("approved") or {}
     begun = {s.id for s in steps}
     return {
         "schema_version": SCHEMA_VERSION,
-        **summary(book),
-        "ended": max((s.ended for s in steps), default="") if book.ended else None,
+        **summary(record),
+        "ended": max((s.ended for s in steps), default="") if record.ended else None,
         "attempts": max((s.attempt for s in steps), default=0),
-        "signal": book.get("signal") or None,
-        "open": book.get("open") or [],
-        "operation": book.id,
-        "lock": book.get("lock"),
-        "process": book.get("pid"),
-        "vsphere_ai": book.get("vsphere_ai"),
-        "scope": {"inventory": book.get("inventory"), **(book.get("scope") or {})},
+        "signal": record.get("signal") or None,
+        "open": record.get("open") or [],
+        "operation": record.id,
+        "lock": record.get("lock"),
+        "process": record.get("pid"),
+        "vsphere_ai": record.get("vsphere_ai"),
+        "scope": {"inventory": record.get("inventory"), **(record.get("scope") or {})},
         "server": (approved.get("vcenter") or {}).get("name", ""),
         "approved": {"items": approved.get("items", []), "impact": approved.get("impact", {})},
         "steps": [_step(s) for s in steps],
         "not_begun": [_waiting(s) for s in approved.get("steps", ()) if s["id"] not in begun],
-        "debts": [_pending(o) for o in book.owed()],
-        "journal": str(book.path),
+        "debts": [_pending(o) for o in record.ever_pending()],
+        "journal": str(record.path),
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def _step(step: RecordedStep) -> dict[str, Any]:
     return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
 
 
@@ -78,7 +78,7 @@ def _waiting(step: dict[str, Any]) -> dict[str, Any]:
     return {"id": step["id"], "target": step["target"]["name"], "summary": step["summary"]}
 
 
-def _pending(owed: Owed) -> dict[str, Any]:
+def _pending(owed: RecordedPending) -> dict[str, Any]:
     pending = owed.pending
     return {
         "kind": pending.kind,
@@ -87,7 +87,7 @@ def _pending(owed: Owed) -> dict[str, Any]:
         "detail": pending.detail,
         "opened": owed.opened,
         "sent": owed.sent or None,
-        "settled": owed.settled or None,
+        "settled": owed.closed or None,
     }
 
 

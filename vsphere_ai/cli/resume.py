@@ -68,44 +68,46 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
     from vsphere_ai.runs import history, journal
 
     json_stream.expect(form)
-    book = journal.open_run(run) if run else history.latest()
-    loaded = _playbook(book, "desired")
-    shared = _shared(book, loaded, inventory)
-    with open_session(shared, loaded) as session, _held(session, book, book, more["lock"]) as locks:
+    record = journal.open_run(run) if run else history.latest()
+    loaded = _playbook(record, "desired")
+    shared = _shared(record, loaded, inventory)
+    with open_session(shared, loaded) as session, _held(session, record, record, more["lock"]) as locks:
         among = history.look()
-        loaded, left = run_changes.to_finish(loaded, run_changes.own(book, among), run_changes.after(book, among))
-        plan, estate, missing = _plan_on(session, book, loaded)
+        loaded, left = run_changes.to_finish(loaded, run_changes.own(record, among), run_changes.after(record, among))
+        plan, estate, missing = _plan_on(session, record, loaded)
         pause_status()
         for line in left:
             streams.say(safe(line), "run.changed-later")
-        request = Request(form, book.get("what", ""), shared, book, missing=missing)
-        less = _cleanup_of(session, book, loaded, plan) if more.get("cleanup") or plan.problems else None
+        request = Request(form, record.get("what", ""), shared, record, missing=missing)
+        less = _cleanup_of(session, record, loaded, plan) if more.get("cleanup") or plan.problems else None
         if less is not None:
             # what is left of a run that a later one has outdone is nobody's wish any more
-            outdone = history.is_outdone(next(s for s in among if s.run == book.id), among)
+            outdone = history.is_outdone(next(s for s in among if s.run == record.id), among)
             refused = bool(plan.problems and plan.changed()) and not outdone
             partly = code_of(plan.problems) if refused else 0
             request = replace(request, partly=partly, rest=0 if outdone else _rest(plan, less[1], refused=refused))
             loaded, plan, estate = less
-        anew = _reboots_again(plan, book, allowed=bool(more.get("twice")))
-        asked = _more(plan, book) or anew
+        anew = _reboots_again(plan, record, allowed=bool(more.get("twice")))
+        asked = _more(plan, record) or anew
         if not approve(plan, document.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
-                book.set(ended=True, exit_code=request.partly, signal=0, skipped=request.rest, open=[])
+                record.set(ended=True, exit_code=request.partly, signal=0, skipped=request.rest, open=[])
             return request.partly or _code_of(missing)
         if anew:
-            request = replace(request, journal=None, locks=locks, settles=book)
+            request = replace(request, journal=None, locks=locks, takes_over=record)
         return carry_out(session, loaded, plan, estate, request)
 
 
-def _cleanup_of(session: Session, book: Journal, loaded: Playbook, whole: Plan) -> tuple[Playbook, Plan, Estate] | None:
+def _cleanup_of(
+    session: Session, record: Journal, loaded: Playbook, whole: Plan
+) -> tuple[Playbook, Plan, Estate] | None:
     """Plan only what puts hosts and VMs back; None where a plan is refused and there is nothing to put back.
 
     Problems of what changes nothing refuse nothing. What counts only after a restart of its host stays owed.
     """
     from vsphere_ai.app.run_changes import narrowed
 
-    all_pending = [d for d in book.all_pending() if d.kind not in ("lock", "restart")]
+    all_pending = [d for d in record.pending() if d.kind not in ("lock", "restart")]
     refused = whole.problems if whole.changed() else ()
     if refused and not all_pending:
         return None
@@ -143,15 +145,15 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     from vsphere_ai.runs import history, journal
 
     json_stream.expect(form)
-    book = journal.open_run(run)
-    loaded = _playbook(book, "before")
-    shared = _shared(book, loaded, inventory)
-    with open_session(shared, loaded) as session, _held(session, book, f"rollback {book.id}", lock) as locks:
+    record = journal.open_run(run)
+    loaded = _playbook(record, "before")
+    shared = _shared(record, loaded, inventory)
+    with open_session(shared, loaded) as session, _held(session, record, f"rollback {record.id}", lock) as locks:
         among = history.look()
-        mine, others = run_changes.own(book, among), run_changes.after(book, among)
+        mine, others = run_changes.own(record, among), run_changes.after(record, among)
         loaded = run_changes.to_put_back(loaded, mine, others)
-        plan, estate, missing = _plan_on(session, book, loaded)
-        approved = book.get("approved", {}).get("items", ())
+        plan, estate, missing = _plan_on(session, record, loaded)
+        approved = record.get("approved", {}).get("items", ())
         plan = with_not_reverted(
             plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds()
         )
@@ -162,10 +164,10 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         pause_status()
         if not approve(plan, document.digest(plan), form, yes=yes):
             if not plan.steps:
-                book.set(rolled_back="")  # everything is as it was before the run
+                record.set(rolled_back="")  # everything is as it was before the run
             return _code_of(missing)
-        what = f"rollback {book.id}"
-        request = Request(form, what, shared, locks=locks, settles=book, missing=missing, back=True)
+        what = f"rollback {record.id}"
+        request = Request(form, what, shared, locks=locks, takes_over=record, missing=missing, back=True)
         return carry_out(session, loaded, plan, estate, request)
 
 
@@ -180,36 +182,36 @@ def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
             streams.say(safe(f"{said}; this rollback undoes both"), "rollback.undoes-later")
 
 
-def _playbook(book: Journal, key: str) -> Playbook:
+def _playbook(record: Journal, key: str) -> Playbook:
     from vsphere_ai.language.playbook import from_document
     from vsphere_ai.resources import kinds
 
-    return from_document(book.get(key), kinds())
+    return from_document(record.get(key), kinds())
 
 
-def _shared(book: Journal, loaded: Playbook, inventory: Path | None) -> dict[str, Any]:
-    scope, file = book.get("scope", {}), inventory or Path(book.get("inventory"))
+def _shared(record: Journal, loaded: Playbook, inventory: Path | None) -> dict[str, Any]:
+    scope, file = record.get("scope", {}), inventory or Path(record.get("inventory"))
     # what was recorded target by target is narrowed already, and the limit may name what is gone
     limit = "" if any(play.targets is not None for play in loaded.plays) else scope.get("limit", "")
     return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True, "limit": limit, "parallel": 8}
 
 
 @contextmanager
-def _held(session: Session, book: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
+def _held(session: Session, record: Journal, run: Journal | str, lock: str | None) -> Iterator[Hold]:
     """Hold the locks of the vCenter, and the run itself: `--lock none` is no leave to go on with one run twice."""
     from vsphere_ai.runs.locks import hold_run
 
-    if session.vcenter.about.instance != book.get("instance"):
+    if session.vcenter.about.instance != record.get("instance"):
         raise Conflict(
-            f"run {book.id} was on another vCenter than this inventory leads to now",
+            f"run {record.id} was on another vCenter than this inventory leads to now",
             "check the inventory",
             rule="run.other-vcenter",
         )
-    with held(session, run, lock or book.get("lock")) as locks, hold_run(book.id):
+    with held(session, run, lock or record.get("lock")) as locks, hold_run(record.id):
         yield locks
 
 
-def _plan_on(session: Session, book: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
+def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan, Estate, tuple[Target, ...]]:
     """Plan from where a run stands: what it began comes to rest first, and what it owes becomes part of the plan.
 
     What is gone from the inventory is left out, and returned.
@@ -218,27 +220,27 @@ def _plan_on(session: Session, book: Journal, loaded: Playbook) -> tuple[Plan, E
     from vsphere_ai.execution.actions.executor import Executor
     from vsphere_ai.planning.resume import gone
 
-    _is_free(book)
+    _is_free(record)
     # from here on vCenter is waited for as in the run itself
-    session.vcenter.serve(book.id, tell=lambda line: click.echo(safe(line), err=True))
+    session.vcenter.serve(record.id, tell=lambda line: click.echo(safe(line), err=True))
     announce_ssh(session)
     context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
-    outstanding = book.all_pending()
-    _forget_gone(context, book)
-    stopped = at_rest.come_to_rest(context, Executor(context), book)
-    seen = book.get("approved", {}).get("impact", {}).get("found", ())
+    outstanding = record.pending()
+    _forget_gone(context, record)
+    stopped = at_rest.come_to_rest(context, Executor(context), record)
+    seen = record.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
-    plan, estate, owed = session.plan_again(loaded, book.all_pending(), looks)
-    kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(book, plan)}
-    for pending in (d for d in book.all_pending() if d not in kept and d.kind != "lock"):
-        book.settle(pending)  # it was never made, or somebody has settled it
+    plan, estate, owed = session.plan_again(loaded, record.pending(), looks)
+    kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(record, plan)}
+    for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
+        record.resolve(pending)  # it was never made, or somebody has settled it
     missing = gone(loaded, outstanding, estate)
     for target in missing:
         streams.say(f"{safe(target.name)} is gone from the inventory since; left out", "object.gone")
     return plan, estate, missing
 
 
-def _is_free(book: Journal) -> None:
+def _is_free(record: Journal) -> None:
     """`Conflict` when another run took over what this one owed and has not put it back: hosts would stay as they are.
 
     `Locked` when the run is under way: it may go without a lock. Called under the lock, so that nobody takes anything
@@ -247,36 +249,36 @@ def _is_free(book: Journal) -> None:
     from vsphere_ai.runs.history import look, successor
     from vsphere_ai.runs.journal import is_alive
 
-    if is_alive(book) and book.get("pid") != os.getpid():
+    if is_alive(record) and record.get("pid") != os.getpid():
         raise Locked(
-            f"run {book.id} is under way in process {book.get('pid')}",
+            f"run {record.id} is under way in process {record.get('pid')}",
             "wait for its end, or stop it",
             rule="run.under-way",
         )
-    found = successor(book.id, look())
+    found = successor(record.id, look())
     if found is not None:
         raise Conflict(
-            f"run {found.run} took over what run {book.id} owed, and has not put all of it back",
+            f"run {found.run} took over what run {record.id} owed, and has not put all of it back",
             f"finish that one: vsphere-ai resume {found.run} (or go back to before it: vsphere-ai rollback "
             f"{found.run})",
             rule="run.taken-over",
         )
 
 
-def _forget_gone(context: Context, book: Journal) -> None:
+def _forget_gone(context: Context, record: Journal) -> None:
     """Nothing can be put back on what is not there any more."""
-    outstanding = [d for d in book.all_pending() if d.kind != "lock"]
+    outstanding = [d for d in record.pending() if d.kind != "lock"]
     refs = sorted({d.target.ref for d in outstanding})
     there = context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
     for pending in (d for d in outstanding if d.target.ref not in there):
-        book.settle(pending)
+        record.resolve(pending)
 
 
 def _code_of(missing: tuple[Target, ...]) -> int:
     return LEFT_OUT if missing else 0
 
 
-def _still_going_down(book: Journal, plan: Plan) -> Iterator[Pending]:
+def _still_going_down(record: Journal, plan: Plan) -> Iterator[Pending]:
     """Yield the debts of VMs that run, though the run told their guests to shut down, and that the plan switches off.
 
     Whenever such a guest goes off from now on, even before it is told again, that is not somebody else's doing.
@@ -285,39 +287,40 @@ def _still_going_down(book: Journal, plan: Plan) -> Iterator[Pending]:
 
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
-    for owed in at_rest.requested_shutdowns(book):
+    for owed in at_rest.requested_shutdowns(record):
         if owed.pending.target.ref in offs:
             yield owed.pending
 
 
-def _more(plan: Plan, book: Journal) -> bool:
+def _more(plan: Plan, record: Journal) -> bool:
     from vsphere_ai.planning.resume import beyond, done_again
     from vsphere_ai.runs.history import doubts
 
-    found = beyond(plan, book.get("approved"))
+    found = beyond(plan, record.get("approved"))
     for line in found:
         streams.say(f"not approved then: {safe(line)}", "run.not-approved")
-    undoing = doubts(book) if plan.steps else ()
+    undoing = doubts(record) if plan.steps else ()
     for line in undoing:
         streams.say(safe(line), "run.not-latest")
-    again = done_again(plan, book.done())
+    again = done_again(plan, record.done())
     for line in again:
         streams.say(f"done by this run, and undone since: {safe(line)}", "run.undone")
     return bool(found or undoing or again)
 
 
-def _reboots_again(plan: Plan, book: Journal, *, allowed: bool) -> bool:
+def _reboots_again(plan: Plan, record: Journal, *, allowed: bool) -> bool:
     """Tell whether the plan reboots hosts that the run has rebooted already; `Conflict` when that is not allowed."""
     from vsphere_ai.planning.resume import rebooted_twice
 
-    names = ", ".join(map(safe, rebooted_twice(plan, book.done())))
+    names = ", ".join(map(safe, rebooted_twice(plan, record.done())))
     if names and not allowed:
         raise Conflict(
-            f"{names} would reboot a second time in run {book.id}",
+            f"{names} would reboot a second time in run {record.id}",
             "look at why the first reboot was not enough; then allow a second one with: "
-            f"vsphere-ai resume {book.id} --reboot-again (or go back to before the run: vsphere-ai rollback {book.id})",
+            f"vsphere-ai resume {record.id} --reboot-again (or return to the state before the run: "
+            f"vsphere-ai rollback {record.id})",
             rule="run.reboots-again",
         )
     if names:
-        streams.say(f"{names}: rebooted by run {book.id} already; a new run goes on from there", "run.reboots-again")
+        streams.say(f"{names}: rebooted by run {record.id} already; a new run goes on from there", "run.reboots-again")
     return bool(names)

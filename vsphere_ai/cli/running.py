@@ -33,9 +33,9 @@ LEFT_OUT = 1
 class Request:
     """How a plan is carried out: output format, what the operator named, shared options, earlier journal, locks.
 
-    `journal` goes on with an earlier run; what the run `settles` owes becomes the new run's to put back. `back`: that
-    one goes back to before the other, instead of on with it. What is `missing` was approved and is gone: the rest is
-    done, and the end says so.
+    `journal` continues an earlier run. What is pending of the run that it `takes_over` becomes the new run's; with
+    `back` the new run is the rollback of that run, instead of its continuation. What is `missing` was approved and is
+    gone: the rest is done, and the end says so.
     """
 
     form: str
@@ -43,7 +43,7 @@ class Request:
     shared: Mapping[str, Any]
     journal: Journal | None = None
     locks: Hold | None = None
-    settles: Journal | None = None
+    takes_over: Journal | None = None
     missing: tuple[Target, ...] = ()
     back: bool = False
     partly: int = 0
@@ -92,19 +92,19 @@ def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, re
     from vsphere_ai.runs import history
 
     require_privileges(session, plan, estate)
-    book = request.journal or _new_journal(session, loaded, plan, estate, request)
+    record = request.journal or _new_journal(session, loaded, plan, estate, request)
     if request.journal is not None:
-        history.take_up(book)
+        history.take_up(record)
     if request.locks is not None:
-        request.locks.serve(book)
+        request.locks.serve(record)
     if request.form == "text":
-        click.echo(f"Run {book.id}", err=True)
-    with make_progress(plan, book.id, request.form) as show:
+        click.echo(f"Run {record.id}", err=True)
+    with make_progress(plan, record.id, request.form) as show:
         watch = _Watch(plan, request, show)
-        context = _context(session, loaded, estate, book, watch)
-        runner = Runner(plan, Executor(context), watch.emit, parallel=session.options.parallel, book=book)
+        context = _context(session, loaded, estate, record, watch)
+        runner = Runner(plan, Executor(context), watch.emit, parallel=session.options.parallel, record=record)
         watch.runner = runner
-        session.vcenter.serve(book.id, tell=watch.tell, submitted=_noting(book))
+        session.vcenter.serve(record.id, tell=watch.tell, submitted=_noting(record))
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
             code = watch.exit_code(run) or request.partly or (LEFT_OUT if request.missing else 0)
@@ -113,19 +113,19 @@ def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, re
             if not signals.claim(code):
                 signals.stay()
     skipped, own_code = run.unstarted + request.rest, run.exit_code or request.partly
-    book.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
-    history.rolled_back(book)
-    return _finish(run, code, request, book, elsewhere)
+    record.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    history.rolled_back(record)
+    return _finish(run, code, request, record, elsewhere)
 
 
-def _context(session: Session, loaded: Playbook, estate: Estate, book: Journal, watch: _Watch) -> Context:
+def _context(session: Session, loaded: Playbook, estate: Estate, record: Journal, watch: _Watch) -> Context:
     from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.gpu.inventory import nvidia_gpus
     from vsphere_ai.planning.health import from_document
     from vsphere_ai.runs import ssh_markers
 
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
-    approved = book.get("approved", {}).get("impact", {}).get("found", ())
+    approved = record.get("approved", {}).get("impact", {}).get("found", ())
     found = {f.host.ref: f for f in map(from_document, approved)}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
@@ -139,7 +139,7 @@ def _context(session: Session, loaded: Playbook, estate: Estate, book: Journal, 
         found=found,
         hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
         stop=watch.stop,
-        note=book,
+        note=record,
         planned=estate.objects,
         notice=watch.tell,
         start_ssh=session.inventory.start_ssh,
@@ -149,13 +149,13 @@ def _context(session: Session, loaded: Playbook, estate: Estate, book: Journal, 
     )
 
 
-def _noting(book: Journal) -> Callable[[str, str], None]:
+def _noting(record: Journal) -> Callable[[str, str], None]:
     """Return what notes tasks. What cannot be noted is still waited for: the next step cannot begin, though."""
     from vsphere_ai.errors import Storage
 
     def note(step: str, task: str) -> None:
         with suppress(Storage):
-            book.submitted(step, task)
+            record.submitted(step, task)
 
     return note
 
@@ -232,12 +232,12 @@ def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate,
 
     document = plan_document(plan)
     kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
-    if request.settles and not request.back:
-        kept["impact"] = _as_first_found(kept["impact"], request.settles)
-    earlier = request.settles
+    if request.takes_over and not request.back:
+        kept["impact"] = _as_first_found(kept["impact"], request.takes_over)
+    earlier = request.takes_over
     # the lock is taken over with the lock itself
-    taken = [o for o in earlier.owed() if not o.settled and o.pending.kind != "lock"] if earlier else []
-    book = journal.create(
+    taken = [o for o in earlier.ever_pending() if not o.closed and o.pending.kind != "lock"] if earlier else []
+    record = journal.create(
         {
             "what": request.what,
             "inventory": str(session.inventory.path.absolute()),
@@ -253,8 +253,8 @@ def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate,
         taken,
     )
     if earlier and taken:  # whoever dies before this owes nothing twice: past.look settles it then
-        earlier.settle(*(o.pending for o in taken))
-    return book
+        earlier.resolve(*(o.pending for o in taken))
+    return record
 
 
 def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, An
     return {**impact, "found": [found.get(f["host"]["ref"], f) for f in impact["found"]]}
 
 
-def _finish(run: Run, code: int, request: Request, book: Journal, elsewhere: tuple[str, ...]) -> int:
+def _finish(run: Run, code: int, request: Request, record: Journal, elsewhere: tuple[str, ...]) -> int:
     from vsphere_ai.model.text import safe
     from vsphere_ai.report.run_json import summary_line
     from vsphere_ai.report.run_text import run_text
@@ -279,5 +279,5 @@ def _finish(run: Run, code: int, request: Request, book: Journal, elsewhere: tup
         names = ", ".join(t.name for t in request.missing)
         streams.say(safe(f"Left out, because it is gone from the inventory: {names}"), "object.gone")
     if (run.exit_code or run.open or run.signal) and request.form == "text":
-        click.echo(f"Continue from what is there: vsphere-ai resume {book.id}", err=True)
+        click.echo(f"Continue from what is there: vsphere-ai resume {record.id}", err=True)
     return code

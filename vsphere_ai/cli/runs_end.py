@@ -28,41 +28,41 @@ def close(run: str, *, yes: bool) -> int:
     from vsphere_ai.runs import history, journal
     from vsphere_ai.runs.locks import hold_run
 
-    book = journal.open_run(run)
-    if journal.is_alive(book):
+    record = journal.open_run(run)
+    if journal.is_alive(record):
         raise Locked(
-            f"run {book.id} is under way in process {book.get('pid')}",
+            f"run {record.id} is under way in process {record.get('pid')}",
             "wait for its end, or stop it",
             rule="run.under-way",
         )
-    with hold_run(book.id):
+    with hold_run(record.id):
         among = history.look()
-        seen = next(s for s in among if s.run == book.id)
+        seen = next(s for s in among if s.run == record.id)
         if history.state_of(seen, among) in history.OVER and not seen.owes:
-            click.echo(f"Run {book.id} is over: {history.state_of(seen, among)}.")
+            click.echo(f"Run {record.id} is over: {history.state_of(seen, among)}.")
             return 0
-        for line in _left(book):
+        for line in _left(record):
             click.echo(line)
         if not _agreed("Close it and leave that as it is? Only 'yes' is accepted", yes=yes):
             click.echo("The run stays as it is.", err=True)
             return 0
-        history.close(book)
-    click.echo(f"Run {book.id} is closed.")
+        history.close(record)
+    click.echo(f"Run {record.id} is closed.")
     return 0
 
 
-def _left(book: Journal) -> list[str]:
+def _left(record: Journal) -> list[str]:
     from vsphere_ai.cli.record import OWES
     from vsphere_ai.model.text import safe
 
-    begun = {s.id for s in book.steps() if s.state == "done"}
-    undone = sum(s["id"] not in begun for s in (book.get("approved") or {}).get("steps", ()))
-    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in book.all_pending()]
-    count = f", {undone} of its steps not done" if undone and len({s.attempt for s in book.steps()}) < 2 else ""
+    begun = {s.id for s in record.steps() if s.state == "done"}
+    undone = sum(s["id"] not in begun for s in (record.get("approved") or {}).get("steps", ()))
+    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in record.pending()]
+    count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
     if not lines:
-        return [f"Run {book.id} ({safe(str(book.get('what')))}) has left nothing open{count}."]
-    return [f"Run {book.id} ({safe(str(book.get('what')))}) has left open{count}:", *lines,
-            f"To put that back instead: vsphere-ai resume {book.id} --cleanup"]  # fmt: skip
+        return [f"Run {record.id} ({safe(str(record.get('what')))}) has left nothing open{count}."]
+    return [f"Run {record.id} ({safe(str(record.get('what')))}) has left open{count}:", *lines,
+            f"To put that back instead: vsphere-ai resume {record.id} --cleanup"]  # fmt: skip
 
 
 @click.command("prune")

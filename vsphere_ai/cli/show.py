@@ -39,10 +39,10 @@ def command(what: str, form: str, **shared: Any) -> int:
 
 
 def _show_run(name: str, form: str) -> int:
-    from vsphere_ai.cli.record import record, record_text
+    from vsphere_ai.cli.record import record_text, run_document
     from vsphere_ai.planning.document import dumps
     from vsphere_ai.runs import journal
 
-    document = record(journal.open_run(name))
+    document = run_document(journal.open_run(name))
     click.echo(dumps(document) if form == "json" else record_text(document))
     return 0

@@ -24,9 +24,9 @@ class Cleanup:
     """Puts back what a run changed for its own time. `say` shows an event."""
 
     def __init__(
-        self, executor: Executor, book: Record, external: ExternalChanges, say: Callable[[Event], None]
+        self, executor: Executor, record: Record, external: ExternalChanges, say: Callable[[Event], None]
     ) -> None:
-        self._executor, self._book, self._external, self._say = executor, book, external, say
+        self._executor, self._record, self._external, self._say = executor, record, external, say
         self.put_back: list[str] = []
         """What was put back, in sentences."""
 
@@ -70,8 +70,8 @@ class Cleanup:
         for kind in ("reboot", "ssh-on"):
             ended.owed[kind].discard(host)
         with suppress(Storage):  # whoever resumes the run looks at the host again
-            self._book.rebooted(host, did=False)
-            self._book.settle(Pending("reboot", host), Pending("ssh-on", host))
+            self._record.rebooted(host, did=False)
+            self._record.resolve(Pending("reboot", host), Pending("ssh-on", host))
 
     def _leaves(self, ended: Ended, host: Target) -> bool:
         """Take a host out of maintenance mode, where it still shows all its GPUs."""
@@ -124,7 +124,7 @@ class Cleanup:
         if pending.kind != "gate":
             self.put_back.append(what)
         try:
-            self._book.settle(pending)
+            self._record.resolve(pending)
         except Storage as error:  # whoever resumes the run finds it as it was before, and settles it then
             self._say(Event("failed", text=f"{what}: done, but not written down: {error.message}", rule="journal"))
             return True

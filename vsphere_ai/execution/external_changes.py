@@ -21,9 +21,9 @@ class ExternalChanges:
     `is_so` reads whether a target is already as a step is to bring it. Usable from several threads.
     """
 
-    def __init__(self, book: Record, is_so: Callable[[Step], bool]) -> None:
+    def __init__(self, record: Record, is_so: Callable[[Step], bool]) -> None:
         self._is_so = is_so
-        self._ours = {(d.kind, d.target.ref) for d in book.all_pending()}
+        self._ours = {(d.kind, d.target.ref) for d in record.pending()}
         self._left: dict[tuple[PendingKind, str], str] = {}
 
     def why_left(self, step: Step, all_pending: Collection[Pending]) -> str:

@@ -50,20 +50,20 @@ class Runner:
         emit: Callable[[Event], None],
         *,
         parallel: int = 8,
-        book: Record | None = None,
+        record: Record | None = None,
     ) -> None:
         self._plan, self._executor, self._emit, self._parallel = plan, executor, emit, parallel
-        self._book = book or NoRecord()
+        self._record = record or NoRecord()
         self._steps = {p.id: p for p in plan.steps}
         self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
         self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
-        self._external = ExternalChanges(self._book, executor.is_so)
+        self._external = ExternalChanges(self._record, executor.is_so)
         self._rollout = Rollout(plan)
         self._availability = Availability(executor.out_of_service, self._rollout)
         self._told: dict[str, str] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._owed: dict[PendingKind, set[Target]] = {k: set() for k in get_args(PendingKind)}
-        self._earlier = {(d.kind, d.target) for d in self._book.all_pending()}
+        self._earlier = {(d.kind, d.target) for d in self._record.pending()}
         self._owing = threading.Lock()
         self.signalled = 0
         self._unsaid = False  # that it was stopped
@@ -109,7 +109,7 @@ class Runner:
                 elif held == ready:  # nothing in flight will make room
                     self._nothing_moves(held, sorter)
         self._say_what_is_unsaid()
-        cleanup = Cleanup(self._executor, self._book, self._external, self._say)
+        cleanup = Cleanup(self._executor, self._record, self._external, self._say)
         opened = cleanup.settle(Ended(self._plan, self._outcomes, self._owed, self._earlier))
         outcomes, number = tuple(self._outcomes[p.id] for p in self._plan.steps), self.signalled
         self._say_what_is_unsaid()
@@ -207,13 +207,13 @@ class Runner:
             if left:
                 return self._leave(planned, left, started)
             step, remark = self._external.without(step)
-            self._book.begin(planned.id, step, all_pending)
+            self._record.begin(planned.id, step, all_pending)
             self._executor.do(step, lambda text: self._progress(planned, text, started), planned.id)
             took_effect = True
-            self._book.end(planned.id, "done", settles=closed_by(step))
+            self._record.end(planned.id, "done", closes=closed_by(step))
         except Withdrawn:
             with suppress(Storage):
-                self._book.end(planned.id, "skipped", STOPPED, settles=all_pending)
+                self._record.end(planned.id, "skipped", STOPPED, closes=all_pending)
             return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED, rule="run.stopped")
         except VsphereAiError as error:
             return self._broken(planned, error, started, all_pending)
@@ -234,8 +234,8 @@ class Runner:
                 self._owed[pending.kind].discard(pending.target)
 
     def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
-        self._book.begin(planned.id, planned.step, ())
-        self._book.end(planned.id, "skipped", why)
+        self._record.begin(planned.id, planned.step, ())
+        self._record.end(planned.id, "skipped", why)
         kind = next(k for k in EXTERNAL if self._external.is_left(k, planned.step.target))
         rule = f"external.{kind}"
         return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True, rule=rule)
@@ -254,7 +254,7 @@ class Runner:
         if all_pending and self._executor.was_refused(planned.step, error):
             void = tuple(d for d in all_pending if not self._owes(d))
         with suppress(Storage):  # a journal that fails is what stopped us, then
-            self._book.end(planned.id, state, error.message, settles=void)
+            self._record.end(planned.id, state, error.message, closes=void)
         return Outcome(planned, state, time.monotonic() - started, error)
 
     def _owes(self, pending: Pending) -> bool:

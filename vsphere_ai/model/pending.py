@@ -27,38 +27,38 @@ class Pending:
 class Record(Protocol):
     """Where debts and steps are written down before and after they happen (see `journal.Journal`)."""
 
-    def begin(self, id: str, step: Step, all_pending: Sequence[Pending]) -> None:
+    def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
         """Note that a step is about to be sent, and the debts it makes."""
 
-    def end(self, id: str, state: str, error: str = "", settles: Sequence[Pending] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
 
-    def settle(self, *all_pending: Pending) -> None:
+    def resolve(self, *pending: Pending) -> None:
         """Note that debts were settled outside of a step."""
 
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note whether a host did reboot, which the step that ordered it could not know."""
 
-    def all_pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[Pending, ...]:
         """Return what is still owed, by this attempt or an earlier one."""
 
 
 class NoRecord:
     """Writes nothing down; for runs that nobody could resume."""
 
-    def begin(self, id: str, step: Step, all_pending: Sequence[Pending]) -> None:
+    def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
         """Note nothing."""
 
-    def end(self, id: str, state: str, error: str = "", settles: Sequence[Pending] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
         """Note nothing."""
 
-    def settle(self, *all_pending: Pending) -> None:
+    def resolve(self, *pending: Pending) -> None:
         """Note nothing."""
 
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note nothing."""
 
-    def all_pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[Pending, ...]:
         """Return nothing."""
         return ()
 

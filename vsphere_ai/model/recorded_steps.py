@@ -1,4 +1,4 @@
-"""What a journal holds of a step and of a debt, as values."""
+"""Steps and pending actions of a run as its journal holds them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from vsphere_ai.model.state import Target
 
 
 @dataclass(frozen=True)
-class Step:
-    """A step that was begun: ``begun`` means that nobody knows how it ended."""
+class RecordedStep:
+    """A step that was begun; in state ``begun`` its outcome is not known. Times are UTC, ISO 8601."""
 
     attempt: int
     id: str
@@ -21,24 +21,27 @@ class Step:
     ended: str
     error: str
     task: str
-    """The last task vCenter made of it, such as ``Task:task-42``."""
+    """The last task that vCenter made of it, such as ``Task:task-42``."""
     what: str
-    """What it is (see `steps.What`); of a step from before format 3 only whether it is a reboot or a reading back."""
+    """Its type (see `steps.What`); of a step from before format 3 only whether it is a reboot or a reading back."""
     ref: str
-    """Reference of its target; empty where a step from before format 4 does not tell which of several it was."""
+    """Reference of its target; empty in a step from before format 4 whose name is the name of several targets."""
     kinds: str
     """The kinds it serves, separated by spaces; empty for steps from before format 4."""
 
     def is_on(self, target: Target) -> bool:
-        """Tell whether it is about a target, which may have another name since."""
+        """Return whether the step is about a target, which may have been renamed since."""
         return self.ref == target.ref if self.ref else self.target == target.name
 
 
 @dataclass(frozen=True)
-class Owed:
-    """A debt as it was written down. `sent` is when the command that makes it left; empty: it never did."""
+class RecordedPending:
+    """A pending action with its times (UTC, ISO 8601).
+
+    `sent` is when the command that causes it was sent; empty when it never was. `closed` is empty while it is pending.
+    """
 
     pending: Pending
     opened: str
     sent: str
-    settled: str
+    closed: str

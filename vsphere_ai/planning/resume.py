@@ -10,7 +10,7 @@ from typing import Any, get_args
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.recorded_steps import Step as Done
+from vsphere_ai.model.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import EnterMaintenance, Healthy, Shell, Step, what
 from vsphere_ai.planning.document import plan_document
@@ -97,13 +97,13 @@ def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
 
 
-def rebooted_twice(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+def rebooted_twice(plan: Plan, done: Collection[RecordedStep]) -> tuple[str, ...]:
     """Return the names of hosts that the run has rebooted already, and the plan would reboot again."""
     reboots = [s for s in done if s.what == "reboot"]
     return tuple(t.name for t in plan.impact.reboots if any(s.is_on(t) for s in reboots))
 
 
-def done_again(plan: Plan, done: Collection[Done]) -> tuple[str, ...]:
+def done_again(plan: Plan, done: Collection[RecordedStep]) -> tuple[str, ...]:
     """Return the changes that the run has made and verified already, and that the plan makes once more.
 
     A change is known by its summary: the same one may have other device keys by now, or belong to a later stage.

@@ -45,40 +45,40 @@ class Seen:
         return self.rolled_back or bool(self.rolls_back)
 
 
-def see(book: Journal) -> Seen:
+def see(record: Journal) -> Seen:
     """Return what a journal tells of its run."""
-    owes, back = bool(book.all_pending()), book.get("rolled_back")
+    owes, back = bool(record.pending()), record.get("rolled_back")
     state: State = "failed"
-    if book.get("closed"):
+    if record.get("closed"):
         state = "closed"
     elif back is not None and not owes:
         state = "rolled back"
-    elif book.finished:
+    elif record.finished:
         state = "finished"
-    elif not book.ended:
+    elif not record.ended:
         state = "unfinished"
-    elif book.get("signal") and not book.get("exit_code"):
+    elif record.get("signal") and not record.get("exit_code"):
         state = "stopped"
-    since = str(book.get("resumed") or book.get("started") or "")
+    since = str(record.get("resumed") or record.get("started") or "")
     return Seen(
-        book.id,
-        str(book.get("instance") or ""),
+        record.id,
+        str(record.get("instance") or ""),
         since,
         state,
         owes,
-        journal.is_alive(book),
-        book.ended,
-        bool(book.steps()),
+        journal.is_alive(record),
+        record.ended,
+        bool(record.steps()),
         back is not None,
-        str(book.get("takes_over") or ""),
-        str(book.get("rolls_back") or ""),
-        tuple(_gates(book)),
-        tuple((s.ref, s.ended) for s in book.done() if s.what == "healthy" and s.ref),
+        str(record.get("takes_over") or ""),
+        str(record.get("rolls_back") or ""),
+        tuple(_gates(record)),
+        tuple((s.ref, s.ended) for s in record.done() if s.what == "healthy" and s.ref),
     )
 
 
-def _gates(book: Journal) -> Iterator[tuple[str, str]]:
-    owed = [o for o in book.owed() if not o.settled]
+def _gates(record: Journal) -> Iterator[tuple[str, str]]:
+    owed = [o for o in record.ever_pending() if not o.closed]
     out = {o.pending.target.ref for o in owed if o.pending.kind != "gate"}
     yield from (
         (o.pending.target.ref, o.opened) for o in owed if o.pending.kind == "gate" and o.pending.target.ref not in out
@@ -98,9 +98,9 @@ def look() -> tuple[Seen, ...]:
 
 def _look() -> tuple[Seen, ...]:
     found = []
-    for book in journal.every():
-        found.append(see(book))
-        book.close()
+    for record in journal.every():
+        found.append(see(record))
+        record.close()
     return tuple(found)
 
 
@@ -124,9 +124,9 @@ def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
     healthy = [ref for ref, since in seen.gates if any(r == ref and at > since for o in others for r, at in o.passed)]
     with suppress(Storage, UsageError):
         if healthy:
-            book = journal.open_run(seen.run)
-            book.settle(*(d for d in book.all_pending() if d.kind == "gate" and d.target.ref in healthy))
-            book.close()
+            record = journal.open_run(seen.run)
+            record.resolve(*(d for d in record.pending() if d.kind == "gate" and d.target.ref in healthy))
+            record.close()
             return True
     return False
 
@@ -134,12 +134,14 @@ def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
 def _hand_over(run: str, before: str) -> bool:
     """Settle in an earlier journal what stands in a later one: the same debt, opened at the same moment."""
     mine, theirs = journal.open_run(run), journal.open_run(before)
-    taken = {(o.pending.kind, o.pending.target.ref, o.opened) for o in mine.owed()}
+    taken = {(o.pending.kind, o.pending.target.ref, o.opened) for o in mine.ever_pending()}
     both = [
-        o.pending for o in theirs.owed() if not o.settled and (o.pending.kind, o.pending.target.ref, o.opened) in taken
+        o.pending
+        for o in theirs.ever_pending()
+        if not o.closed and (o.pending.kind, o.pending.target.ref, o.opened) in taken
     ]
     if both:
-        theirs.settle(*both)
+        theirs.resolve(*both)
     mine.close()
     theirs.close()
     return bool(both)
@@ -204,30 +206,30 @@ def successor(run: str, among: Sequence[Seen]) -> Seen | None:
     return None
 
 
-def doubts(book: Journal) -> tuple[str, ...]:
+def doubts(record: Journal) -> tuple[str, ...]:
     """Return why nobody may expect any more that a run is finished; empty when nothing came after it."""
-    back = book.get("rolled_back")
-    said = [f"run {book.id} was rolled back{f' by run {back}' if back else ''}"] if back is not None else []
-    if book.get("closed"):
-        said.append(f"run {book.id} was closed by {book.get('closed')['by']}")
-    for other in later(see(book), look()):
+    back = record.get("rolled_back")
+    said = [f"run {record.id} was rolled back{f' by run {back}' if back else ''}"] if back is not None else []
+    if record.get("closed"):
+        said.append(f"run {record.id} was closed by {record.get('closed')['by']}")
+    for other in later(see(record), look()):
         how = ", and ended well" if other.state == "finished" else ""
-        said.append(f"run {other.run} came after run {book.id}{how}; what it changed stays")
+        said.append(f"run {other.run} came after run {record.id}{how}; what it changed stays")
     return tuple(said)
 
 
-def take_up(book: Journal) -> None:
+def take_up(record: Journal) -> None:
     """Note that this process goes on with a run. Called under the lock: others may have gone on with it meanwhile."""
-    book.next_attempt()
-    book.set(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
+    record.next_attempt()
+    record.set(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
 
 
-def close(book: Journal) -> None:
+def close(record: Journal) -> None:
     """Give a run up: it is over, and what it owes is left as it is. What that was stays in its journal."""
-    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in book.all_pending()]
+    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in record.pending()]
     me = process_id.identity()
-    book.set(closed={"at": journal.now(), "by": f"{me['user']}@{me['machine']}", "left": left})
-    book.settle(*book.all_pending())
+    record.set(closed={"at": journal.now(), "by": f"{me['user']}@{me['machine']}", "left": left})
+    record.resolve(*record.pending())
 
 
 def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
@@ -241,15 +243,15 @@ def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
     return tuple(sorted((s for s in old if s.ended or state_of(s, among) in OVER), key=lambda s: s.since))
 
 
-def rolled_back(book: Journal) -> None:
+def rolled_back(record: Journal) -> None:
     """Note in the journal of the run that a finished rollback went back before."""
-    name = book.get("rolls_back")
-    if name and book.finished:
+    name = record.get("rolls_back")
+    if name and record.finished:
         with suppress(Storage, UsageError):  # it was removed, or cannot be written: then it is only offered again
-            _mark(name, book.id)
+            _mark(name, record.id)
 
 
 def _mark(run: str, back: str) -> None:
-    book = journal.open_run(run)
-    book.set(rolled_back=back)
-    book.close()
+    record = journal.open_run(run)
+    record.set(rolled_back=back)
+    record.close()

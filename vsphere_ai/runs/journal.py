@@ -25,10 +25,9 @@ from typing import Any, Literal
 from vsphere_ai import __version__
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.model.pending import Pending
-from vsphere_ai.model.recorded_steps import Owed, Step
+from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Step as Planned
-from vsphere_ai.model.steps import what
+from vsphere_ai.model.steps import Step, what
 from vsphere_ai.runs import checksums, process_id
 from vsphere_ai.runs.journal_schema import (
     BEGIN,
@@ -78,30 +77,30 @@ class Journal:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
             checksums.checksum_values(db, rows)
 
-    def begin(self, id: str, step: Planned, all_pending: Sequence[Pending]) -> None:
+    def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
         """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
             row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
             db.execute(BEGIN, (*row, step.target.ref, " ".join(step.kinds)))
-            for pending in all_pending:
-                self._owe(db, pending)
+            for pending in opens:
+                self._add(db, pending)
 
-    def end(self, id: str, state: str, error: str = "", settles: Sequence[Pending] = ()) -> None:
+    def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
         """Note how a step ended, and the debts it settled."""
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
                 (state, now(), clean(error), self.attempt, id),
             )
-            for pending in settles:
-                self._settle(db, pending)
+            for pending in closes:
+                self._resolve(db, pending)
 
-    def owe(self, pending: Pending) -> None:
+    def add_pending(self, pending: Pending) -> None:
         """Note a debt that was made outside of a step."""
         with self._writing() as db:
-            self._owe(db, pending)
+            self._add(db, pending)
 
-    def _owe(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
+    def _add(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
         owed = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
         row = (*owed, opened or now(), sent or None)
         db.execute(OWE, row)
@@ -135,13 +134,13 @@ class Journal:
         with self._writing() as db:
             db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
 
-    def settle(self, *all_pending: Pending) -> None:
+    def resolve(self, *pending: Pending) -> None:
         """Note that debts were settled outside of a step, or are another run's from now on: all of them or none."""
         with self._writing() as db:
-            for pending in all_pending:
-                self._settle(db, pending)
+            for each in pending:
+                self._resolve(db, each)
 
-    def _settle(self, db: sqlite3.Connection, pending: Pending) -> None:
+    def _resolve(self, db: sqlite3.Connection, pending: Pending) -> None:
         db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), pending.kind, pending.target.ref))
 
     @contextmanager
@@ -163,23 +162,23 @@ class Journal:
         found = self._rows("select value from run where key = ?", key)
         return json.loads(found[0][0]) if found else default
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[RecordedStep, ...]:
         """Return every step that was begun, in order."""
         rows = self._rows(
             "select attempt, id, target, summary, state, began, ended, error, task, what, ref, kinds"
             " from step order by attempt, began, rowid"
         )
-        return tuple(Step(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
+        return tuple(RecordedStep(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
 
-    def done(self) -> tuple[Step, ...]:
+    def done(self) -> tuple[RecordedStep, ...]:
         """Return the steps that ended well."""
         return tuple(s for s in self.steps() if s.state == "done")
 
-    def all_pending(self) -> tuple[Pending, ...]:
+    def pending(self) -> tuple[Pending, ...]:
         """Return what is still owed."""
-        return tuple(owed.pending for owed in self.owed() if not owed.settled)
+        return tuple(owed.pending for owed in self.ever_pending() if not owed.closed)
 
-    def owed(self) -> tuple[Owed, ...]:
+    def ever_pending(self) -> tuple[RecordedPending, ...]:
         """Return everything this run owed at some time, also what was settled since."""
         rows = self._rows(
             "select kind, target_kind, name, ref, detail, opened, sent, settled from debt order by opened, rowid"
@@ -187,14 +186,14 @@ class Journal:
         if any(not is_time(moment) for row in rows for moment in row[5:] if moment):
             raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
         return tuple(
-            Owed(Pending(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
+            RecordedPending(Pending(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
             for kind, of, name, ref, detail, opened, sent, settled in rows
         )
 
     @property
     def finished(self) -> bool:
         """Tell whether the run came to a good end, with every step done, and owes nothing."""
-        return self.ended and not self.all_pending() and not self.get("exit_code", 0) and not self.get("skipped", 0)
+        return self.ended and not self.pending() and not self.get("exit_code", 0) and not self.get("skipped", 0)
 
     @property
     def ended(self) -> bool:
@@ -216,7 +215,7 @@ def runs_dir() -> Path:
     return own_folder("runs")
 
 
-def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
+def create(about: Mapping[str, Any], owes: Sequence[RecordedPending] = ()) -> Journal:
     """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes.
 
     `owes` are debts of an earlier run that become this one's, opened and sent when they were. They are in the file
@@ -238,7 +237,7 @@ def create(about: Mapping[str, Any], owes: Sequence[Owed] = ()) -> Journal:
         journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **process_id.identity(), **about)
         with journal._writing() as db:
             for owed in owes:
-                journal._owe(db, owed.pending, owed.opened, owed.sent)
+                journal._add(db, owed.pending, owed.opened, owed.sent)
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)

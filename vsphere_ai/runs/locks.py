@@ -67,28 +67,28 @@ class Hold:
     note: Note | None = None
     lock: VCenterLock | None = None
     vcenter: str = ""
-    book: journal.Journal | None = None
+    record: journal.Journal | None = None
     left: str = ""
     """Why the lock in vCenter could not be removed at the end."""
     renewal: LockRenewal | None = None
 
-    def serve(self, book: journal.Journal) -> None:
+    def serve(self, record: journal.Journal) -> None:
         """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
-        before, self.book = self.book, book
-        book.set(lock=self.mode)
+        before, self.record = self.record, record
+        record.set(lock=self.mode)
         if self.note is not None:
-            self.note.run = book.id
+            self.note.run = record.id
             self.note.write()
         if self.lock is not None:
-            book.owe(self._pending(self.lock))
-            self.lock.remark(book.id)
-            if before is not None and before is not book:  # the run it was taken for goes on as another
-                before.settle(self._pending(self.lock))
+            record.add_pending(self._pending(self.lock))
+            self.lock.remark(record.id)
+            if before is not None and before is not record:  # the run it was taken for goes on as another
+                before.resolve(self._pending(self.lock))
 
     def released(self) -> None:
         """Settle the debt."""
-        if self.book is not None and self.lock is not None:
-            self.book.settle(self._pending(self.lock))
+        if self.record is not None and self.lock is not None:
+            self.record.resolve(self._pending(self.lock))
 
     def let_go(self) -> None:
         """Remove the lock in vCenter at once, whatever goes on: the process is about to leave."""
@@ -120,19 +120,19 @@ def hold(
     """
     with ExitStack() as stack:
         held = Hold(mode)
-        book = None if isinstance(run, str) else run
+        record = None if isinstance(run, str) else run
         if mode != "none":
-            instance, name = vcenter.about.instance, book.id if book else str(run)
+            instance, name = vcenter.about.instance, record.id if record else str(run)
             note = stack.enter_context(hold_here(instance, name))
-            dead = {*note.advisory, *(d.target.ref for d in (book.all_pending() if book else ()) if d.kind == "lock")}
+            dead = {*note.advisory, *(d.target.ref for d in (record.pending() if record else ()) if d.kind == "lock")}
             if mode == "vcenter":
                 held = stack.enter_context(_in_vcenter(vcenter, note, dead, every, lost))
             else:
                 _respect(vcenter, dead)
                 _bury(note, dead)
                 held = Hold(mode, note)
-        if book is not None:
-            held.serve(book)
+        if record is not None:
+            held.serve(record)
         yield held
 
 
@@ -283,11 +283,11 @@ def _bury(note: Note, dead: set[str]) -> None:
 
 def settle(gone: Collection[str]) -> None:
     """Note in the journals of their runs that locks in vCenter are gone."""
-    for book in journal.every():
-        for pending in book.all_pending():
+    for record in journal.every():
+        for pending in record.pending():
             if pending.kind == "lock" and pending.target.ref in gone:
-                book.settle(pending)
-        book.close()
+                record.resolve(pending)
+        record.close()
 
 
 def _locked(found: Found) -> Locked:
