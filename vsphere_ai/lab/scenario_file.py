@@ -1,9 +1,8 @@
-"""Reads a scenario file: YAML without implicit types, every fault with its place, all faults in one run."""
+"""Scenario files: YAML without implicit types, every fault with its place, all faults in one run."""
 
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import functools
 import hashlib
 import typing
@@ -12,17 +11,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from vsphere_ai.errors import Diagnostic, InputError, Mark
-from vsphere_ai.lab import nodes
 from vsphere_ai.lab.hardware.boards import board_keys
+from vsphere_ai.lab.input_file import InputFile, is_scalar
 from vsphere_ai.lab.scenario import RANGE, Host, Scenario, Vm, expand
 from vsphere_ai.lab.scenario_values import fault_in_number, fault_in_text
+from vsphere_ai.language.yaml import Node
 
 DEFAULT = "default.yml"
 MOST_NAMES = 100_000
-MAX_FAULTS = 100
+MOST_VALUES = 100_000
+"""Of a file: a farm of 10,000 VMs may be described VM by VM."""
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
@@ -48,7 +47,7 @@ def load(path: Path | None = None) -> Scenario:
     if path is None:
         text = resources.files("vsphere_ai.lab").joinpath("scenarios", DEFAULT).read_text(encoding="utf-8")
         return parse(text, DEFAULT)
-    return parse(nodes.read(path, "scenario"), str(path))
+    return _scenario(InputFile.of(path, most=MOST_VALUES))
 
 
 def digest(path: Path | None) -> str:
@@ -58,13 +57,15 @@ def digest(path: Path | None) -> str:
 
 def parse(text: str, file: str) -> Scenario:
     """Return the scenario in `text`; `file` is the name shown in faults."""
-    node = nodes.compose(text, file)
+    return _scenario(InputFile.of(text, file, MOST_VALUES))
+
+
+def _scenario(file: InputFile) -> Scenario:
     reader = _Reader(file)
-    if node is None:
-        raise InputError([Diagnostic(Mark(file, 1, 1), "the scenario is empty")])
-    scenario = reader.record(node, Scenario)
-    if reader.faults:
-        raise InputError(reader.faults)
+    if file.root.value is None and not file.faults.found:
+        raise InputError([Diagnostic(Mark(file.document.name, 1, 1), "the scenario is empty")])
+    scenario = reader.record(file.root, Scenario)
+    file.faults.raise_any()
     assert isinstance(scenario, Scenario)  # noqa: S101 - no fault means it was built
     faults = list(_too_many(scenario, reader.places)) or list(_relations(scenario, reader.places))
     if faults:
@@ -75,66 +76,51 @@ def parse(text: str, file: str) -> Scenario:
 class _Reader:
     """Turns YAML nodes into the dataclasses of the format by their annotations; collects faults."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.faults: list[Diagnostic] = []
+    def __init__(self, file: InputFile) -> None:
+        self.file, self.fault = file, file.fault
         self.places: dict[int, Mark] = {}
         """Where each part of the scenario is, by its id()."""
 
-    def fault(self, node: Any, message: str, help_: str = "") -> None:
-        self.faults.append(Diagnostic(self.mark(node), message, help_))
-        if len(self.faults) >= MAX_FAULTS:
-            raise InputError(self.faults)
-
-    def mark(self, node: Any) -> Mark:
-        return Mark(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
-
-    def record(self, node: Any, cls: Any) -> Any:
-        if not isinstance(node, yaml.MappingNode):
+    def record(self, node: Node, cls: Any) -> Any:
+        if not isinstance(node.value, dict):
             self.fault(node, f"expected a mapping with the fields of a {cls.__name__}")
             return None
         hints, fields = _fields(cls)
         values: dict[str, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                self.fault(key, f"a field of a {cls.__name__} is a name")
-            elif key.value not in fields:
-                near = difflib.get_close_matches(key.value, fields, 1)
-                hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
-                self.fault(key, f"unknown field {key.value!r} of a {cls.__name__}", hint)
-            elif key.value in values:
-                self.fault(key, f"field {key.value!r} is given twice")
+        for key, value in node.value.items():
+            if key in fields:
+                values[key] = self.value(value, hints[key], (cls.__name__, key))
             else:
-                values[key.value] = self.value(value, hints[key.value], (cls.__name__, key.value))
+                self.file.unknown(node, key, fields, cls.__name__)
         missing = [n for n, f in fields.items() if n not in values and _required(f)]
         if missing:
             self.fault(node, f"a {cls.__name__} needs {', '.join(missing)}")
             return None
         made = cls(**values)
-        self.places[id(made)] = self.mark(node)
+        self.places[id(made)] = self.file.mark(node)
         return made
 
-    def value(self, node: Any, hint: Any, where: tuple[str, str]) -> Any:
+    def value(self, node: Node, hint: Any, where: tuple[str, str]) -> Any:
         origin = typing.get_origin(hint)
         if origin is tuple:
-            if not isinstance(node, yaml.SequenceNode):
+            if not isinstance(node.value, list):
                 self.fault(node, f"{where[1]} must be a list")
                 return ()
             return tuple(self.value(item, typing.get_args(hint)[0], where) for item in node.value)
         if origin is dict:
-            if not isinstance(node, yaml.MappingNode):
+            if not isinstance(node.value, dict):
                 self.fault(node, f"{where[1]} must be a mapping")
                 return {}
-            return {str(self.value(k, str, where)): self.value(v, str, where) for k, v in node.value}
+            return {key: self.value(below, str, where) for key, below in node.value.items()}
         if dataclasses.is_dataclass(hint):
             return self.record(node, hint)
-        if not isinstance(node, yaml.ScalarNode):
+        if not is_scalar(node):
             self.fault(node, f"{where[1]} must be a single value")
             return None
         return self.scalar(node, hint, where)
 
-    def scalar(self, node: Any, hint: Any, where: tuple[str, str]) -> Any:
-        text = node.value
+    def scalar(self, node: Node, hint: Any, where: tuple[str, str]) -> Any:
+        text = node.source
         if hint is bool:
             if text.lower() not in TRUE + FALSE:
                 self.fault(node, f"{where[1]} must be true or false, not {text!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
-from vsphere_ai.language.yaml import Broken, Fault, Node, read
+from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
@@ -119,8 +119,8 @@ def require(path: Path, what: str) -> None:
         raise UsageError(f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}")
 
 
-def load(path: Path, faults: Faults | None = None) -> Document:
-    """Read a YAML file; `InputError` when it cannot be read or is not one.
+def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
+    """Read a YAML file of at most `most` values; `InputError` when it cannot be read or is not one.
 
     Faults that leave a readable rest (such as a key given twice) go to `faults` when that is given.
     """
@@ -133,7 +133,7 @@ def load(path: Path, faults: Faults | None = None) -> Document:
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {reason}")]) from None
-    return parse(decode(content, name), name, faults)
+    return parse(decode(content, name), name, faults, most)
 
 
 def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
@@ -178,7 +178,7 @@ def decode(content: bytes, name: str) -> str:
         raise InputError([Diagnostic(_mark_at(before, name), message, "save the file as UTF-8")]) from None
 
 
-def parse(text: str, name: str, faults: Faults | None = None) -> Document:
+def parse(text: str, name: str, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
     """Read YAML from a text; `name` stands for the file in every place. See `load`."""
     bad = _CONTROL.search(text)
     if bad:
@@ -188,7 +188,7 @@ def parse(text: str, name: str, faults: Faults | None = None) -> Document:
     own = Faults() if faults is None else faults
     found: list[Fault] = []
     try:
-        root = read(text, found)
+        root = read(text, found, most)
     except Broken as broken:
         raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
     own.include(InputError(_of_fault(fault, text, name) for fault in found))

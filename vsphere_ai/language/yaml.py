@@ -103,9 +103,12 @@ def scalar(text: str) -> str | int | float | bool | None:
     return text
 
 
-def read(text: str, faults: list[Fault]) -> Node:
-    """Return the tree of a text; faults that leave it readable are added to `faults`, others end in `Broken`."""
-    builder = _Builder(faults)
+def read(text: str, faults: list[Fault], most: int = MAX_NODES) -> Node:
+    """Return the tree of a text of at most `most` values.
+
+    Faults that leave it readable are added to `faults`, others end in `Broken`.
+    """
+    builder = _Builder(faults, most)
     try:
         for event in _events(text):
             builder.take(event)
@@ -145,8 +148,9 @@ class _Frame:
 class _Builder:
     """Takes the parser's events one by one, without recursion, and stops as soon as a limit is passed."""
 
-    def __init__(self, faults: list[Fault]) -> None:
+    def __init__(self, faults: list[Fault], most: int) -> None:
         self.root: Node | None = None
+        self.most = most
         self.faults = faults
         self.last = (0, 0)
         self._stack: list[_Frame] = []
@@ -232,8 +236,8 @@ class _Builder:
     def _add(self, node: Node) -> None:
         # An alias counts as often as it is used: nine nested levels of nine would be 400 million values.
         self._nodes += node.size
-        if self._nodes > MAX_NODES:
-            self._stop(f"the file holds more than {MAX_NODES} values")
+        if self._nodes > self.most:
+            self._stop(f"the file holds more than {self.most} values")
         if not self._stack:
             self.root = node
             return

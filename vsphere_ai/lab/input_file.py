@@ -1,0 +1,59 @@
+"""YAML files of the lab, read as nodes: scalars as they are written, and every fault with its place."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.errors import Mark
+from vsphere_ai.language.document import Document, Faults, load, parse
+from vsphere_ai.language.yaml import MAX_NODES, Node
+
+
+class InputFile:
+    """A file that is being read; `faults` collects everything that is wrong with it."""
+
+    def __init__(self, document: Document, faults: Faults) -> None:
+        self.document, self.root, self.faults = document, document.root, faults
+
+    @classmethod
+    def of(cls, source: Path | str, name: str = "", most: int = MAX_NODES) -> InputFile:
+        """Read a file, or a text that `name` stands for; `InputError` when it is not YAML, or has too many values."""
+        faults = Faults()
+        read = load(source, faults, most) if isinstance(source, Path) else parse(source, name, faults, most)
+        return cls(read, faults)
+
+    def mark(self, node: Node) -> Mark:
+        """Return where a value starts."""
+        return Mark(self.document.name, node.line + 1, node.column + 1)
+
+    def fault(self, node: Node, message: str, help: str = "") -> None:
+        """Note a fault of a value."""
+        mark = self.mark(node)
+        self.faults.add(mark, message, help, excerpt=self.document.excerpt(mark, node.width))
+
+    def key(self, node: Node, key: str) -> Node:
+        """Return a key of a mapping as a node, for a fault of it."""
+        return Node(key, *node.keys[key], width=max(1, len(key)))
+
+    def unknown(self, node: Node, key: str, known: Iterable[str], what: str) -> None:
+        """Note that `what` has no field of this name."""
+        near = difflib.get_close_matches(key, known, 1)
+        help = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+        self.fault(self.key(node, key), f"unknown field '{key}' of a {what}", help)
+
+
+def is_scalar(node: Node) -> bool:
+    """Whether a node is a single value."""
+    return not isinstance(node.value, dict | list)
+
+
+def written(node: Node) -> Any:
+    """Return what is written at a node as nested tuples of texts, by which it can be compared and shown."""
+    if isinstance(node.value, dict):
+        return tuple((key, written(below)) for key, below in node.value.items())
+    if isinstance(node.value, list):
+        return tuple(written(below) for below in node.value)
+    return node.source
