@@ -22,7 +22,7 @@ GRAPHICS = f"""
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.cli.at_rest.EVENTS_LAG", 1.0)
+    monkeypatch.setattr("vsphere_ai.app.quiesce.EVENTS_LAG", 1.0)
 
 
 def count(ledger, call):
@@ -65,8 +65,8 @@ def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
 
 @pytest.fixture
 def _short_doubt(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 6.0)
-    monkeypatch.setattr("vsphere_ai.cli.at_rest.AT_LEAST", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 6.0)
+    monkeypatch.setattr("vsphere_ai.app.quiesce.AT_LEAST", 3.0)
 
 
 NO_TASK = f"{ESX1}: vCenter has no task for the reboot"

@@ -48,8 +48,8 @@ TWO = """
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.cli.at_rest.NEVER_DOWN", 3.0, raising=False)
-    monkeypatch.setattr("vsphere_ai.cli.at_rest.STILL_RUNNING", 3.0)
+    monkeypatch.setattr("vsphere_ai.app.quiesce.NEVER_DOWN", 3.0, raising=False)
+    monkeypatch.setattr("vsphere_ai.app.quiesce.STILL_RUNNING", 3.0)
 
 
 @pytest.fixture

@@ -44,8 +44,8 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
     called done that was not read back. Ctrl-C finishes what is in flight and starts nothing more. A run that was cut
     off is brought to its end with `resume`; while one has left something to put back, this never exits 0.
     """
-    from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
-    from vsphere_ai.cli.preflight import with_privileges
+    from vsphere_ai.app.account_privileges import with_privileges
+    from vsphere_ai.app.open_runs import LEFT_OPEN, left_open
     from vsphere_ai.execution.vcenter_checks import with_answers
     from vsphere_ai.planning import document
     from vsphere_ai.runs.history import look
@@ -86,7 +86,7 @@ def _finish_first(session: Session, inventory: Path | None, form: str, *, wanted
 
     Returns the exit code of the first that does not get there, 0 when all did or nobody wanted it.
     """
-    from vsphere_ai.cli.cleanup import left_open, pending
+    from vsphere_ai.app.open_runs import left_open, pending
     from vsphere_ai.cli.resume import bring_to_end
 
     for line in left_open(session.vcenter) if not wanted else ():

@@ -59,16 +59,17 @@ def explain(layout: Sequence[str], **asked: Any) -> None:
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
     """
-    from vsphere_ai.cli import mig_text as text
     from vsphere_ai.gpu import layout as layouts
     from vsphere_ai.gpu import placement
+    from vsphere_ai.gpu.layout_case import LayoutCase
+    from vsphere_ai.report import mig_text as text
 
     board, driver, notes = _which(asked)
     items = layouts.parse(" ".join(layout))
     present = _standing(board, asked)
     answer = placement.transition(board, present, items, driver_major=driver)
     if present:
-        case = text.Case(board, present, items, answer)
+        case = LayoutCase(board, present, items, answer)
         data, lines = text.case_document(case), text.case_lines(case)
     elif isinstance(answer, placement.Impossible):
         pooled = placement.pool(board, items, driver_major=driver) or ()
@@ -98,10 +99,11 @@ def plan(layout: Sequence[str], **asked: Any) -> None:
     where the host's GPU has it off. Without --host the GPU is as --from says, empty by default. Exits 1 when there is
     no way.
     """
-    from vsphere_ai.cli import mig_text as text
     from vsphere_ai.errors import UsageError
     from vsphere_ai.gpu import catalog, moves, placement
     from vsphere_ai.gpu import layout as layouts
+    from vsphere_ai.gpu.layout_case import LayoutCase
+    from vsphere_ai.report import mig_text as text
 
     wanted = " ".join(layout).strip()
     items = () if wanted in EMPTY_LAYOUT else layouts.parse(wanted)
@@ -114,7 +116,7 @@ def plan(layout: Sequence[str], **asked: Any) -> None:
     present = _standing(board, asked)
     answer = placement.transition(board, present, items, driver_major=asked["driver"])
     commands = () if isinstance(answer, placement.Impossible) else tuple(moves.moves_on_paper(board, answer))
-    case = text.Case(board, present, items, answer, commands)
+    case = LayoutCase(board, present, items, answer, commands)
     _echo(asked["form"], text.case_document(case), text.case_lines(case))
     _exit(impossible=isinstance(answer, placement.Impossible))
 
@@ -128,8 +130,8 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 
     Layouts are made of the plain profiles; those with media extensions or double memory are listed, not combined.
     """
-    from vsphere_ai.cli import mig_text as text
     from vsphere_ai.gpu import catalog, search
+    from vsphere_ai.report import mig_text as text
 
     board = catalog.board(board_key)
     full = search.full_layouts(board, search.plain_profiles(board), driver) if board.profiles else ()
@@ -169,7 +171,7 @@ def parted(file: Path | None, config: str, **asked: Any) -> None:
 
 def _which(asked: dict[str, Any]) -> tuple[Board, int | None, tuple[str, ...]]:
     """Return the board that is asked about, the driver branch, and what a file said besides."""
-    from vsphere_ai.cli.mig_xml import answered
+    from vsphere_ai.app.mig_xml import answered
     from vsphere_ai.errors import UsageError
     from vsphere_ai.gpu import catalog
 
@@ -190,10 +192,10 @@ def _standing(board: Board, asked: dict[str, Any]) -> tuple[Instance, ...]:
 
 
 def _plan_host(items: tuple[Item, ...], asked: dict[str, Any]) -> None:
-    from vsphere_ai.cli import mig_text as text
     from vsphere_ai.cli.mig_live import cases
     from vsphere_ai.errors import UsageError
     from vsphere_ai.gpu.placement import Impossible
+    from vsphere_ai.report import mig_text as text
 
     if asked["current"] or asked["in_use"] or asked["driver"]:
         raise UsageError("--from, --in-use and --driver are read from the host when there is a --host")

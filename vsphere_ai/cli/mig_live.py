@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.cli.mig_text import Case
 from vsphere_ai.cli.options import open_session, pause_status
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.commands import normal_pci, pci_hint
 from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.layout_case import LayoutCase
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted_choice import subsystem_of
 from vsphere_ai.gpu.placement import Impossible, Instance, transition
@@ -80,7 +80,7 @@ def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[
     return gpus_of(estate, facts), live.readable(facts).compute
 
 
-def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, Case]:
+def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, LayoutCase]:
     """Return the way to a layout per GPU of the host, or of the GPU whose PCI address is given."""
     gpus, compute = read_host(asked)
     chosen = [g for g in gpus if not asked["gpu"] or g.pci == _pci(asked["gpu"])]
@@ -96,7 +96,7 @@ def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, Case]:
             steps = (*moves.enabling(gpu.board, gpu.pci, pending=gpu.pending), *steps)
             off = ("MIG is off on this GPU: it has to be on before nvidia-smi creates anything",)
         title = f"{asked['host']}, GPU {gpu.pci}"
-        found[gpu.pci] = Case(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
+        found[gpu.pci] = LayoutCase(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
     return found
 
 

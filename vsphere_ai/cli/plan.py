@@ -42,7 +42,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
     with open_session(shared, loaded) as session:
         announce(session)
         plan, estate = session.plan(loaded)
-        from vsphere_ai.cli.preflight import with_privileges
+        from vsphere_ai.app.account_privileges import with_privileges
         from vsphere_ai.execution.vcenter_checks import with_answers  # what a wrong playbook does without
 
         plan = with_answers(plan, session.vcenter, estate, parallel=session.options.parallel)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vsphere_ai.cli import at_rest, json_stream, streams
+from vsphere_ai.app import quiesce
+from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.cli.approval import approve
 from vsphere_ai.cli.options import code_of, format_option, held, lock_option, open_session, pause_status
 from vsphere_ai.cli.running import LEFT_OUT, Request, announce_ssh, carry_out
@@ -227,7 +228,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
     context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
     outstanding = record.pending()
     _forget_gone(context, record)
-    stopped = at_rest.come_to_rest(context, Executor(context), record)
+    stopped = quiesce.come_to_rest(context, Executor(context), record)
     seen = record.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
     plan, estate, owed = session.plan_again(loaded, record.pending(), looks)
@@ -287,7 +288,7 @@ def _still_going_down(record: Journal, plan: Plan) -> Iterator[Pending]:
 
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
-    for owed in at_rest.requested_shutdowns(record):
+    for owed in quiesce.requested_shutdowns(record):
         if owed.pending.target.ref in offs:
             yield owed.pending
 

@@ -84,8 +84,8 @@ def announce_ssh(session: Session) -> None:
 
 def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> int:
     """Run an approved plan to its end, write its journal, and return the exit code."""
-    from vsphere_ai.cli.cleanup import LEFT_OPEN, left_open
-    from vsphere_ai.cli.preflight import require_privileges
+    from vsphere_ai.app.account_privileges import require_privileges
+    from vsphere_ai.app.open_runs import LEFT_OPEN, left_open
     from vsphere_ai.cli.progress import make_progress
     from vsphere_ai.execution.actions.executor import Executor
     from vsphere_ai.execution.runner import Runner

@@ -20,9 +20,9 @@ def command(context: click.Context, form: str) -> int:
 
 
 def _list(form: str) -> int:
-    from vsphere_ai.cli.record import summary
     from vsphere_ai.model.text import safe
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps
+    from vsphere_ai.report.run_record import summary
     from vsphere_ai.runs import history, journal
 
     among = history.look()

@@ -52,8 +52,8 @@ def close(run: str, *, yes: bool) -> int:
 
 
 def _left(record: Journal) -> list[str]:
-    from vsphere_ai.cli.record import OWES
     from vsphere_ai.model.text import safe
+    from vsphere_ai.report.run_record import OWES
 
     begun = {s.id for s in record.steps() if s.state == "done"}
     undone = sum(s["id"] not in begun for s in (record.get("approved") or {}).get("steps", ()))

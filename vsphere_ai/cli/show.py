@@ -39,8 +39,8 @@ def command(what: str, form: str, **shared: Any) -> int:
 
 
 def _show_run(name: str, form: str) -> int:
-    from vsphere_ai.cli.record import record_text, run_document
     from vsphere_ai.planning.document import dumps
+    from vsphere_ai.report.run_record import record_text, run_document
     from vsphere_ai.runs import journal
 
     document = run_document(journal.open_run(name))

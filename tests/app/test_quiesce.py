@@ -10,7 +10,7 @@ import pytest
 from support.acting import Clock
 from support.journals import act, of_version
 
-from vsphere_ai.cli import at_rest
+from vsphere_ai.app import quiesce
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
 from vsphere_ai.model.facts import Facts
@@ -61,7 +61,7 @@ def a_run(*, sent_before=None, timeout=900):
 
 def test_a_command_that_never_left_is_not_waited_for():
     record, executor = a_run(), Executor()
-    at_rest._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record)
     assert executor.waits == []
     assert [d.kind for d in record.pending()] == ["ssh-on"]
 
@@ -70,7 +70,7 @@ def test_a_command_that_never_left_is_not_waited_for():
 def test_the_time_since_it_left_counts(sent_before, watched):
     record, executor = a_run(sent_before=sent_before), Executor()
     (left,) = (o.sent for o in record.ever_pending() if o.sent)
-    at_rest._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record)
     ((host, until, options),) = executor.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
@@ -81,7 +81,7 @@ def test_the_time_since_it_left_counts(sent_before, watched):
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
     record, executor = a_run(sent_before=sent_before, timeout=timeout), Executor()
-    at_rest._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record)
     ((_, _, options),) = executor.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
@@ -89,7 +89,7 @@ def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_bef
 def test_what_was_settled_is_not_waited_for():
     record, executor = a_run(sent_before=1), Executor()
     record.resolve(Pending("reboot", HOST))
-    at_rest._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record)
     assert executor.waits == []
 
 
@@ -99,7 +99,7 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
     record = a_run(sent_before=1)
     if ended != "begun":
         record.end("s1", ended, "it broke off")
-    at_rest._await_reboots(None, Executor(rebooted=rebooted), record)
+    quiesce._await_reboots(None, Executor(rebooted=rebooted), record)
     (step,) = record.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
@@ -111,7 +111,7 @@ def test_a_reboot_that_is_seen_is_the_restart_that_a_change_waits_for(rebooted):
     record = a_run(sent_before=1)
     for host in (HOST, OTHER):
         record.add_pending(Pending("restart", host, BOOT))
-    at_rest._await_reboots(None, Executor(rebooted=rebooted), record)
+    quiesce._await_reboots(None, Executor(rebooted=rebooted), record)
     left = {(d.kind, d.target) for d in record.pending()} - {("ssh-on", HOST)}
     assert left == {("restart", OTHER), *(() if rebooted else [("restart", HOST)])}
 
@@ -120,12 +120,12 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     record = a_run(sent_before=1)
     record.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     record.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    at_rest._await_reboots(None, Executor(rebooted=True), record)
+    quiesce._await_reboots(None, Executor(rebooted=True), record)
     assert [s.state for s in record.steps()] == ["done", "begun", "begun"]
 
 
 def test_a_host_the_plan_does_not_wait_for_has_half_an_hour():
-    assert at_rest._patience(a_run(), OTHER) == 1800
+    assert quiesce._patience(a_run(), OTHER) == 1800
 
 
 class Tasks:
@@ -184,9 +184,9 @@ def an_order(*, via="api", task=ENTER):
     ],
 )
 def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch, capsys):
-    monkeypatch.setattr(at_rest, "EVENTS_LAG", 2.0)
+    monkeypatch.setattr(quiesce, "EVENTS_LAG", 2.0)
     record, executor = an_order(), Executor()
-    at_rest._await_reboots(Tasks(*looks), executor, record)
+    quiesce._await_reboots(Tasks(*looks), executor, record)
     assert bool(executor.waits) is waits
     assert ("vCenter has no task for the reboot" in capsys.readouterr().err) is not waits
     assert record.pending() == ()
@@ -195,7 +195,7 @@ def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, m
 @pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
 def test_without_a_task_to_look_for_a_reboot_is_waited_for(more):
     tasks, executor = Tasks((ENTER,)), Executor()
-    at_rest._await_reboots(tasks, executor, an_order(**more))
+    quiesce._await_reboots(tasks, executor, an_order(**more))
     assert (tasks.asked, len(executor.waits)) == (0, 1)
 
 
@@ -226,7 +226,7 @@ def a_shutdown(*, sent_before=None, timeout=300):
 
 def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
     guest, record = Guest(2), a_shutdown(sent_before=0)
-    at_rest._await_guests(guest, record)
+    quiesce._await_guests(guest, record)
     assert guest.looks == 3
     assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {record.id} told to shut down\n"
 
@@ -237,7 +237,7 @@ def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most, monkeypatch):
     monkeypatch.setattr(context, "time", Clock())
     guest = Guest(1000)
-    at_rest._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
+    quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
 
 
@@ -281,10 +281,10 @@ def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(e
     clock = Clock()
     monkeypatch.setattr(context, "time", clock)
     guest, began = Guest(1000), clock.now
-    monkeypatch.setattr(at_rest, "_since", lambda sent: clock.now - began)
+    monkeypatch.setattr(quiesce, "_since", lambda sent: clock.now - began)
     guest.vcenter = History(events, ahead=3600)
-    at_rest._await_guests(guest, a_shutdown(sent_before=0, timeout=60))
-    assert clock.now - began == pytest.approx(60 if waits else at_rest.EVENTS_LAG, abs=5)
+    quiesce._await_guests(guest, a_shutdown(sent_before=0, timeout=60))
+    assert clock.now - began == pytest.approx(60 if waits else quiesce.EVENTS_LAG, abs=5)
     if events is not None:  # asked by vCenter's clock
         asked = datetime.fromisoformat(guest.vcenter.filter["time"]["beginTime"]) - datetime.now(UTC)
         assert timedelta(minutes=59) < asked < timedelta(minutes=61)
@@ -295,7 +295,7 @@ def test_a_vm_that_the_run_powered_on_again_is_not_going_down():
     guest, record = Guest(1000), a_shutdown(sent_before=0)
     record.end("s1", "done")
     record.begin("s2", act(VM, "power-on", "power on"), ())
-    at_rest._await_guests(guest, record)
+    quiesce._await_guests(guest, record)
     assert guest.looks == 0
 
 
@@ -303,7 +303,7 @@ def test_a_vm_that_was_seen_off_and_runs_is_not_going_down():
     """Powered on to put it back, and the answer to that was lost."""
     guest, record = Guest(1000), a_shutdown(sent_before=0)
     record.end("s1", "done")
-    at_rest._await_guests(guest, record)
+    quiesce._await_guests(guest, record)
     assert guest.looks == 0
 
 
@@ -315,10 +315,10 @@ def test_of_twins_the_one_that_was_seen_off_is_told_apart():
         record.begin(f"s{number}", act(each, "power-off", "shut down"), (Pending("off", each),))
         record.sending(each)
     record.end("s1", "done")
-    assert [o.pending.target for o in at_rest.requested_shutdowns(record)] == [VM]
+    assert [o.pending.target for o in quiesce.requested_shutdowns(record)] == [VM]
     record.set(pid=0)
     of_version(3, record.path)  # in which steps were noted by name
-    assert [o.pending.target for o in at_rest.requested_shutdowns(journal.open_run(record.id))] == [VM, twin]
+    assert [o.pending.target for o in quiesce.requested_shutdowns(journal.open_run(record.id))] == [VM, twin]
 
 
 # -- tasks
@@ -379,7 +379,7 @@ def test_a_task_of_the_run_is_waited_for(ended, noted, capsys):
     vcenter = VCenter({VM.ref: [task]}, reconfigure=["queued", "running", "success"])
     if noted:
         vcenter.recent = {}
-    at_rest._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""))
     assert vcenter.tasks["reconfigure"] == ["success"]
     assert "the task reconfigure (reconfigure) is still under way; waiting for its end" in capsys.readouterr().err
 
@@ -387,18 +387,18 @@ def test_a_task_of_the_run_is_waited_for(ended, noted, capsys):
 @pytest.mark.parametrize("ended", ["done", "failed", "skipped"])
 def test_a_step_that_was_seen_to_end_is_not_asked_about(ended):
     vcenter = VCenter({VM.ref: ["Task:reconfigure"]}, reconfigure=["running"])
-    at_rest._await_tasks(World(vcenter), a_change(ended=ended))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended))
 
 
 def test_a_task_that_vcenter_has_forgotten_has_ended():
-    at_rest._await_tasks(World(VCenter(reconfigure=[None])), a_change())
+    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change())
 
 
 def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
-    monkeypatch.setattr(at_rest, "LONGEST_TASK", 0.3)
+    monkeypatch.setattr(quiesce, "LONGEST_TASK", 0.3)
     record = a_change()
     with pytest.raises(OutcomeUnknown, match=f"train-01: the task .* after run {record.id} was taken up"):
-        at_rest._await_tasks(World(VCenter(reconfigure=["running"])), record)
+        quiesce._await_tasks(World(VCenter(reconfigure=["running"])), record)
 
 
 # -- maintenance mode
@@ -431,7 +431,7 @@ def entering(**tasks):
 def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them():
     """Our own order failed before the run was killed, so the host is not ours to call back or to reboot."""
     vcenter, record = entering(own=["error"], foreign=["running"]), an_entry()
-    at_rest._stay_out(World(vcenter), record)
+    quiesce._stay_out(World(vcenter), record)
     assert vcenter.calls == []
     assert [d.kind for d in record.pending()] == ["off"]
 
@@ -439,7 +439,7 @@ def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them(
 @pytest.mark.parametrize("task", ["Task:own", ""])
 def test_our_own_order_is_called_back(task):
     vcenter, record = entering(own=[*["running"] * 4, "error"]), an_entry(task)
-    at_rest._stay_out(World(vcenter), record)
+    quiesce._stay_out(World(vcenter), record)
     assert vcenter.calls == [("Task:own", "CancelTask")]
     assert [d.kind for d in record.pending()] == ["maintenance", "gate", "off"], "what became of it is read afterwards"
 
@@ -457,7 +457,7 @@ def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys
     record, executor = journal.create({}), Away()
     for host in (HOST, OTHER):
         record.add_pending(Pending("ssh-on", host))
-    assert at_rest._start_ssh_again(executor, record) == (Pending("ssh-on", HOST),)
+    assert quiesce._start_ssh_again(executor, record) == (Pending("ssh-on", HOST),)
     assert executor.waits == [HOST, OTHER]
     assert record.pending() == (Pending("ssh-on", HOST),)
     assert "SSH of esx01 cannot be started again: it is notResponding" in capsys.readouterr().err

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import click
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog
@@ -56,11 +55,12 @@ def answered(file: Path, wanted: str = "", *, placed: bool = False) -> Answered:
 
 
 def _text(file: Path) -> str:
-    if str(file) != "-":
-        require(file, "file")
+    if str(file) == "-":
+        return sys.stdin.buffer.read(MAX_BYTES + 1).decode("utf-8", "replace")
+    require(file, "file")
     try:
-        with click.open_file(str(file), encoding="utf-8", errors="replace") as stream:
-            return str(stream.read(MAX_BYTES + 1))
+        with file.open(encoding="utf-8", errors="replace") as stream:
+            return stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
 

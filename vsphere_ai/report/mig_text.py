@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.layout import Item
+from vsphere_ai.gpu.layout_case import LayoutCase
 from vsphere_ai.gpu.moves import Move
-from vsphere_ai.gpu.placement import Impossible, Instance, Layout, Transition
+from vsphere_ai.gpu.placement import Impossible, Instance, Layout
 
 WIDTH = 80
 _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
@@ -158,20 +158,7 @@ def _dashes(instances: Iterable[Instance]) -> str:
     return "-".join(i.profile_name.partition("g.")[0] for i in instances)
 
 
-@dataclass(frozen=True)
-class Case:
-    """A GPU with what stands there, what is wanted, and the answer; `commands` lead there."""
-
-    board: Board
-    present: tuple[Instance, ...]
-    items: tuple[Item, ...]
-    answer: Transition | Impossible
-    commands: tuple[Move, ...] = ()
-    title: str = ""
-    notes: tuple[str, ...] = ()
-
-
-def case_document(case: Case) -> dict[str, Any]:
+def case_document(case: LayoutCase) -> dict[str, Any]:
     """Return a case as plain values; the commands in the order to run them."""
     board, answer = case.board, case.answer
     now = {"present": [_standing(i) for i in case.present], "before": list(draw(board, case.present))}
@@ -191,7 +178,7 @@ def case_document(case: Case) -> dict[str, Any]:
     }
 
 
-def case_lines(case: Case) -> list[str]:
+def case_lines(case: LayoutCase) -> list[str]:
     """Return counts, pictures before and after, and the commands; or why there is no way."""
     board, answer = case.board, case.answer
     now = ["Now", *_picture(board, case.present)]
