@@ -11,6 +11,7 @@ from support.acting import Clock
 from support.journals import act, of_version
 
 from vsphere_ai.app import quiesce
+from vsphere_ai.app.events import Remark, ignore
 from vsphere_ai.errors import OutcomeUnknown, Unreachable
 from vsphere_ai.execution.actions import context
 from vsphere_ai.model.facts import Facts
@@ -20,6 +21,10 @@ from vsphere_ai.runs import journal
 
 HOST, OTHER = Target("host", "esx01", "HostSystem:host-1"), Target("host", "esx02", "HostSystem:host-2")
 BOOT = "2026-01-01T00:00:00+00:00"
+
+
+def rules_of(events):
+    return [e.rule for e in events if isinstance(e, Remark)]
 
 
 class Executor:
@@ -39,7 +44,7 @@ class Executor:
         self.waits.append((step.target, step.until, limits))
 
 
-def told(record, target, seconds):
+def ordered(record, target, seconds):
     """Note that a target was told to go down so many seconds ago; None = never."""
     if seconds is not None:
         record.sending(target)
@@ -56,12 +61,12 @@ def a_run(*, sent_before=None, timeout=900):
     record.begin(
         "s1", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, BOOT), Pending("ssh-on", HOST))
     )
-    return told(record, HOST, sent_before)
+    return ordered(record, HOST, sent_before)
 
 
 def test_a_command_that_never_left_is_not_waited_for():
     record, executor = a_run(), Executor()
-    quiesce._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record, ignore)
     assert executor.waits == []
     assert [d.kind for d in record.pending()] == ["ssh-on"]
 
@@ -70,7 +75,7 @@ def test_a_command_that_never_left_is_not_waited_for():
 def test_the_time_since_it_left_counts(sent_before, watched):
     record, executor = a_run(sent_before=sent_before), Executor()
     (left,) = (o.sent for o in record.ever_pending() if o.sent)
-    quiesce._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record, ignore)
     ((host, until, options),) = executor.waits
     assert (host, until, options["timeout"]) == (HOST, "host-back", 900)
     assert watched - 3 <= options["unless_never_down"] <= watched
@@ -81,7 +86,7 @@ def test_the_time_since_it_left_counts(sent_before, watched):
 @pytest.mark.parametrize(("sent_before", "timeout"), [(0, 60), (110, 1), (3600, 5)])
 def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_before, timeout):
     record, executor = a_run(sent_before=sent_before, timeout=timeout), Executor()
-    quiesce._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record, ignore)
     ((_, _, options),) = executor.waits
     assert options["timeout"] >= options["unless_never_down"] + 10
 
@@ -89,7 +94,7 @@ def test_a_host_is_not_given_up_before_it_is_known_whether_it_went_down(sent_bef
 def test_what_was_settled_is_not_waited_for():
     record, executor = a_run(sent_before=1), Executor()
     record.resolve(Pending("reboot", HOST))
-    quiesce._await_reboots(None, executor, record)
+    quiesce._await_reboots(None, executor, record, ignore)
     assert executor.waits == []
 
 
@@ -99,7 +104,7 @@ def test_a_reboot_that_is_seen_is_written_down_as_done(ended, rebooted):
     record = a_run(sent_before=1)
     if ended != "begun":
         record.end("s1", ended, "it broke off")
-    quiesce._await_reboots(None, Executor(rebooted=rebooted), record)
+    quiesce._await_reboots(None, Executor(rebooted=rebooted), record, ignore)
     (step,) = record.steps()
     assert (step.state, bool(step.ended)) == (("done", True) if rebooted else (ended, ended != "begun"))
     assert bool(step.error) == (ended != "begun" and not rebooted)
@@ -111,7 +116,7 @@ def test_a_reboot_that_is_seen_is_the_restart_that_a_change_waits_for(rebooted):
     record = a_run(sent_before=1)
     for host in (HOST, OTHER):
         record.add_pending(Pending("restart", host, BOOT))
-    quiesce._await_reboots(None, Executor(rebooted=rebooted), record)
+    quiesce._await_reboots(None, Executor(rebooted=rebooted), record, ignore)
     left = {(d.kind, d.target) for d in record.pending()} - {("ssh-on", HOST)}
     assert left == {("restart", OTHER), *(() if rebooted else [("restart", HOST)])}
 
@@ -120,7 +125,7 @@ def test_a_step_of_another_kind_or_host_stays_as_it_ended():
     record = a_run(sent_before=1)
     record.begin("s2", act(HOST, "enter-maintenance", "enter maintenance mode"), ())
     record.begin("s3", act(OTHER, "reboot", "reboot (over SSH)"), ())
-    quiesce._await_reboots(None, Executor(rebooted=True), record)
+    quiesce._await_reboots(None, Executor(rebooted=True), record, ignore)
     assert [s.state for s in record.steps()] == ["done", "begun", "begun"]
 
 
@@ -183,19 +188,20 @@ def an_order(*, via="api", task=ENTER):
         ([()], True),  # nobody knows whether this account sees tasks there
     ],
 )
-def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch, capsys):
+def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, monkeypatch):
+    said = []
     monkeypatch.setattr(quiesce, "EVENTS_LAG", 2.0)
     record, executor = an_order(), Executor()
-    quiesce._await_reboots(Tasks(*looks), executor, record)
+    quiesce._await_reboots(Tasks(*looks), executor, record, said.append)
     assert bool(executor.waits) is waits
-    assert ("vCenter has no task for the reboot" in capsys.readouterr().err) is not waits
+    assert ("reboot.never-sent" in rules_of(said)) is not waits
     assert record.pending() == ()
 
 
 @pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
 def test_without_a_task_to_look_for_a_reboot_is_waited_for(more):
     tasks, executor = Tasks((ENTER,)), Executor()
-    quiesce._await_reboots(tasks, executor, an_order(**more))
+    quiesce._await_reboots(tasks, executor, an_order(**more, ignore))
     assert (tasks.asked, len(executor.waits)) == (0, 1)
 
 
@@ -221,14 +227,17 @@ def a_shutdown(*, sent_before=None, timeout=300):
              {"target": vars(VM), "action": "power-off", "shutdown_timeout": timeout}]  # fmt: skip
     record = journal.create({"what": "play.yml", "approved": {"steps": steps}})
     record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
-    return told(record, VM, sent_before)
+    return ordered(record, VM, sent_before)
 
 
-def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
+def test_a_guest_that_was_asked_to_shut_down_is_waited_for():
+    said = []
     guest, record = Guest(2), a_shutdown(sent_before=0)
-    quiesce._await_guests(guest, record)
+    quiesce._await_guests(guest, record, said.append)
     assert guest.looks == 3
-    assert capsys.readouterr().err == f"train-01: waiting for its guest, which run {record.id} told to shut down\n"
+    assert said == [
+        Remark("wait.guest", f"train-01: waiting for its guest, which run {record.id} asked to shut down")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +246,7 @@ def test_a_guest_that_was_told_to_shut_down_is_waited_for(capsys):
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most, monkeypatch):
     monkeypatch.setattr(context, "time", Clock())
     guest = Guest(1000)
-    quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout))
+    quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout, ignore))
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
 
 
@@ -283,7 +292,7 @@ def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(e
     guest, began = Guest(1000), clock.now
     monkeypatch.setattr(quiesce, "_since", lambda sent: clock.now - began)
     guest.vcenter = History(events, ahead=3600)
-    quiesce._await_guests(guest, a_shutdown(sent_before=0, timeout=60))
+    quiesce._await_guests(guest, a_shutdown(sent_before=0, timeout=60, ignore))
     assert clock.now - began == pytest.approx(60 if waits else quiesce.EVENTS_LAG, abs=5)
     if events is not None:  # asked by vCenter's clock
         asked = datetime.fromisoformat(guest.vcenter.filter["time"]["beginTime"]) - datetime.now(UTC)
@@ -295,7 +304,7 @@ def test_a_vm_that_the_run_powered_on_again_is_not_going_down():
     guest, record = Guest(1000), a_shutdown(sent_before=0)
     record.end("s1", "done")
     record.begin("s2", act(VM, "power-on", "power on"), ())
-    quiesce._await_guests(guest, record)
+    quiesce._await_guests(guest, record, ignore)
     assert guest.looks == 0
 
 
@@ -303,7 +312,7 @@ def test_a_vm_that_was_seen_off_and_runs_is_not_going_down():
     """Powered on to put it back, and the answer to that was lost."""
     guest, record = Guest(1000), a_shutdown(sent_before=0)
     record.end("s1", "done")
-    quiesce._await_guests(guest, record)
+    quiesce._await_guests(guest, record, ignore)
     assert guest.looks == 0
 
 
@@ -374,31 +383,33 @@ def a_change(*, ended="", task="Task:reconfigure"):
 
 @pytest.mark.parametrize("ended", ["", "unknown"])
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_task_of_the_run_is_waited_for(ended, noted, capsys):
+def test_a_task_of_the_run_is_waited_for(ended, noted):
+    said = []
     task = "Task:reconfigure"
     vcenter = VCenter({VM.ref: [task]}, reconfigure=["queued", "running", "success"])
     if noted:
         vcenter.recent = {}
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else "", ignore))
     assert vcenter.tasks["reconfigure"] == ["success"]
-    assert "the task reconfigure (reconfigure) is still under way; waiting for its end" in capsys.readouterr().err
+    assert rules_of(said) == ["wait.task"]
+    assert "the task reconfigure (reconfigure) is still under way" in said[0].text
 
 
 @pytest.mark.parametrize("ended", ["done", "failed", "skipped"])
 def test_a_step_that_was_seen_to_end_is_not_asked_about(ended):
     vcenter = VCenter({VM.ref: ["Task:reconfigure"]}, reconfigure=["running"])
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended, ignore))
 
 
 def test_a_task_that_vcenter_has_forgotten_has_ended():
-    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change())
+    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change(, ignore))
 
 
 def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
     monkeypatch.setattr(quiesce, "LONGEST_TASK", 0.3)
     record = a_change()
     with pytest.raises(OutcomeUnknown, match=f"train-01: the task .* after run {record.id} was taken up"):
-        quiesce._await_tasks(World(VCenter(reconfigure=["running"])), record)
+        quiesce._await_tasks(World(VCenter(reconfigure=["running"])), record, ignore)
 
 
 # -- maintenance mode
@@ -447,7 +458,8 @@ def test_our_own_order_is_called_back(task):
 # -- SSH
 
 
-def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys):
+def test_a_host_that_does_not_answer_keeps_its_pending_action_and_holds_up_no_other():
+    said = []
     class Away(Executor):
         def switch_ssh(self, host, *, running):
             self.waits.append(host)
@@ -457,7 +469,7 @@ def test_a_host_that_cannot_be_asked_keeps_its_debt_and_holds_up_no_other(capsys
     record, executor = journal.create({}), Away()
     for host in (HOST, OTHER):
         record.add_pending(Pending("ssh-on", host))
-    assert quiesce._start_ssh_again(executor, record) == (Pending("ssh-on", HOST),)
+    assert quiesce._start_ssh_again(executor, record, said.append) == (Pending("ssh-on", HOST),)
     assert executor.waits == [HOST, OTHER]
     assert record.pending() == (Pending("ssh-on", HOST),)
-    assert "SSH of esx01 cannot be started again: it is notResponding" in capsys.readouterr().err
+    assert said == [Remark("ssh.not-started", "SSH of esx01 cannot be started again: it is notResponding")]

@@ -1,4 +1,4 @@
-"""What a run that was cut off has left under way comes to its rest, before anything is read to go on from there."""
+"""Quiescing: after a run was cut off, its tasks, reboots and guest shutdowns end before anything is read again."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import click
-
-from vsphere_ai.cli import streams
+from vsphere_ai.app.events import Emit, Remark, Waiting
 from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
-from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.execution.actions.context import Context
@@ -36,22 +33,24 @@ LONGEST_TASK = 600.0
 """Seconds that a task of the run, or another one on what it was working on, is waited for."""
 
 
-def come_to_rest(context: Context, executor: Executor, record: Journal) -> tuple[Pending, ...]:
-    """Wait for what vCenter, hosts and guests still do because of a run; return debts that could not be put back now.
+def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
+    """Wait for what vCenter, hosts and guests still do because of a run.
+
+    Returns the pending actions that cannot be closed now, because a host does not answer.
 
     `OutcomeUnknown` when that does not end, `HostUnhealthy` when a host does not come back.
     """
     _stay_out(context, record)
-    _await_tasks(context, record)
-    _await_reboots(context, executor, record)
-    _await_guests(context, record)
-    return _start_ssh_again(executor, record)
+    _await_tasks(context, record, emit)
+    _await_reboots(context, executor, record, emit)
+    _await_guests(context, record, emit)
+    return _start_ssh_again(executor, record, emit)
 
 
 def _stay_out(context: Context, record: Journal) -> None:
-    """A host that is still on its way into maintenance mode does not get there behind our back.
+    """Cancel a request of the run to enter maintenance mode that is still being worked on.
 
-    Where our own order to enter it has failed, whatever else is on its way there is somebody else's, and not touched.
+    Where the run's own request has failed, another request for the same host is someone else's and is not cancelled.
     """
     from vsphere_ai.execution.actions.cancel import leave_alone
 
@@ -66,7 +65,7 @@ def _stay_out(context: Context, record: Journal) -> None:
 
 
 def _has_failed(context: Context, record: Journal, host: Target) -> bool:
-    """Tell whether the last order of a run to enter maintenance mode became a task that has failed."""
+    """Return whether the last request of a run to enter maintenance mode became a task that has failed."""
     from vsphere_ai.execution.actions.cancel import arrived_twice
 
     own = [s for s in record.steps() if s.is_on(host) and s.what == "enter-maintenance"]
@@ -77,10 +76,10 @@ def _has_failed(context: Context, record: Journal, host: Target) -> bool:
     return failed and not arrived_twice(context, host, own[-1].task)
 
 
-def _await_tasks(context: Context, record: Journal) -> None:
-    """What vCenter still works on would change what is read now, and look like somebody else's doing.
+def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
+    """Wait for the tasks of steps with an unknown end: what they change after reading would look like external changes.
 
-    Of the steps that nobody saw end; a host's reboot is told by its boot time instead.
+    A host's reboot is recognised by its boot time instead.
     """
     from vsphere_ai.execution.actions.context import polling
 
@@ -92,14 +91,14 @@ def _await_tasks(context: Context, record: Journal) -> None:
     refs = _references(record)
     on = sorted({ref for s in steps for ref in ([s.ref] if s.ref else refs.get(s.target, ()))})
     of = {s.task: s.target for s in steps if s.task}
-    say, told, busy = _sign_of_life(", ".join(sorted({s.target for s in steps}))), False, ""
+    say, reported, busy = _heartbeat(emit, ", ".join(sorted({s.target for s in steps}))), False, ""
     for waited in polling(LONGEST_TASK, fastest=0.1):
         busy = _busy(context, on, of)
         if not busy:
             return
-        if not told:
-            streams.say(f"{safe(busy)}; waiting for its end", "wait.task")
-        told = True
+        if not reported:
+            emit(Remark("wait.task", f"{busy}; waiting for its end"))
+        reported = True
         say(f"{busy}, {waited:.0f} s")
     raise OutcomeUnknown(
         f"{busy}, {LONGEST_TASK:.0f} s after run {record.id} was taken up",
@@ -108,17 +107,17 @@ def _await_tasks(context: Context, record: Journal) -> None:
 
 
 def _references(record: Journal) -> dict[str, set[str]]:
-    """Return the references of what a run is about, by name, as its journal tells of steps."""
+    """Return the references of the targets of a run, by name, from its journal."""
     found: dict[str, set[str]] = {}
     for step in record.get("approved", {}).get("steps", ()):
         found.setdefault(step["target"]["name"], set()).add(step["target"]["ref"])
-    for owed in record.ever_pending():
-        found.setdefault(owed.pending.target.name, set()).add(owed.pending.target.ref)
+    for each in record.ever_pending():
+        found.setdefault(each.pending.target.name, set()).add(each.pending.target.ref)
     return found
 
 
 def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
-    """Return in words which task still runs, of those that were noted and the latest ones of these objects."""
+    """Return in words which task still runs: of those in the journal, and of the latest ones of these objects."""
     objects = (
         context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name", "recentTask") for r in refs}) if refs else {}
     )
@@ -131,24 +130,24 @@ def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
     return ""
 
 
-def _await_reboots(context: Context, executor: Executor, record: Journal) -> None:
-    """A host that was told to reboot is waited for before anything is read of it."""
+def _await_reboots(context: Context, executor: Executor, record: Journal, emit: Emit) -> None:
+    """Wait for the hosts that were ordered to reboot."""
     from vsphere_ai.model.steps import HostBack
 
-    for owed in (o for o in record.ever_pending() if o.pending.kind == "reboot" and not o.closed):
-        pending = owed.pending
-        if owed.sent and _never_arrived(context, record, owed):
-            streams.say(f"{safe(pending.target.name)}: {_NO_TASK.format(record.id)}", "reboot.never-sent")
+    for each in (o for o in record.ever_pending() if o.pending.kind == "reboot" and not o.closed):
+        pending = each.pending
+        if each.sent and _never_arrived(context, record, each):
+            emit(Remark("reboot.never-sent", f"{pending.target.name}: {_NO_TASK.format(record.id)}"))
             record.rebooted(pending.target, did=False)
-        elif owed.sent:
-            executor.remember_boot(pending.target, pending.detail, owed.sent)
-            doubt = _doubt(owed.sent)
+        elif each.sent:
+            executor.remember_boot(pending.target, pending.detail, each.sent)
+            watch = _seconds_to_watch(each.sent)
             # a play's shorter timeout is no reason to call a host lost that never went down
-            patience = max(_patience(record, pending.target), doubt + AT_LEAST)
+            patience = max(_patience(record, pending.target), watch + AT_LEAST)
             summary = "wait until the host is back"
-            wait = HostBack(target=pending.target, timeout=patience, unless_never_down=doubt, summary=summary)
-            streams.say(f"{safe(pending.target.name)}: waiting for the reboot of run {record.id}", "wait.reboot")
-            executor.do(wait, _sign_of_life(pending.target.name))
+            wait = HostBack(target=pending.target, timeout=patience, unless_never_down=watch, summary=summary)
+            emit(Remark("wait.reboot", f"{pending.target.name}: waiting for the reboot of run {record.id}"))
+            executor.do(wait, _heartbeat(emit, pending.target.name))
             rebooted = executor.has_rebooted(pending.target)
             record.rebooted(pending.target, did=rebooted)
             # its boot time may be too near to the one before to tell that from the times alone
@@ -157,33 +156,33 @@ def _await_reboots(context: Context, executor: Executor, record: Journal) -> Non
         record.resolve(pending)
 
 
-def _never_arrived(context: Context, record: Journal, owed: RecordedPending) -> bool:
-    """Tell whether vCenter has no task for a reboot that was about to be ordered through it.
+def _never_arrived(context: Context, record: Journal, each: RecordedPending) -> bool:
+    """Return whether vCenter has no task for a reboot that was about to be ordered through it.
 
     The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
     """
     from vsphere_ai.execution.actions.context import polling
     from vsphere_ai.execution.actions.events import was_told_to_reboot
 
-    host = owed.pending.target
-    own = [s for s in record.steps() if s.task and s.is_on(host) and s.began <= owed.sent]
+    host = each.pending.target
+    own = [s for s in record.steps() if s.task and s.is_on(host) and s.began <= each.sent]
     if not own or not _through_vcenter(record, host):
         return False
-    told: bool | None = None
-    for _ in polling(EVENTS_LAG - _since(owed.sent), fastest=0.5, slowest=2.0):
-        told = was_told_to_reboot(context, host, own[-1].task, own[-1].began)
-        if told is not False:
+    rebooting: bool | None = None
+    for _ in polling(EVENTS_LAG - _since(each.sent), fastest=0.5, slowest=2.0):
+        rebooting = was_told_to_reboot(context, host, own[-1].task, own[-1].began)
+        if rebooting is not False:
             break
-    return told is False
+    return rebooting is False
 
 
 def _through_vcenter(record: Journal, host: Target) -> bool:
-    """Tell whether the approved plan orders a host's reboot through vCenter; an order over SSH makes no task."""
+    """Return whether the approved plan orders a host's reboot through vCenter; an order over SSH makes no task."""
     steps = (s for s in record.get("approved")["steps"] if s["target"]["ref"] == host.ref)
     return [s["via"] for s in steps if s.get("action") == "reboot"] == ["api"]
 
 
-def _doubt(sent: str) -> float:
+def _seconds_to_watch(sent: str) -> float:
     """Return for how long a host that stays up may still be about to go down."""
     return max(NEVER_DOWN - _since(sent), min(AT_LEAST, NEVER_DOWN))
 
@@ -192,44 +191,44 @@ def _since(moment: str) -> float:
     return max(0.0, (datetime.now(UTC) - datetime.fromisoformat(moment)).total_seconds())
 
 
-def _await_guests(context: Context, record: Journal) -> None:
-    """A guest that was told to shut down does so behind our back, and its VM would stay off as somebody else's."""
+def _await_guests(context: Context, record: Journal, emit: Emit) -> None:
+    """Wait for guests that were asked to shut down: their VMs would look as if someone else had powered them off."""
     from vsphere_ai.execution.actions.context import polling
     from vsphere_ai.execution.actions.events import was_shut_down
 
-    for owed in requested_shutdowns(record):
-        vm = owed.pending.target
-        left, say = min(_given(record, vm), STILL_RUNNING) - _since(owed.sent), _sign_of_life(vm.name)
-        told = asked = False
+    for each in requested_shutdowns(record):
+        vm = each.pending.target
+        left, say = min(_given(record, vm), STILL_RUNNING) - _since(each.sent), _heartbeat(emit, vm.name)
+        reported = asked = False
         for waited in polling(left, fastest=0.1) if left > 0 else ():
-            if not asked and _since(owed.sent) > EVENTS_LAG:
+            if not asked and _since(each.sent) > EVENTS_LAG:
                 asked = True
-                if was_shut_down(context, vm, owed.sent) is False:  # the run died before the call left
+                if was_shut_down(context, vm, each.sent) is False:  # the run died before the call left
                     break
             if context.read(vm, "runtime.powerState").get("runtime.powerState") != "poweredOn":
                 break
-            if not told:
-                streams.say(
-                    f"{safe(vm.name)}: waiting for its guest, which run {record.id} told to shut down", "wait.guest"
+            if not reported:
+                emit(
+                    Remark("wait.guest", f"{vm.name}: waiting for its guest, which run {record.id} asked to shut down")
                 )
-            told = True
+            reported = True
             say(f"its guest still runs, {waited:.0f} s")
 
 
 def requested_shutdowns(record: Journal) -> tuple[RecordedPending, ...]:
-    """Return what is owed to VMs whose guests a run told to shut down, and which nobody has seen off since.
+    """Return the pending power-ons of VMs whose guests a run asked to shut down, and which were not seen off since.
 
-    One that was seen off and runs was powered on again, by this run or by somebody else.
+    A VM that was seen off and runs now was powered on again, by this run or by someone else.
     """
-    told = [o for o in record.ever_pending() if o.pending.kind == "off" and o.sent and not o.closed]
-    switched = [s for s in record.steps() if s.what in ("power-off", "power-on")] if told else []
-    return tuple(o for o in told if not _was_seen_off(o.pending.target, switched, _references(record)))
+    asked = [o for o in record.ever_pending() if o.pending.kind == "off" and o.sent and not o.closed]
+    switched = [s for s in record.steps() if s.what in ("power-off", "power-on")] if asked else []
+    return tuple(o for o in asked if not _was_seen_off(o.pending.target, switched, _references(record)))
 
 
 def _was_seen_off(vm: Target, switched: Sequence[RecordedStep], refs: Mapping[str, Collection[str]]) -> bool:
     own = [s for s in switched if s.is_on(vm)]
     if not own or (not own[-1].ref and len(refs.get(vm.name, ())) > 1):
-        return False  # of twins in an older journal nobody knows which one was seen
+        return False  # of several VMs of one name, an older journal does not say which one was seen
     return own[-1].what == "power-on" or own[-1].state == "done"
 
 
@@ -249,32 +248,30 @@ def _patience(record: Journal, host: Target) -> float:
     return float(next((s["timeout"] for s in waits), 1800))
 
 
-def _sign_of_life(name: str) -> Callable[[str], None]:
-    """Return a function that passes on what is said about a host, but not more often than every few seconds."""
+def _heartbeat(emit: Emit, name: str) -> Callable[[str], None]:
+    """Return a function that passes on words about a target, but not more often than every few seconds."""
     said = time.monotonic()
 
     def say(text: str) -> None:
         nonlocal said
         if time.monotonic() - said > HEARTBEAT:
             said = time.monotonic()
-            click.echo(safe(f"{name}: {text}"), err=True)
+            emit(Waiting(f"{name}: {text}"))
 
     return say
 
 
-def _start_ssh_again(executor: Executor, record: Journal) -> tuple[Pending, ...]:
-    """SSH that was running before a reboot of this run runs again, whatever else there is to do.
+def _start_ssh_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
+    """Start SSH again where it ran before a reboot of this run.
 
-    Returns the debts that stay, because a host cannot be asked: that is no reason to leave the others as they are.
+    Returns what stays pending because a host does not answer; the other hosts are done all the same.
     """
     stay = []
     for pending in (d for d in record.pending() if d.kind == "ssh-on"):
         try:
             executor.switch_ssh(pending.target, running=True)
         except VsphereAiError as error:
-            streams.say(
-                f"SSH of {safe(pending.target.name)} cannot be started again: {safe(error.message)}", "ssh.not-started"
-            )
+            emit(Remark("ssh.not-started", f"SSH of {pending.target.name} cannot be started again: {error.message}"))
             stay.append(pending)
         else:
             record.resolve(pending)

@@ -14,6 +14,7 @@ import click
 from vsphere_ai.app import quiesce
 from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.cli.approval import approve
+from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import code_of, format_option, held, lock_option, open_session, pause_status
 from vsphere_ai.cli.running import LEFT_OUT, Request, announce_ssh, carry_out
 from vsphere_ai.errors import Conflict, Locked
@@ -228,7 +229,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
     context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
     outstanding = record.pending()
     _forget_gone(context, record)
-    stopped = quiesce.come_to_rest(context, Executor(context), record)
+    stopped = quiesce.quiesce(context, Executor(context), record, show_event)
     seen = record.get("approved", {}).get("impact", {}).get("found", ())
     looks = {f["host"]["ref"] for f in seen if f.get("mig")}
     plan, estate, owed = session.plan_again(loaded, record.pending(), looks)
