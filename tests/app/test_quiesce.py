@@ -201,7 +201,7 @@ def test_a_reboot_is_waited_for_unless_vcenter_has_no_task_of_it(looks, waits, m
 @pytest.mark.parametrize("more", [{"via": "ssh"}, {"task": ""}])
 def test_without_a_task_to_look_for_a_reboot_is_waited_for(more):
     tasks, executor = Tasks((ENTER,)), Executor()
-    quiesce._await_reboots(tasks, executor, an_order(**more, ignore))
+    quiesce._await_reboots(tasks, executor, an_order(**more), ignore)
     assert (tasks.asked, len(executor.waits)) == (0, 1)
 
 
@@ -235,9 +235,7 @@ def test_a_guest_that_was_asked_to_shut_down_is_waited_for():
     guest, record = Guest(2), a_shutdown(sent_before=0)
     quiesce._await_guests(guest, record, said.append)
     assert guest.looks == 3
-    assert said == [
-        Remark("wait.guest", f"train-01: waiting for its guest, which run {record.id} asked to shut down")
-    ]
+    assert said == [Remark("wait.guest", f"train-01: waiting for its guest, which run {record.id} asked to shut down")]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +244,7 @@ def test_a_guest_that_was_asked_to_shut_down_is_waited_for():
 def test_a_guest_is_waited_for_as_long_as_it_was_given(sent_before, timeout, most, monkeypatch):
     monkeypatch.setattr(context, "time", Clock())
     guest = Guest(1000)
-    quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout, ignore))
+    quiesce._await_guests(guest, a_shutdown(sent_before=sent_before, timeout=timeout), ignore)
     assert (guest.looks > 0, guest.looks <= most) == (most > 0, True)
 
 
@@ -292,7 +290,7 @@ def test_a_guest_is_waited_for_unless_vcenters_events_show_that_nobody_told_it(e
     guest, began = Guest(1000), clock.now
     monkeypatch.setattr(quiesce, "_since", lambda sent: clock.now - began)
     guest.vcenter = History(events, ahead=3600)
-    quiesce._await_guests(guest, a_shutdown(sent_before=0, timeout=60, ignore))
+    quiesce._await_guests(guest, a_shutdown(sent_before=0, timeout=60), ignore)
     assert clock.now - began == pytest.approx(60 if waits else quiesce.EVENTS_LAG, abs=5)
     if events is not None:  # asked by vCenter's clock
         asked = datetime.fromisoformat(guest.vcenter.filter["time"]["beginTime"]) - datetime.now(UTC)
@@ -389,7 +387,7 @@ def test_a_task_of_the_run_is_waited_for(ended, noted):
     vcenter = VCenter({VM.ref: [task]}, reconfigure=["queued", "running", "success"])
     if noted:
         vcenter.recent = {}
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else "", ignore))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended, task=task if noted else ""), said.append)
     assert vcenter.tasks["reconfigure"] == ["success"]
     assert rules_of(said) == ["wait.task"]
     assert "the task reconfigure (reconfigure) is still under way" in said[0].text
@@ -398,11 +396,11 @@ def test_a_task_of_the_run_is_waited_for(ended, noted):
 @pytest.mark.parametrize("ended", ["done", "failed", "skipped"])
 def test_a_step_that_was_seen_to_end_is_not_asked_about(ended):
     vcenter = VCenter({VM.ref: ["Task:reconfigure"]}, reconfigure=["running"])
-    quiesce._await_tasks(World(vcenter), a_change(ended=ended, ignore))
+    quiesce._await_tasks(World(vcenter), a_change(ended=ended), ignore)
 
 
 def test_a_task_that_vcenter_has_forgotten_has_ended():
-    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change(, ignore))
+    quiesce._await_tasks(World(VCenter(reconfigure=[None])), a_change(), ignore)
 
 
 def test_nothing_is_planned_beside_a_task_that_does_not_end(monkeypatch):
@@ -460,6 +458,7 @@ def test_our_own_order_is_called_back(task):
 
 def test_a_host_that_does_not_answer_keeps_its_pending_action_and_holds_up_no_other():
     said = []
+
     class Away(Executor):
         def switch_ssh(self, host, *, running):
             self.waits.append(host)
