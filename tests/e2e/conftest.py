@@ -10,6 +10,7 @@ from support.places import INVENTORY
 
 from vsphere_ai.cli import json_stream, streams
 from vsphere_ai.connect.answers import Answer
+from vsphere_ai.runs import journal
 
 
 class Cli:
@@ -62,6 +63,20 @@ class Cli:
     @property
     def failed(self):
         return self.outcomes("failed", "unknown")
+
+    def text(self, rule):
+        """What was said under an id, by remarks and events."""
+        events = (e for e in self.events if e.get("rule") == rule) if self.out.startswith('{"type": "run"') else ()
+        return "\n".join([*(text for each, text in self.remarks if each == rule), *(e["text"] for e in events)])
+
+    def pending(self):
+        """What the runs of this machine have left to put back: `{("maintenance", "esx01.lab.local")}`."""
+        return {(p.kind, p.target.name) for book in journal.every() for p in book.pending()}
+
+    def states(self):
+        """The states of the runs of this machine, the oldest one first."""
+        assert self("runs", "--format", "json") == 0
+        return [run["state"] for run in json.loads(self.out)["runs"]]
 
     def file(self, text, name="play.yml"):
         path = self.folder / name

@@ -87,8 +87,8 @@ def test_a_change_of_something_else_is_kept_and_ours_is_made_once(
 
 def test_somebody_who_never_stops_is_given_way(cli, ledger, foreign, farm, monkeypatch):
     count = after_reading(monkeypatch, lambda: foreign.annotate(f"kept {count['acts']}"), times=100)
-    assert cli("apply", PLAY, "--yes") == 3, cli.out + cli.err
-    assert f"{VM}: somebody else keeps changing it" in cli.out
+    assert cli.run("apply", PLAY, "--yes") == 3, cli.out + cli.err
+    assert cli.failed == {(VM, "object.keeps-changing")}
     assert count["acts"] == 4
     assert foreign.vm.config.annotation == "kept 4"
     assert farm()["vms"][VM]["pvrdma"] == []
@@ -101,13 +101,10 @@ def test_somebody_who_never_stops_is_given_way(cli, ledger, foreign, farm, monke
 def test_a_change_of_the_same_thing_is_refused_and_shown(cli, ledger, foreign, farm, monkeypatch, change, run):
     acts = {"adapter": foreign.adapter, "locked": lambda: foreign.reconfigure(memoryReservationLockedToMax=True)}
     after_reading(monkeypatch, acts[change])
-    assert cli("apply", PLAY, "--yes") == 3, cli.out + cli.err
-    assert f"{VM}: somebody changed it since this was planned" in cli.out
-    shown = {
-        "adapter": "VirtualVmxnet3Vrdma devices are ",
-        "locked": "memoryReservationLockedToMax is yes, was no",
-    }
-    assert shown[change] in cli.out
+    assert cli.run("apply", PLAY, "--yes") == 3, cli.out + cli.err
+    assert cli.failed == {(VM, "object.changed")}
+    shown = {"adapter": "VirtualVmxnet3Vrdma", "locked": "memoryReservationLockedToMax"}
+    assert shown[change] in cli.text("object.changed")
     assert not [e for e in ledger(VM, "ReconfigVM_Task") if e["operation"]], "ours was made all the same"
     assert len(foreign.cards()) == (change == "adapter")
     assert cli("apply", PLAY, "--yes") == 0, "planned again, it goes on from what is there"
@@ -123,8 +120,9 @@ def test_a_change_before_the_vm_is_read_again_is_seen_as_well(cli, ledger, forei
         return read(self, step)
 
     monkeypatch.setattr(Changes, "_version", act_then_read)
-    assert cli("apply", PLAY, "--yes") == 3, cli.out + cli.err
-    assert "VirtualVmxnet3Vrdma devices are " in cli.out
+    assert cli.run("apply", PLAY, "--yes") == 3, cli.out + cli.err
+    assert cli.failed == {(VM, "object.changed")}
+    assert "VirtualVmxnet3Vrdma" in cli.text("object.changed")
     assert len(foreign.cards()) == 1
 
 
@@ -135,6 +133,7 @@ def test_a_stale_saved_plan_is_refused_with_the_difference(cli, ledger, foreign,
     foreign.adapter()
     mine = len(ledger())
     assert cli("apply", saved) == 3
+    assert cli.error == "plan.stale"
     assert VM in cli.err
     assert len(ledger()) == mine
 
@@ -152,9 +151,9 @@ def test_a_change_after_ours_is_found_when_reading_back(cli, ledger, foreign, fa
 
     monkeypatch.setattr(Context, "task", then_undo)
     monkeypatch.setattr("vsphere_ai.execution.actions.waits.READ_BACK_VM", 1)
-    assert cli("apply", PLAY, "--yes") == 1, cli.out + cli.err
+    assert cli.run("apply", PLAY, "--yes") == 1, cli.out + cli.err
     assert seen == [1]
-    assert f"{VM} was changed, but reading back shows" in cli.out
+    assert cli.failed == {(VM, "step.not-verified")}
     assert foreign.cards() == [], "the foreign change stays"
 
 
@@ -172,8 +171,9 @@ def test_a_change_of_graphics_by_somebody_else_is_not_overwritten(cli, ledger, s
         return do(self, step, *more)
 
     monkeypatch.setattr(Executor, "do", act_then_do)
-    assert cli("apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes") == 3, cli.out + cli.err
-    assert "esx01.lab.local: somebody changed graphicsConfig since this was planned" in cli.out
+    assert cli.run("apply", PLAYBOOKS / "ai-ready-cluster.yml", "--yes") == 3, cli.out + cli.err
+    assert cli.failed == {("esx01.lab.local", "object.changed")}
+    assert "graphicsConfig" in cli.text("object.changed")
     assert len(ledger("esx01.lab.local", "UpdateGraphicsConfig")) == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -68,31 +69,37 @@ def running(farm):
     return farm()["hosts"]["esx01.lab.local"]["ssh"]["running"]
 
 
-SINCE_KILLED = "runs because a command that was killed had started it to read"
+def ssh_check(cli):
+    """What doctor has to say of SSH on esx01."""
+    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local", "--format", "json") == 0, cli.out
+    checks = json.loads(cli.out)["checks"]
+    (found,) = (c for c in checks if c["area"] == "esx01.lab.local" and "SSH" in c["message"])
+    return found
 
 
 def test_ssh_that_a_killed_command_left_running_is_named_until_it_is_stopped(cli, farm, left_running):
-    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local") == 0, cli.out
-    assert f"SSH {SINCE_KILLED}" in cli.out
     way = "vsphere-ai show esx01.lab.local --start-ssh"
-    assert f"stop it: {way}" in cli.out
+    named = ssh_check(cli)
+    assert named["verdict"] == "warn"
+    assert way in named["remedy"]
     assert cli("plan", left_running) == 0, cli.out
-    assert f"SSH of esx01.lab.local {SINCE_KILLED}. Stop it: {way}" in cli.err
+    assert "esx01.lab.local" in cli.text("ssh.left-running")
+    assert way in cli.text("ssh.left-running")
     assert running(farm), "looking changes nothing"
     assert cli(*way.split()[1:]) == 0
     assert not running(farm)
-    assert cli("doctor", "-i", INVENTORY, "--limit", "esx01.lab.local") == 0
-    assert SINCE_KILLED not in cli.out
-    assert "SSH is stopped" in cli.out
+    assert way not in ssh_check(cli)["remedy"]
     assert cli("plan", left_running, "--start-ssh") == 0
-    assert SINCE_KILLED not in cli.err
+    assert "ssh.left-running" not in cli.rules
 
 
 def test_a_plan_made_while_such_ssh_runs_is_carried_out(cli, farm, left_running):
-    assert cli("plan", left_running, "-o", saved := cli.folder / "plan.json") == 0, cli.out
-    assert "start TSM-SSH" in cli.out
+    saved = cli.folder / "plan.json"
+    assert cli("plan", left_running, "-o", saved) == 0, cli.out
+    planned = json.loads(saved.read_text("utf-8"))["steps"]
+    assert {s["target"]["name"] for s in planned if s.get("action") == "start-ssh"} == {"esx01.lab.local"}
     assert cli("apply", saved) == 0, cli.out + cli.err
-    assert "This command stops it" in cli.err
+    assert "ssh.left-running" in cli.rules
     assert not running(farm)
     assert all(g["mig"]["current"] for g in farm()["hosts"]["esx01.lab.local"]["gpus"])
 
@@ -102,8 +109,9 @@ def test_a_refused_apply_says_that_it_stopped_such_ssh(cli, farm, soap, ledger, 
     soap.wait(soap.vm("train-02").PowerOffVM_Task())
     before = len(ledger())
     assert cli("apply", saved) == 3
-    assert f"SSH of esx01.lab.local {SINCE_KILLED}. This command stops it" in cli.err
-    assert "start TSM-SSH" not in cli.err, "our own tidying is no difference"
+    assert cli.error == "plan.stale"
+    assert "esx01.lab.local" in cli.text("ssh.left-running")
+    assert "TSM-SSH" not in cli.err, "our own tidying is no difference"
     assert {e["call"] for e in ledger()[before:]} <= {"StartService", "StopService"}
     assert not running(farm)
 
@@ -162,16 +170,15 @@ def test_mig_off_would_strand_running_mig_vms(cli, ledger):
 
 
 def test_vms_outside_the_playbook_are_named_first(cli):
-    assert cli("plan", cli.file(MIG + ROLLING)) == 0
-    impact = cli.out.split("HOSTS")[0]
-    assert "of these not in the playbook: train-01, train-02" in impact
+    impact = cli.plan(cli.file(MIG + ROLLING))["impact"]
+    assert [vm["name"] for vm in impact["outside"]] == ["train-01", "train-02"]
 
 
 def test_lockdown_is_reported_and_never_changed(cli, ledger, soap):
     soap.host("esx01").configManager.hostAccessManager.ChangeLockdownMode("lockdownNormal")
     before = ledger()
     assert cli("apply", cli.file(MIG + ROLLING), "--yes") == 1
-    assert "lockdown" in cli.out
+    assert "[ssh.lockdown]" in cli.out
     assert ledger() == before
 
 
@@ -246,8 +253,7 @@ def test_looking_changes_nothing(lab, cli, ledger):
 
 # -- what somebody switches between the plan and its turn is theirs
 
-OFF = "train-03 was switched off meanwhile, not by this run: left off"
-RUNNING = "SSH of esx02.lab.local was started meanwhile, not by this run: left running"
+OFF, RUNNING = ("train-03", "external.off"), ("esx02.lab.local", "external.ssh")
 TWO = """- hosts: esx[01:02].lab.local
   graphics: {default_type: shared_direct, assignment_policy: performance}
   mig: {mode: enabled}
@@ -284,12 +290,15 @@ def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, led
 
     somebody = threading.Thread(target=act)
     somebody.start()
-    code = cli("apply", cli.file(TWO), "--yes")
+    code = cli.run("apply", cli.file(TWO), "--yes")
     somebody.join()
     assert code == 0, cli.out + cli.err
-    assert cli.out.partition("EXTERNAL CHANGES")[2].split("\n")[1:3] == [f"  {OFF}", f"  {RUNNING}"]
-    (gate,) = [line for line in cli.out.splitlines() if "esx02" in line and "health gate" in line and " — done" in line]
-    assert gate.endswith(": without train-03, left off"), "it is not said to run"
+    assert cli.outcomes("skipped") == {OFF, RUNNING}
+    first, second = cli.summary["external_changes"]
+    assert "train-03" in first
+    assert "esx02.lab.local" in second
+    gates = {e["step"]: e["text"] for e in cli.events if e["what"] == "done" and "health gate" in e["summary"]}
+    assert sorted("train-03" in text for text in gates.values()) == [False, True], "it is not said to run"
     now = farm()
     assert now["vms"]["train-03"]["power"] == "poweredOff"
     assert now["hosts"]["esx02.lab.local"]["ssh"]["running"], "also after the reboot, which stops it"
@@ -297,22 +306,23 @@ def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, led
     assert not ledger("train-03", "PowerOnVM_Task")
     assert not [e for e in ledger("esx02.lab.local", "StopService") if e["operation"]], "none but to read it"
     assert held_against(lab) == {}
-    assert cli("runs") == 0
-    assert "unfinished" not in cli.out
+    assert set(cli.states()) == {"finished"}
 
 
 def test_a_vm_of_the_playbook_that_was_switched_off_meanwhile_is_changed_and_stays_off(
     lab, cli, farm, ledger, soap, while_asked
 ):
     while_asked(lambda: (soap.wait(soap.vm("train-03").PowerOffVM_Task()), lab.mark()))
-    assert cli("apply", cli.file("- vms: train-03\n  hardware: {version: 19}\n"), "--yes") == 0, cli.out + cli.err
-    assert f"train-03           [4/4] power on — skipped: {OFF}" in cli.out
-    assert f"EXTERNAL CHANGES\n  {OFF}" in cli.out
+    play = cli.file("- vms: train-03\n  hardware: {version: 19}\n")
+    assert cli.run("apply", play, "--yes") == 0, cli.out + cli.err
+    assert cli.outcomes("skipped") == {OFF}
+    assert cli.summary["outcomes"][-1]["rule"] == OFF[1], "the power-on, which is the last step"
+    (named,) = cli.summary["external_changes"]
+    assert "train-03" in named
     vm = farm()["vms"]["train-03"]
     assert (vm["power"], vm["hardware"]) == ("poweredOff", "vmx-19")
     assert held_against(lab) == {}
-    assert cli("runs", "--format", "json") == 0
-    assert '"finished"' in cli.out
+    assert cli.states() == ["finished"]
 
 
 def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, cli, farm, soap):
@@ -323,8 +333,7 @@ def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, 
     now = farm()["vms"]
     assert [now[n]["power"] for n in ("train-01", "train-02", "train-03")] == ["poweredOn"] * 2 + ["poweredOff"]
     assert "others" not in held_against(lab, since=0)
-    assert cli("runs") == 0
-    assert "unfinished" not in cli.out
+    assert set(cli.states()) == {"finished"}
 
 
 def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_theirs(lab, cli, farm, ledger, soap):
@@ -333,13 +342,13 @@ def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_their
     assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
     run = next(iter(journal.every()))
     assert run.pending() == ()
-    assert cli("show", run.id) == 0
-    assert "because of this run" not in cli.out
+    assert cli("show", run.id, "--format", "json") == 0
+    assert json.loads(cli.out)["owes"] == []
     lab.set_faults([])
     soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=30))
     before = len(ledger())
     assert cli("resume") == 64, cli.out + cli.err
-    assert "not approved then: esx01.lab.local is rebooted in the maintenance mode that somebody" in cli.err
+    assert "esx01.lab.local" in cli.text("run.not-approved")
     assert len(ledger()) == before
     assert farm()["hosts"]["esx01.lab.local"]["maintenance"]
 
@@ -348,8 +357,7 @@ def test_a_rollback_leaves_what_somebody_switched_off_meanwhile(lab, cli, farm, 
     from vsphere_ai.cli import resume
 
     assert cli("apply", cli.file(TWO), "--yes") == 0, cli.out + cli.err
-    assert cli("runs") == 0
-    (run,) = [line.split()[0] for line in cli.out.splitlines() if line[:1].isdigit()]
+    run = next(iter(journal.every())).id
     shown = resume.approve
 
     def act(*given, **more):
@@ -359,10 +367,9 @@ def test_a_rollback_leaves_what_somebody_switched_off_meanwhile(lab, cli, farm, 
         return answer
 
     monkeypatch.setattr(resume, "approve", act)
-    assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
-    assert OFF in cli.out
+    assert cli.run("rollback", run, "--yes") == 0, cli.out + cli.err
+    assert OFF in cli.outcomes("skipped")
     now = farm()["vms"]
     assert [now[n]["power"] for n in ("train-01", "train-02", "train-03")] == ["poweredOn"] * 2 + ["poweredOff"]
     assert held_against(lab) == {}
-    assert cli("runs") == 0
-    assert "rolled back" in cli.out
+    assert cli.states() == ["rolled back", "finished"]

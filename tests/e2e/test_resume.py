@@ -72,34 +72,26 @@ POINTS = [
 def test_a_killed_run_is_resumed(lab, cli, farm, ledger, point):
     before = farm()
     killed_at(lab, point, MISSION)
-    assert cli("runs") == 0
-    assert "unfinished" in cli.out
+    assert cli.states() == ["unfinished"]
     assert cli("plan", MISSION) in (0, 1)
-    assert "was not finished" in cli.err
+    assert "run.unfinished" in cli.rules
     assert cli("resume") == 0, cli.out + cli.err
-    assert "not approved then" not in cli.err
+    assert "run.not-approved" not in cli.rules
     judge(farm, ledger, before)
     assert cli("plan", MISSION, "--detailed-exitcode") == 0
-    assert cli("runs") == 0
-    assert "finished" in cli.out
-    assert "unfinished" not in cli.out
+    assert cli.states() == ["finished"]
     assert cli("resume") == 64
 
 
 def test_a_run_is_rolled_back(cli, farm):
     before = farm()
     assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
-    (run,) = [line.split()[0] for line in runs(cli)]
+    (run,) = (book.id for book in journal.every())
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     now = farm()
     for name in ("esx01.lab.local", "esx02.lab.local"):
         assert [g["active"] for g in now["hosts"][name]["gpus"]] == [g["active"] for g in before["hosts"][name]["gpus"]]
     assert all(now["vms"][n]["vgpu"] == [] and now["vms"][n]["power"] == v["power"] for n, v in before["vms"].items())
-
-
-def runs(cli):
-    cli("runs")
-    return cli.out.splitlines()
 
 
 def test_two_runs_at_once_have_one_winner(lab, cli, ledger):
@@ -161,36 +153,36 @@ def test_a_run_is_superseded_by_later_ones_that_ended_well(lab, cli, farm):
     assert process.until(lambda out: any("enter maintenance mode" in o and '"done"' in o for o in out))
     process.send(signal.SIGINT)
     assert process.wait() == 130, process.said
-    (first,) = [line.split()[0] for line in runs(cli)]
+    (first,) = (book.id for book in journal.every())
     assert state_of(cli, first) == "stopped"
     cli("plan", MISSION)
-    assert f"Run {first} was not finished" in cli.err, "its steps are not all done, though it owes nothing"
+    assert first in cli.text("run.unfinished"), "its steps are not all done, though it owes nothing"
     assert cli("apply", MISSION, "--yes") == 0, cli.err
     assert cli("apply", cli.file(NO_VGPU), "--yes") == 0, cli.err
     assert state_of(cli, first) == "superseded"
     cli("plan", MISSION)
-    assert "was not finished" not in cli.err
+    assert "run.unfinished" not in cli.rules
     wanted = farm()["vms"]
     assert cli("resume") == 64
-    assert "no run is unfinished" in cli.err
+    assert cli.error == "run.none"
     assert cli("resume", first) == 0, cli.out + cli.err
-    assert "train-01: vgpu was changed by the later run" in cli.err
+    assert "train-01: vgpu" in cli.text("run.changed-later")
     assert farm()["vms"] == wanted
     assert state_of(cli, first) == "finished"
 
 
 def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", PLAYBOOKS / "time-sliced.yml")
-    (first,) = [line.split()[0] for line in runs(cli)]
+    (first,) = (book.id for book in journal.every())
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert state_of(cli, first) == "rolled back"
     wanted = farm()["vms"]
     cli("plan", PLAYBOOKS / "time-sliced.yml")
-    assert "was not finished" not in cli.err
+    assert "run.unfinished" not in cli.rules
     assert cli("resume") == 64
-    assert "no run is unfinished" in cli.err
+    assert cli.error == "run.none"
     assert cli("resume", first) == 64, cli.out
-    assert f"run {first} was rolled back" in cli.err
+    assert first in cli.text("run.not-latest")
     assert farm()["vms"] == wanted
     assert cli("show", first) == 0
     assert "vsphere-ai resume" not in cli.out
@@ -199,7 +191,7 @@ def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
 
 def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
-    (first,) = [line.split()[0] for line in runs(cli)]
+    (first,) = (book.id for book in journal.every())
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     record = journal.open_run(first)
     assert record.get("rolled_back") in cli.out + cli.err
@@ -207,7 +199,7 @@ def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     record.set(rolled_back=None, resumed=journal.now(), exit_code=1)
     assert state_of(cli, first) == "failed"
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
-    assert len(runs(cli)) == 2, "nothing had to be done"
+    assert len(cli.states()) == 2, "nothing had to be done"
     assert state_of(cli, first) == "rolled back"
 
 
@@ -253,7 +245,7 @@ def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger, ve
     lab.post("/lab/reset")  # somebody has put everything back
     before = len(ledger())
     assert cli("resume") == 64, cli.out + cli.err
-    assert re.search(r"done by this run, and undone since: esx0\d\.lab\.local: .*Net.PVRDMAVmknic", cli.err)
+    assert re.search(r"esx0\d\.lab\.local: .*Net.PVRDMAVmknic", cli.text("run.undone"))
     assert len(ledger()) == before
     assert cli("resume", "--yes") == 0, cli.out + cli.err
 
@@ -266,7 +258,8 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
     before = len(ledger())
     assert cli("resume", "--yes") == 3, cli.out + cli.err
     run = next(iter(journal.every())).id
-    assert f"esx01.lab.local would reboot a second time in run {run}" in cli.err
+    assert cli.error == "run.reboots-again"
+    assert "esx01.lab.local" in cli.err
     assert f"vsphere-ai resume {run} --reboot-again" in cli.err
     assert f"vsphere-ai rollback {run}" in cli.err
     assert len(ledger()) == before
@@ -279,7 +272,7 @@ def test_a_run_on_another_vcenter_is_not_taken_up(lab, cli, ledger, way):
     record.set(instance="11111111-2222-3333-4444-555555555555")
     before = len(ledger())
     assert cli(way, record.id, "--yes") == 3, cli.out + cli.err
-    assert f"run {record.id} was on another vCenter" in cli.err
+    assert cli.error == "run.other-vcenter"
     assert len(ledger()) == before
 
 
@@ -290,7 +283,8 @@ def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledg
     struck(lab, 1, alive=process.process)
     (record,) = journal.every()
     assert cli(way, record.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
-    assert f"run {record.id} is under way in process {process.process.pid}" in cli.err
+    assert cli.error == "run.under-way"
+    assert f"process {process.process.pid}" in cli.err
     lab.clear_faults()
     assert process.wait() == 0, process.said
 
@@ -321,7 +315,7 @@ def test_a_run_is_taken_up_once_also_without_a_lock(lab, cli, farm, ledger, seco
     first = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     heard(first.stdout, "^planned$")
     assert cli(second, record.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
-    assert f"another process works on run {record.id}" in cli.err
+    assert cli.error == "run.under-way"
     assert f"process {first.pid}" in cli.err
     said, _ = first.communicate("\n", timeout=LONG)
     assert first.returncode == 0, said

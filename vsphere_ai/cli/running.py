@@ -141,7 +141,7 @@ def _context(session: Session, loaded: Playbook, estate: Estate, record: Journal
         stop=watch.stop,
         note=record,
         planned=estate.objects,
-        notice=watch.tell,
+        notice=watch.ssh,
         start_ssh=session.inventory.start_ssh,
         ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
@@ -186,11 +186,15 @@ class _Watch:
             lose_output(error)
             self._halt(signal.SIGPIPE, tell=False)
 
-    def tell(self, line: str) -> None:
+    def tell(self, line: str, rule: str = "vcenter.waiting") -> None:
         """Show a line about the connection."""
         from vsphere_ai.execution.outcome import Event
 
-        self.emit(Event("waiting", text=line))
+        self.emit(Event("waiting", text=line, rule=rule))
+
+    def ssh(self, line: str) -> None:
+        """Show a line about a host's SSH service."""
+        self.tell(line, "ssh.started-again")
 
     def stopped(self, number: int) -> None:
         """Take the first signal."""
