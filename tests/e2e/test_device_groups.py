@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from support.device_groups import FOUR, PAIR, SCENARIO, WHOLE
+
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 ESX = "esx01.lab.local"
@@ -42,7 +45,7 @@ def play(*names, vm="train-01", more=""):
 def test_a_pair_comes_and_goes_whole(cli, groups, entries):
     playbook = cli.file(play(PAIR))
     assert cli("plan", playbook, "--detailed-exitcode") == 2, cli.out
-    assert "2 × nvidia_h100l-94c, joined by NVLink" in cli.out
+    assert re.search(r"2 × nvidia_h100l-94c.*NVLink", cli.out)
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     (change,) = entries("train-01", "ReconfigVM_Task")
     assert change["detail"]["deviceGroups"] == {"added": [PAIR], "removed": []}
@@ -112,7 +115,7 @@ def test_whole_devices_of_a_group_are_not_those_of_pci_devices(cli, entries):
 def test_what_cannot_be_is_refused_with_what_would_work(cli, entries):
     assert cli("plan", cli.file(play(PAIR.replace("94c", "49c")))) == 1
     assert "[device_groups.unknown]" in cli.out
-    assert f"did you mean {PAIR}?" in cli.out
+    assert PAIR in cli.out
     assert FOUR in cli.out
     assert cli("plan", cli.file(play(PAIR).replace("version: 20", "version: 19"), "old.yml")) == 1
     assert "[device_groups.hardware-version]" in cli.out
@@ -129,8 +132,8 @@ def test_groups_take_room_like_any_vgpu(cli, entries):
 
 def test_a_rollback_takes_the_group_away(cli, groups, entries):
     assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
-    assert cli("runs") == 0
-    assert cli("rollback", cli.out.split()[0], "--yes") == 0, cli.out + cli.err
+    (book,) = journal.every()
+    assert cli("rollback", book.id, "--yes") == 0, cli.out + cli.err
     assert entries("train-01", "ReconfigVM_Task")[1]["detail"]["deviceGroups"]["removed"] == [PAIR]
     assert groups.get("/lab/farm")["vms"][0]["vgpu"] == []
 
@@ -259,7 +262,5 @@ def test_a_host_whose_gpus_are_all_passed_through_is_in_order(cli, groups):
     """Nothing waits for a restart once it has come, and nobody asks for vGPUs there."""
     (host,) = [h for h in groups.get("/lab/farm")["hosts"] if h["name"] == "esx02.lab.local"]
     assert host["reboot_required"] is False
-    code = cli("check")
-    assert "an earlier change waits for a restart" not in cli.out
-    assert "cannot be Shared Direct" not in cli.out
-    assert code == 0, cli.out
+    assert cli("check", "--format", "json") == 0, cli.out
+    assert {f["verdict"] for f in json.loads(cli.out)["findings"]} <= {"pass", "skip", "unknown"}

@@ -252,7 +252,7 @@ def test_ssh_of_ours_that_stops_by_itself_is_started_again_once(lab, cli, ledger
         code = cli.run("apply", play, "--yes")
     assert stopped.done == 1
     assert code == 0, cli.out + cli.err
-    assert ESX in cli.text("ssh.started-again")
+    assert ESX in cli.text("run.notice")
     # to read, for the run; stopped by somebody; again; and as it was found
     started, ended = "StartService", "StopService"
     assert of_ssh(ledger)[begun:] == [started, ended, started, ended, started, ended]

@@ -37,7 +37,6 @@ def test_an_example_converges_with_every_effect_once(cli, ledger, farm, playbook
         assert not after["hosts"][name]["maintenance"], name
 
     assert cli("plan", playbook, "--detailed-exitcode") == 0
-    assert "Nothing to do" in cli.out
     assert cli("apply", playbook, "--yes") == 0
     assert ledger() == done, "the second apply changed something"
     assert cli("verify", playbook) == 0
@@ -45,7 +44,6 @@ def test_an_example_converges_with_every_effect_once(cli, ledger, farm, playbook
     cli("show")
     shown = cli.file(cli.out, "show.yml")
     assert cli("plan", shown, "--detailed-exitcode") == 0, cli.out
-    assert "Nothing to do" in cli.out
 
 
 def test_the_mission_ends_with_shared_gpus_and_rdma(cli, ledger, farm):

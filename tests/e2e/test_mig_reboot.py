@@ -61,7 +61,7 @@ def test_instances_that_nobody_makes_again_are_part_of_the_impact(cut, cli, farm
     assert [(each["host"]["name"], each["what"]) for each in lost] == [(ESX1, [LOST])]
     assert instances(farm)
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
-    assert f"lost on reboot and not recreated, {ESX1}: {LOST}" in cli.out
+    assert f"{ESX1}: {LOST}" in cli.out, "shown before it is done"
     assert instances(farm) == set(), "it was no empty threat"
 
 
@@ -78,7 +78,9 @@ def test_a_saved_plan_that_would_lose_more_by_now_is_stale(enabled, cli, tmp_pat
     shell(enabled, ESX1, f"nvidia-smi mig -i {GPU} -cgi 3g.20gb -C")
     before = ledger()
     assert cli("apply", saved) == 3
-    assert f"not planned then: {ESX1}: lost on reboot: GPU instances 3g.20gb" in cli.err
+    assert cli.error == "plan.stale"
+    assert ESX1 in cli.err
+    assert "GPU instances 3g.20gb" in cli.err
     assert ledger() == before
 
 
@@ -86,10 +88,11 @@ def test_where_mig_cannot_be_read_the_plan_says_so(lab, cli, soap):
     system = soap.host("esx01").configManager.serviceSystem
     system.StopService("TSM-SSH")
     play = cli.file(DIRECT.replace(BOTH, ESX1))
-    assert cli("plan", play) == 0, cli.out
-    assert f"GPU instances, if any, are lost on reboot, {ESX1}: MIG was not read, the SSH service" in cli.out
+    (lost,) = cli.plan(play)["impact"]["lost"]
+    assert (lost["host"]["name"], lost["what"]) == (ESX1, [])
+    assert lost["unread"], "why it is not known"
+    assert cli.plan(play, "--start-ssh")["impact"]["lost"] == [], "what may start SSH has looked"
     assert cli("apply", play, "--yes") == 0, cli.out + cli.err
-    assert "MIG was not read" not in cli.out, "apply may start SSH, and has looked"
 
 
 def test_a_gpu_that_comes_back_in_another_mode_stops_the_roll_out(enabled, cli, farm, ledger, soap, monkeypatch):
@@ -105,13 +108,15 @@ def test_a_gpu_that_comes_back_in_another_mode_stops_the_roll_out(enabled, cli, 
 
     importlib.import_module("vsphere_ai.cli.resume")  # it keeps the function it imports
     monkeypatch.setattr(apply, "approve", approve)
-    assert cli("apply", cli.file(DIRECT), "--yes") == 6
-    assert f"{ESX1}: MIG of GPU {GPU} is disabled, it was enabled" in cli.out
+    assert cli.run("apply", cli.file(DIRECT), "--yes") == 6
+    assert cli.failed == {(ESX1, "host.unhealthy")}
+    assert GPU in cli.text("host.unhealthy")
     assert farm()["hosts"][ESX1]["maintenance"]
     assert not [e for e in ledger()[before:] if e["object"] in (ESX2, "train-03")]
 
-    assert cli("resume", "--yes") == 6, "measured by what was there before the first attempt"
-    assert f"MIG of GPU {GPU} is disabled, it was enabled" in cli.out
+    assert cli.run("resume", "--yes") == 6, "measured by what was there before the first attempt"
+    assert {target for target, _ in cli.failed} == {ESX1}
+    assert GPU in "".join(cli.text(rule) for _, rule in cli.failed)
     assert farm()["hosts"][ESX1]["maintenance"]
 
     shell(enabled, ESX1, f"nvidia-smi -i {GPU} -mig 1")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -15,8 +16,9 @@ BOTH = PLAY + "{vmnic4: {rings: {rx: 4096}, coalesce: {rx_usecs: 3, adaptive_rx:
 
 def test_rings_and_coalescing_are_set_and_read_back(cli, ledger):
     playbook = cli.file(BOTH)
-    assert cli("plan", playbook) == 0, cli.out
-    assert "the link of vmnic4 may go down for a moment when its rings change (unverified)" in " ".join(cli.out.split())
+    plan = cli.plan(playbook)
+    assert plan["problems"] == []
+    assert any("vmnic4" in note for item in plan["items"] for note in item["notes"]), "its link may go down"
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     assert [e["detail"] for e in ledger(ESX, RINGS)] == [{"nic": "vmnic4", "rx": 4096, "tx": 1024}]
     assert [e["detail"] for e in ledger(ESX, COALESCE)] == [{"nic": "vmnic4", "rx-usecs": 3, "adaptive-rx": 0}]
@@ -79,11 +81,12 @@ def test_whether_pfc_is_at_work_is_checked(cli, soap):
     roce = cli.file(f"- hosts: {ESX}\n  rolling: {{evacuate: power_off}}\n  roce: {{pfc_priority: 3}}\n")
     assert cli("apply", roce, "--yes") == 0, cli.out + cli.err
     # a check looks at what there is and what the playbook changes; this one changes nothing any more
-    assert dcb() == ("pass", "PFC is at work on vmnic4")
+    assert dcb()[0] == "pass"
     # somebody changes the options and does not restart the host
     modules = soap.host("esx01").configManager.kernelModuleSystem
     modules.UpdateModuleOptionString("nmlx5_core", "pfctx=0x10 pfcrx=0x10")
     roce = cli.file(f"- hosts: {ESX}\n  roce: {{version: rocev2}}\n")
     verdict, said = dcb()
     assert verdict == "warn"
-    assert "priority 4, and is not so at work: vmnic4: DCB on, PFC on priority 3" in said
+    assert {"priority 4", "priority 3"} == set(re.findall(r"priority \d", said)), "what is stated, and what is at work"
+    assert "vmnic4" in said

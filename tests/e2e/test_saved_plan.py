@@ -11,7 +11,7 @@ import pytest
 from support.places import PLAYBOOKS
 from support.seeds import chance
 
-from vsphere_ai.planning import document as plan_json
+from vsphere_ai.planning import document as plan_document
 from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
@@ -36,11 +36,11 @@ def test_a_saved_plan_runs_without_being_asked_again(cli, saved, farm):
 def test_a_plan_that_0_1_0_saved_is_still_carried_out(cli, ledger, farm, saved):
     """T-10: a fixture stays for every schema; this one was saved by 0.1.0 for the lab's farm as it starts."""
     text = (Path(__file__).parent / "plans" / "schema-1.json").read_text("utf-8")
-    document = plan_json.open_saved(text, "schema-1.json")
+    document = plan_document.open_saved(text, "schema-1.json")
     # every lab of then was the same vCenter; this one has an instance UUID of its own
     document["vcenter"]["instance"] = json.loads(saved.read_text("utf-8"))["vcenter"]["instance"]
-    document["digest"] = plan_json._sha256({k: document[k] for k in ("vcenter", "items", "problems", "steps")})
-    saved.write_text(json.dumps({**document, "seal": plan_json._sha256(document)}), encoding="utf-8")
+    document["digest"] = plan_document._sha256({k: document[k] for k in ("vcenter", "items", "problems", "steps")})
+    saved.write_text(json.dumps({**document, "seal": plan_document._sha256(document)}), encoding="utf-8")
     assert cli("apply", saved) == 0, cli.out + cli.err
     assert farm()["vms"]["train-04"]["pvrdma"]
     assert len(ledger()) > 4
@@ -56,10 +56,10 @@ def test_a_plan_and_a_run_of_one_lab_are_not_carried_out_on_another(cli, saved, 
     other = make_lab(text)
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(other.directory))
     assert cli("apply", saved) == 3
-    assert "was made for another vCenter" in cli.err
+    assert cli.error == "plan.other-vcenter"
     for command in ("resume", "rollback"):
         assert cli(command, record.id, "--yes") == 3
-        assert f"run {record.id} was on another vCenter" in cli.err
+        assert cli.error == "run.other-vcenter"
     assert other.get("/lab/ledger")["entries"] == []
 
 
@@ -70,6 +70,7 @@ def test_a_plan_with_a_flipped_bit_is_refused(cli, saved, ledger):
         place, bit = drawn.randrange(len(whole)), 1 << drawn.randrange(8)
         saved.write_bytes(whole[:place] + bytes([whole[place] ^ bit]) + whole[place + 1 :])
         assert cli("apply", saved) == 3, f"bit {bit} of byte {place}: {cli.err}"
+        assert cli.error in ("plan.edited", "plan.unreadable")
     assert ledger() == []
 
 
@@ -103,24 +104,25 @@ def test_an_edited_plan_is_refused(cli, saved, ledger, edit):
     edit(document)
     saved.write_text(json.dumps(document), encoding="utf-8")
     assert cli("apply", saved) == 3
+    assert cli.error == "plan.edited"
     assert ledger() == []
 
 
 RESEALED = {
-    "was made for another vCenter": lambda d: d["vcenter"].update(instance="11111111-2222-3333-4444-555555555555"),
-    "has schema version 99, not 1": lambda d: d.update(schema_version=99),
+    "plan.other-vcenter": lambda d: d["vcenter"].update(instance="11111111-2222-3333-4444-555555555555"),
+    "plan.schema": lambda d: d.update(schema_version=99),
 }
 
 
-@pytest.mark.parametrize("why", RESEALED)
-def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, why):
+@pytest.mark.parametrize("rule", RESEALED)
+def test_a_whole_plan_that_is_not_for_here_is_refused(cli, saved, ledger, rule):
     """Its seal holds, because it was not edited: it comes from elsewhere."""
     document = json.loads(saved.read_text())
     del document["seal"]
-    RESEALED[why](document)
-    saved.write_text(json.dumps({**document, "seal": plan_json._sha256(document)}))
+    RESEALED[rule](document)
+    saved.write_text(json.dumps({**document, "seal": plan_document._sha256(document)}))
     assert cli("apply", saved) == 3
-    assert why in cli.err
+    assert cli.error == rule
     assert ledger() == []
 
 
@@ -142,7 +144,7 @@ def test_a_stale_plan_says_what_moved(cli, saved, soap, ledger):
     soap.wait(soap.vm("train-01").PowerOffVM_Task())
     before = ledger()
     assert cli("apply", saved) == 3
-    assert "stale" in cli.err
+    assert cli.error == "plan.stale"
     assert "train-01" in cli.err
     assert ledger() == before
 
@@ -158,6 +160,7 @@ def test_not_a_plan(cli, tmp_path):
     for text in ("", "{}", "[1]", "nonsense", '{"seal": 3}'):
         path.write_text(text, encoding="utf-8")
         assert cli("apply", path) == 3, text
+        assert cli.error == "plan.unreadable", text
 
 
 KEPT = {
@@ -175,7 +178,7 @@ def test_only_a_saved_plan_is_overwritten(cli, tmp_path, lab, what):
     path.write_bytes(KEPT[what])
     logins = lab.get("/lab/farm")["logins"]
     assert cli("plan", path if what == "a playbook" else MISSION, "-o", path) == 64
-    assert "is not a saved plan" in cli.err
+    assert cli.error == "usage.not-overwritten"
     assert path.read_bytes() == KEPT[what]
     assert lab.get("/lab/farm")["logins"] == logins, "nothing is read for a plan that cannot be saved"
 
@@ -198,5 +201,5 @@ def test_an_older_plan_is_overwritten_also_an_edited_one(cli, saved):
 
 def test_apply_without_a_terminal_needs_yes(cli, ledger):
     assert cli("apply", MISSION) == 64
-    assert "--yes" in cli.err
+    assert cli.error == "usage.no-terminal"
     assert ledger() == []

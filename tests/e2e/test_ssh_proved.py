@@ -94,7 +94,8 @@ def test_a_host_that_shows_another_key_is_refused(lab, cli, ledger, farm, invent
     known = cli.file(" ".join((mine.split()[0], *other.split()[1:])) + "\n", "known")
     where, before, tried = inventory(known_hosts=str(known)), ledger(), attempts(farm)
     assert cli("plan", play(), "-i", where) == 4, cli.out + cli.err
-    assert "[ssh.host-key]" in cli.out
+    assert "[ssh.denied]" in cli.out
+    assert f"vsphere-ai trust host {ESX1}" in " ".join(cli.out.split()), "what is shown is another key"
     assert (ledger(), attempts(farm)) == (before, tried), "no password was shown to it"
 
 

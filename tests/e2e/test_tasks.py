@@ -74,8 +74,9 @@ def test_a_task_that_stands_still_is_noticed_and_given_up_but_never_cancelled(la
     begun = time.monotonic()
     assert cli.run("apply", PLAY, "--yes") == 9, cli.out + cli.err
     assert time.monotonic() - begun < 100
-    noticed = [e["text"] for e in cli.events if e["what"] == "progress" and "ReconfigVM" in e["text"]]
+    noticed = [e["text"] for e in cli.events if e.get("rule") == "run.notice"]
     assert any("20%" in text for text in noticed) == (where == "20"), noticed
+    assert all(VM in text for text in noticed)
     assert noticed
     assert cli.outcomes("unknown") == {(VM, "outcome.unknown")}
     assert ("off", VM) in cli.pending(), "it is not powered on under a running task"

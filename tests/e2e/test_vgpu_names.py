@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 pytestmark = pytest.mark.lab
@@ -58,7 +60,7 @@ def test_the_name_of_another_product(cli, farm, board, device, wrong, right):
     before = changes(lab)
     assert cli("plan", playbook) == 1
     assert "vgpu.profile" in cli.out
-    assert f"write {right}" in cli.out
+    assert right in cli.out
     assert cli("apply", playbook, "--yes") == 1
     assert changes(lab) == before
     good = cli.file(PLAY.format(name=right), "right.yml")
@@ -81,5 +83,6 @@ def test_vms_share_gpu_instances(cli, farm):
 def test_older_releases_do_not_share_gpu_instances(cli, farm):
     farm("rtx-pro-6000-blackwell", "2bb5", version="8.0.3", driver="580.65.05")
     playbook = cli.file(PLAY.format(name="nvidia_rtx_pro_6000_blackwell_dc-1-3q"))
-    assert cli("plan", playbook) == 1
-    assert "need ESXi 9.0.1 and driver R580 (vGPU 19); esx01.lab.local has ESXi 8.0.3" in " ".join(cli.out.split())
+    messages = [p["message"] for p in cli.plan(playbook)["problems"]]
+    assert messages
+    assert all({"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]+", message)) for message in messages)

@@ -87,8 +87,6 @@ def test_a_whole_cluster_reboots_and_no_vm_goes_off(cli, lab, farm, ledger):
     assert {name for name, _, _ in moves} == {"a", "b", "c"}
     assert plan["impact"]["power_cycles"] == []
     assert plan["impact"]["migrations"][0]["stun"] == [[10_000, 25], [25_000, 10]]
-    assert cli("plan", playbook) == 0
-    assert "stunned for about 25 s at 10 Gbit/s or 10 s at 25 Gbit/s" in " ".join(cli.out.split())
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     done = ledger()
     assert {e["object"] for e in done if e["call"] == "RebootHost_Task"} == rolled(1, 2, 3)
@@ -98,8 +96,7 @@ def test_a_whole_cluster_reboots_and_no_vm_goes_off(cli, lab, farm, ledger):
     assert went == moves
     assert {v["power"] for v in farm()["vms"].values()} == {"poweredOn"}
     assert calls(ledger, "plain")[:1] == ["DrsMigration"]
-    assert cli("plan", playbook) == 0
-    assert "Nothing to do" in cli.out
+    assert cli("plan", playbook, "--detailed-exitcode") == 0
 
 
 FULL = farm([host(n) for n in (1, 2, 3)], [vm(f"v{n}", 1 + n // 2) for n in range(6)])
@@ -115,13 +112,13 @@ NOT_OPTED = OLD.replace("19480866", "20051473")
 @pytest.mark.parametrize(
     ("lab", "rule", "words"),
     [
-        (FULL, "rolling.no-slot", "no more fit"),
-        (OTHER, "rolling.no-slot", "no GPU of esx02.lab.local offers grid_a100-20c"),
-        (OLDER, "rolling.no-slot", "another NVIDIA host driver branch (R535, here R550)"),
-        (NO_DRIVER, "rolling.pinned", "does not support vMotion"),
-        (OFF, "rolling.hotmigrate", "vgpu.hotmigrate.enabled is not set"),
-        (OLD, "rolling.pinned", "vCenter 7.0.3 build 19480866 moves no such VM"),
-        (NOT_OPTED, "rolling.opt-in", "VgpuMMAutomationTimeoutSecs of DRS is -1"),
+        (FULL, "rolling.no-slot", ()),
+        (OTHER, "rolling.no-slot", ("esx02.lab.local", "grid_a100-20c")),
+        (OLDER, "rolling.no-slot", ("R535", "R550")),
+        (NO_DRIVER, "rolling.pinned", ("vMotion",)),
+        (OFF, "rolling.hotmigrate", ("vgpu.hotmigrate.enabled",)),
+        (OLD, "rolling.pinned", ("7.0.3", "19480866")),
+        (NOT_OPTED, "rolling.opt-in", ("VgpuMMAutomationTimeoutSecs", "-1")),
     ],
     indirect=["lab"],
 )
@@ -129,7 +126,7 @@ def test_what_vmotion_would_not_carry_is_refused_before_anything_is_touched(cli,
     done = ledger()
     plan = cli.plan(cli.file(play("esx01.lab.local")))
     assert {p["rule"] for p in plan["problems"]} == {rule}, plan["problems"]
-    assert words in plan["problems"][0]["message"]
+    assert all(word in plan["problems"][0]["message"] for word in words)
     assert cli("apply", cli.file(play("esx01.lab.local")), "--yes") == 1
     assert ledger() == done
     # what the play says is done: powered off where it asks for that

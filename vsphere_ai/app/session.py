@@ -182,7 +182,8 @@ class Session:
         except InputError as error:
             if any(d.mark.file not in patterns for d in error.diagnostics):
                 raise  # a group that the inventory describes wrongly
-            raise UsageError("\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help) from None
+            text, hint = "\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help
+            raise UsageError(text, hint, rule="usage.limit") from None
         return self.limited(estate, tuple(dict.fromkeys(found)))
 
     def desired(self, playbook: Playbook, estate: Estate) -> Mapping[Target, TargetPlan]:
@@ -202,7 +203,7 @@ class Session:
             if any(d.mark != mark for d in error.diagnostics):  # a group that the inventory describes wrongly
                 raise
             faults = [f"--limit: {d.message}" for d in error.diagnostics]
-            raise UsageError("\n".join(faults), error.diagnostics[0].help) from None
+            raise UsageError("\n".join(faults), error.diagnostics[0].help, rule="usage.limit") from None
         return tuple(t for t in targets if t in named)
 
     def left_out(self, playbook: Playbook, estate: Estate) -> frozenset[Target]:

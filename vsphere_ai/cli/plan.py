@@ -51,7 +51,11 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         scope = {"vcenter": session.settings.name, "limit": shared["limit"]}
     pause_status()
     if form == "json":
-        click.echo(document.dumps({**document.plan_document(plan), "digest": document.digest(plan)}))
+        click.echo(
+            document.dumps(
+                {**document.plan_document(plan), "digest": document.digest(plan), "left_out": document.plain(left_out)}
+            )
+        )
     else:
         click.echo(colour(plan_text(plan, document.digest(plan), width(), left_out=left_out)))
     if plan.problems:
@@ -88,7 +92,9 @@ def require_replaceable(path: Path) -> None:
     if stat.S_ISREG(mode) and is_saved(path.read_text(encoding="utf-8", errors="replace")):
         return
     raise UsageError(
-        f"{path} exists and is not a saved plan; it is not overwritten", "give another name with -o, or remove it first"
+        f"{path} exists and is not a saved plan; it is not overwritten",
+        "give another name with -o, or remove it first",
+        rule="usage.not-overwritten",
     )
 
 

@@ -141,7 +141,7 @@ def _context(session: Session, loaded: Playbook, estate: Estate, record: Journal
         stop=watch.stop,
         note=record,
         planned=estate.objects,
-        notice=watch.ssh,
+        notice=watch.notice,
         start_ssh=session.inventory.start_ssh,
         ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
@@ -192,9 +192,9 @@ class _Watch:
 
         self.emit(Event("waiting", text=line, rule=rule))
 
-    def ssh(self, line: str) -> None:
-        """Show a line about a host's SSH service."""
-        self.tell(line, "ssh.started-again")
+    def notice(self, line: str) -> None:
+        """Show a line about what a step meets: a task that stands still, SSH that is started again."""
+        self.tell(line, "run.notice")
 
     def stopped(self, number: int) -> None:
         """Take the first signal."""

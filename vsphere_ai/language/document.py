@@ -116,7 +116,9 @@ class Document:
 def require(path: Path, what: str) -> None:
     """`UsageError` when a file that was named on the command line is not there."""
     if not path.exists():
-        raise UsageError(f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}")
+        raise UsageError(
+            f"there is no {what} {path}", f"check the name, and the folder: this is {Path.cwd()}", rule="usage.no-file"
+        )
 
 
 def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
