@@ -178,11 +178,21 @@ def test_pure_rooms_have_no_input_and_output(name):
     assert not wrong
 
 
-def test_a_kind_knows_no_other_kind():
+CONTRACT = {"resources", "resources.base", "resources.mixins"}
+
+
+def home(name: str) -> str:
+    """The module or folder of `resources` that a module is or lies in."""
+    return ".".join(name.split(".")[:2])
+
+
+def test_a_kind_imports_only_kinds_that_are_planned_before_it():
+    homes = {home(cls.__module__.removeprefix("vsphere_ai.")): cls for cls in kinds().values()}
     for name in modules():
-        if within(name, "resources") and name not in ("resources", "resources.base"):
-            others = [o for o, _ in own_imports(name) if within(o, "resources") and o != "resources.base"]
-            assert not others, f"{name} imports {others}"
+        own = homes.get(home(name))
+        if own is not None and name not in CONTRACT:
+            others = {homes[home(o)].kind for o, _ in own_imports(name) if home(o) in homes} - {own.kind}
+            assert others <= {*own.traits.after}, f"{name}: name {others - {*own.traits.after}} in `after`"
 
 
 def test_the_connection_knows_no_kind_and_no_plan():
@@ -258,8 +268,9 @@ def kind_modules() -> list[str]:
 
 
 def test_a_module_of_the_kinds_is_a_kind():
-    helpers = [n for n in modules() if n.startswith("resources.") and n != "resources.base"]
-    assert [n.rpartition(".")[2] for n in helpers] == kind_modules()
+    """A module or folder whose name begins with _ is for helpers that several kinds share."""
+    own = {home(n) for n in modules() if within(n, "resources")} - CONTRACT
+    assert sorted(n.rpartition(".")[2] for n in own if "._" not in n) == kind_modules()
 
 
 @pytest.mark.parametrize("module", kind_modules())
@@ -287,5 +298,5 @@ def test_a_rule_is_explained(rule):
 
 def test_what_a_kind_comes_after_exists():
     for kind, cls in kinds().items():
-        unknown = set(cls.after) - set(kinds())
+        unknown = set(cls.traits.after) - set(kinds())
         assert not unknown, f"{kind} comes after {unknown}"

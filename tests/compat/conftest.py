@@ -1,13 +1,13 @@
 """A small healthy estate as plain values: every rule passes on it; tests change one thing at a time."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from vsphere_ai.model.facts import About, Estate, Facts, Output
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources import kinds
 
 ABSENT = object()
 A100 = {"id": "0000:3b:00.0", "vendorId": 0x10DE, "classId": 0x0302, "deviceId": 0x20F1, "subDeviceId": 0x145F,
@@ -115,6 +115,12 @@ OBJECTS = {
 }
 
 
+def _state(kind, runs_on=lambda host, view: True, **fields):
+    """A state with these fields, of a VM that can run where `runs_on` says."""
+    own = type("Planned", (kinds()[kind],), {"runs_on": lambda self, host, view: runs_on(host, view)})
+    return own.model_construct(**fields)
+
+
 class World:
     """Builds views of the healthy estate with changes: {reference: {path: value or ABSENT}}."""
 
@@ -136,8 +142,7 @@ class World:
             answers = {p.removeprefix("probe:"): Output(0, v) for p, v in merged.items()
                        if p.startswith("probe:") and v is not ABSENT}  # fmt: skip
             facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}), answers)
-        anywhere = {"runs_on": lambda host, view: True}
-        states = {key: SimpleNamespace(**{**anywhere, **fields}) for key, fields in (planned or {}).items()}
+        states = {(ref, kind): _state(kind, **fields) for (ref, kind), fields in (planned or {}).items()}
         estate = Estate(replace(ABOUT, **(about or {})), facts)
         return View(estate, states, frozenset(rebooting), frozenset(states))
 

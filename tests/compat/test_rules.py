@@ -273,7 +273,7 @@ TABLE = [
     ("vm.firmware", {}, {}, "pass", "EFI"),
     ("vm.firmware", {"config.firmware": "bios"}, {"vgpu": {"firmware": "efi"}}, "warn", "will not boot"),
     ("vm.firmware", {"config.firmware": "bios"}, {"hardware": {"firmware": "efi"}}, "warn", "will not boot"),
-    ("vm.firmware", {"config.firmware": "bios"}, {"any_kind": {"firmware": "efi"}}, "warn", "will not boot"),
+    ("vm.firmware", {"config.firmware": "bios"}, {"pci_devices": {"firmware": "efi"}}, "warn", "will not boot"),
     ("vm.firmware", {"config.firmware": "bios"}, {"hardware": {"firmware": None}}, "fail", "bios firmware"),
     ("vm.memory-reservation", {}, {}, "pass", "all memory is reserved"),
     ("vm.memory-reservation", {"config.memoryReservationLockedToMax": False}, {"vgpu": {"memory_locked": True}},

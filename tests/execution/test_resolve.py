@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure
 from vsphere_ai.planning.planner import make_plan, sort_kinds
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Projection, Resource, Traits
 
 PG = "DistributedVirtualPortgroup"
 DC = Target("datacenter", "DC0", "Datacenter:datacenter-1")
@@ -30,11 +30,17 @@ class Groups(Resource):
     names: tuple[str, ...] | None = None
 
     @classmethod
-    def observe_in(cls, ref, estate):
-        inside = (f for f in estate.of_type(PG) if estate.datacenter_of(f.ref).ref == ref)
+    def observe(cls, facts, estate):
+        inside = (f for f in estate.of_type(PG) if estate.datacenter_of(f.ref).ref == facts.ref)
         return cls.model_construct(names=tuple(f.name for f in inside))
 
-    def facts_after(self, target, view):
+    def problems(self, target, view):
+        return iter(())
+
+    def project(self, target, view, after):
+        return Projection(self, tuple(self._made(target, view)) if after == "plan" else ())
+
+    def _made(self, target, view):
         for name in self.names:
             if all(f.name != name for f in view.estate.of_type(PG)):
                 ref = Deferred(target.ref, PG, name)
@@ -53,11 +59,11 @@ class Wire(Resource):
 
     kind: ClassVar[str] = "wire"
     target = "vm"
-    after: ClassVar[tuple[str, ...]] = ("groups",)
+    traits = Traits(after=("groups",))
     group: str | None = None
 
     @classmethod
-    def observe(cls, facts):
+    def observe(cls, facts, estate):
         return cls.model_construct(group=facts.get("wired"))
 
     def _found(self, view):
@@ -175,4 +181,4 @@ def test_a_path_can_choose_inside_of_lists(monkeypatch):
 
 
 def test_what_is_shared_is_planned_first_whatever_the_kinds_say():
-    assert sort_kinds({"wire": type("W", (Wire,), {"after": ()}), "zgroups": Groups}) == ("zgroups", "wire")
+    assert sort_kinds({"wire": type("W", (Wire,), {"traits": Traits()}), "zgroups": Groups}) == ("zgroups", "wire")

@@ -88,8 +88,8 @@ def test_what_is_there_is_observed_and_forgotten_by_a_restart():
     state = seen.state(ESX1.ref, "nics")
     assert state.nics["vmnic4"] == Nic(speed="auto", rings=Rings(rx=1024, tx=512), coalesce=HERE)
     assert state.nics["vmnic0"] == Nic(speed="auto")
-    assert state.after_reboot(ESX1, seen).nics["vmnic4"] == Nic(speed="auto")
-    assert not judge(state.as_playbook(ESX1, seen), ESX1, seen.estate).fields
+    assert state.project(ESX1, seen, "reboot").state.nics["vmnic4"] == Nic(speed="auto")
+    assert not judge(state.export(ESX1, seen, "playbook").state, ESX1, seen.estate).fields
 
 
 @pytest.mark.parametrize(

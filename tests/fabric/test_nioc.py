@@ -48,13 +48,13 @@ def judged(of, **wanted):
 
 
 def test_what_is_read():
-    seen = Switches.observe_in(DC.ref, estate()).switches["dvs-rdma"]
+    seen = Switches.observe((it := estate())[DC.ref], it).switches["dvs-rdma"]
     assert {k: (b.reservation, b.limit) for k, b in seen.bandwidth.items()} == {
         "virtual_machine": (200, "unlimited"), "vmotion": (0, "unlimited"),
     }  # fmt: skip
     assert seen.resource_pools == {"gpu": 300}
-    state = Switches.observe_in(DC.ref, estate())
-    shown = state.as_playbook(DC, view(estate()))
+    state = Switches.observe((it := estate())[DC.ref], it)
+    shown = state.export(DC, view(estate()), "playbook").state
     assert set(shown.switches["dvs-rdma"].bandwidth) == {"virtual_machine"}
     assert shown.switches["dvs-lan"].bandwidth is None
 
@@ -199,10 +199,10 @@ def test_back_to_the_pool_without_a_reservation():
     assert grouped(estate(used), resource_pool="default").step.args["spec"]["vmVnicNetworkResourcePoolKey"] == "-1"
     assert grouped(estate(used), resource_pool="gpu").steps == ()
     assert grouped(estate(), resource_pool="default").steps == ()
-    observed = PortGroups.observe_in(DC.ref, estate(used))
-    assert observed.as_playbook(DC, view(estate(used))).port_groups["dvpg-rdma"].resource_pool == "gpu"
-    assert observed.as_playbook(DC, view(estate(used))).port_groups["dvpg-lan"].resource_pool is None
-    assert observed.as_before(DC, view(estate(used))).port_groups["dvpg-lan"].resource_pool == "default"
+    observed = PortGroups.observe((it := estate(used))[DC.ref], it)
+    assert observed.export(DC, view(estate(used)), "playbook").state.port_groups["dvpg-rdma"].resource_pool == "gpu"
+    assert observed.export(DC, view(estate(used)), "playbook").state.port_groups["dvpg-lan"].resource_pool is None
+    assert observed.export(DC, view(estate(used)), "rollback").state.port_groups["dvpg-lan"].resource_pool == "default"
 
 
 def test_a_pool_that_this_plan_makes_is_looked_up():
@@ -268,10 +268,10 @@ def world(*cards, pool="pool-1", **of_switch):
 
 def test_bandwidth_of_an_adapter_is_read():
     of = world(bounded(4000), bounded(4001, 100, "high", 30, 500), bounded(4002, 33, "custom"), card(4003))
-    found = Adapters.observe(of[VM.ref]).adapters
+    found = Adapters.observe(of[VM.ref], of).adapters
     assert [n.bandwidth for n in found] == [(None,) * 3, ("high", 30, 500), (33, None, None), (None,) * 3]
     assert str(found[1]).endswith("(shares high, 30 Mbit/s reserved, limit 500 Mbit/s)")
-    shown = Adapters.observe(of[VM.ref]).as_playbook(VM, view(of))
+    shown = Adapters.observe(of[VM.ref], of).export(VM, view(of), "playbook").state
     assert [n.bandwidth for n in shown.adapters] == [n.bandwidth for n in found]
 
 
@@ -304,11 +304,11 @@ def test_a_new_adapter_has_what_is_said_and_else_what_vcenter_gives():
 
 def test_a_rollback_says_defaults_out_loud_where_the_run_said_anything():
     of = world(bounded())
-    before = Adapters.observe(of[VM.ref])
+    before = Adapters.observe(of[VM.ref], of)
     stated = view(of, stated={(VM.ref, "adapters"): want(shares="high")})
-    (back,) = before.as_before(VM, stated).adapters
+    (back,) = before.export(VM, stated, "rollback").state.adapters
     assert back.bandwidth == ("normal", 0, "unlimited")
-    (back,) = before.as_before(VM, view(of, stated={(VM.ref, "adapters"): want()})).adapters
+    (back,) = before.export(VM, view(of, stated={(VM.ref, "adapters"): want()}), "rollback").state.adapters
     assert back.bandwidth == (None, None, None)
 
 

@@ -21,8 +21,11 @@ def _layout_word(text: str) -> str:
 
 class _Kind(Resource):
     @classmethod
-    def observe(cls, facts: Facts) -> _Kind | None:
+    def observe(cls, facts: Facts, estate: Estate) -> _Kind | None:
         return None
+
+    def problems(self, target: Any, view: Any) -> Iterator[Any]:
+        return iter(())
 
     def steps(self, change: Any, view: Any) -> Iterator[Any]:
         return iter(())

@@ -6,7 +6,8 @@ from support.estates import ABOUT, ESX1, estate, guest, host, vgpu_device, view,
 
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import gpu_memory_of, vgpus_of
+from vsphere_ai.resources._helpers.vm_settings import gpu_memory_of
+from vsphere_ai.resources.mixins import vgpus_of
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -36,7 +37,7 @@ def test_gpus_are_counted_once_whichever_way_they_are_wanted():
     seen = view(estate(host(ESX1), guest(VM, ESX1, config__hardware__device=(vgpu_device(13000, card),))))
     assert vgpus_of(VM, seen) == (card,)
     assert gpu_memory_of(VM, seen) == 40
-    assert gpu_memory_of(VM, seen, Vgpu(profiles=(card, card))) == 80
+    assert gpu_memory_of(VM, seen, Vgpu(profiles=(card, card)), "vgpu") == 80
     stated = View(seen.estate, seen.states, stated={(VM.ref, "vgpu"): Vgpu(uvm=True)})  # leaves the profiles open
     assert vgpus_of(VM, stated) == (card,)
     given_up = View(seen.estate, seen.states, stated={(VM.ref, "vgpu"): Vgpu(profiles=())})

@@ -132,7 +132,7 @@ def test_kinds_are_visited_after_those_they_look_at():
     order = sort_kinds(kinds())
     assert set(order) == set(kinds())
     for name, kind in kinds().items():
-        assert all(order.index(earlier) < order.index(name) for earlier in kind.after)
+        assert all(order.index(earlier) < order.index(name) for earlier in kind.traits.after)
 
 
 def test_a_problem_stops_its_own_steps_and_is_reported_with_all_others():

@@ -28,7 +28,7 @@ def shown(of, remarks=None):
     found = {}
     for target in (*of.hosts, *of.vms):
         own = [seen.state(target.ref, k) for k, c in kinds().items() if c.target == target.kind]
-        stated = [s.as_playbook(target, seen) for s in own if s is not None]
+        stated = [s.export(target, seen, "playbook").state for s in own if s is not None]
         found[target] = [s for s in stated if s is not None]
     return playbook_text(of, found, remarks or {})
 

@@ -359,14 +359,14 @@ def test_shown_and_stated():
                     card(4004, typ="VirtualE1000"))  # fmt: skip
     seen = view(estate)
     state = seen.state(VM.ref, "adapters")
-    assert [str(a) for a in state.shown(seen).adapters] == [
+    assert [str(a) for a in state.export(VM, seen, "shown").state.adapters] == [
         "vmxnet3 on dvpg-lan (00:50:56:01:02:03)",
         "sriov on dvpg-rdma (disconnected)",
         "e1000e on VM Network",
         "pvrdma on dvpg-rdma",
         "e1000 on dvpg-lan",
     ]
-    stated = state.as_playbook(VM, seen)
+    stated = state.export(VM, seen, "playbook").state
     assert [(a.type, a.port_group, a.mac) for a in stated.adapters] == [
         ("vmxnet3", "dvpg-lan", "00:50:56:01:02:03"),
         ("sriov", "dvpg-rdma", None),
@@ -375,12 +375,12 @@ def test_shown_and_stated():
     again = want(*({k: getattr(a, k) for k in NetworkAdapter.model_fields if getattr(a, k) is not None}
                    for a in stated.adapters))  # fmt: skip
     assert judge(again, VM, around(VM, *estate[VM.ref].get("config.hardware.device"), **LOCKED)).steps == ()
-    assert state.left_out(VM, seen) == "adapters left out: e1000 on dvpg-lan"
+    assert state.export(VM, seen, "playbook").left_out == "adapters left out: e1000 on dvpg-lan"
 
 
 def test_a_vm_without_adapters_states_nothing():
     seen = view(around(VM))
-    assert seen.state(VM.ref, "adapters").as_playbook(VM, seen) is None
+    assert seen.state(VM.ref, "adapters").export(VM, seen, "playbook").state is None
 
 
 @pytest.mark.parametrize("entry", [{"mac": "no"}, {"type": "e1000"}, {"physical_function": "vmnic4"}, {"device": "x"}])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.device_groups import FOUR, PAIR, SCENARIO, WHOLE
-from support.estates import ABOUT, ESX1, ESX2, estate, host, view, vm
+from support.estates import ABOUT, ESX1, ESX2, estate, host, state_of, view, vm
 from support.judging import judge, plan_one, rules
 from support.machines import keys, tuned
 
@@ -185,9 +185,9 @@ def test_members_are_neither_vgpus_nor_pci_devices_of_the_vm():
     assert judge(Vgpu(profiles=()), VM, of).fields == {}
     assert judge(PciDevices(devices=()), VM, of).fields == {}
     state = view(of)
-    assert state.state(VM.ref, "vgpu").as_playbook(VM, state) is None
-    assert state.state(VM.ref, "vgpu").left_out(VM, state) == ""
-    assert state.state(VM.ref, "pci_devices").left_out(VM, state) == ""
+    assert state.state(VM.ref, "vgpu").export(VM, state, "playbook").state is None
+    assert state.state(VM.ref, "vgpu").export(VM, state, "playbook").left_out == ""
+    assert state.state(VM.ref, "pci_devices").export(VM, state, "playbook").left_out == ""
 
 
 def test_unified_memory_is_for_every_vgpu_those_of_groups_included():
@@ -197,7 +197,7 @@ def test_unified_memory_is_for_every_vgpu_those_of_groups_included():
     assert [k for k, v in step.extra_config if v == "1"] == on
     two = {**{k.replace(".", "__"): "1" for k in on[:2]}}
     facts = having((1, PAIR), devices=(vgpu(13500),), config__extraConfig=keys(**two))
-    assert Vgpu.observe(facts).uvm is None
+    assert state_of(Vgpu, facts).uvm is None
 
 
 def test_a_member_is_not_the_vgpu_that_was_planned_to_go():
@@ -217,7 +217,7 @@ def test_what_is_marked_but_in_no_group_is_told_and_left():
     of = around(facts)
     state = view(of).state(VM.ref, "device_groups")
     assert state.groups == (PAIR,)
-    said = state.left_out(VM, view(of))
+    said = state.export(VM, view(of), "playbook").left_out
     assert "device 13500 (nvidia_h100l-94c) of no group (9)" in said
     assert "device 13501 (nvidia_h100l-94c) of another kind of group" in said
     assert f"group {FOUR} without members" in said
@@ -353,8 +353,8 @@ def test_it_runs_where_its_groups_are_offered():
 def test_it_is_shown_as_a_playbook_states_it():
     seen = view(around(having((2, PAIR), (1, PAIR))))
     state = seen.state(VM.ref, "device_groups")
-    assert state.as_playbook(VM, seen).groups == (PAIR, PAIR)
-    assert view(around(having())).state(VM.ref, "device_groups").as_playbook(VM, seen) is None
+    assert state.export(VM, seen, "playbook").state.groups == (PAIR, PAIR)
+    assert view(around(having())).state(VM.ref, "device_groups").export(VM, seen, "playbook").state is None
 
 
 def test_rules_about_vgpus_concern_a_group_of_vgpus():
@@ -387,5 +387,5 @@ def test_fixed_members_are_told_by_their_ids():
               "deviceGroupInfo": {"groupInstanceKey": 1, "sequenceId": 1}}  # fmt: skip
     entry = {"_typeName": GROUP, "groupInstanceKey": 1, "deviceGroupName": "x"}
     facts = tuned(VM, ESX1, member, **READY, config__deviceGroups={"deviceGroup": (entry,)})
-    assert DeviceGroups.observe(facts).members == ("8086:007a",)
-    assert Device(host_device="0000:3b:00.0") not in (PciDevices.observe_in(VM.ref, around(facts)).devices or ())
+    assert state_of(DeviceGroups, facts).members == ("8086:007a",)
+    assert Device(host_device="0000:3b:00.0") not in (PciDevices.observe(facts, around(facts)).devices or ())

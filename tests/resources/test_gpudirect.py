@@ -150,6 +150,6 @@ def test_back_into_a_playbook():
         of = around(*NEAR, config__extraConfig=keys(**extra))
         state = view(of).state(VM.ref, "gpudirect")
         assert state.enabled is enabled
-        told = state.as_playbook(VM, view(of))
+        told = state.export(VM, view(of), "playbook").state
         assert (told is not None) == (enabled is True)
-        assert bool(state.left_out(VM, view(of))) == (enabled is None)
+        assert bool(state.export(VM, view(of), "playbook").left_out) == (enabled is None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from support.estates import ABOUT, ESX1, PCI, estate, gpu_info, host, view
+from support.estates import ABOUT, ESX1, PCI, estate, gpu_info, host, state_of, view
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import SHARED
 
@@ -138,13 +138,13 @@ def test_a_passthrough_gpu_is_named():
 
 
 def test_an_unread_host_has_no_state():
-    assert HostGraphics.observe(Facts("HostSystem:host-9")) is None
+    assert state_of(HostGraphics, Facts("HostSystem:host-9")) is None
 
 
 def test_show_states_the_types_but_not_a_host_without_gpu_or_with_a_pending_restart():
     def shown(**more):
         seen = view(estate(host(ESX1, **more)))
-        return seen.state(ESX1.ref, "graphics").as_playbook(ESX1, seen)
+        return seen.state(ESX1.ref, "graphics").export(ESX1, seen, "playbook").state
 
     settled = shown(active="sharedDirect")
     assert (settled.default_type, settled.assignment_policy) == ("shared_direct", "performance")
@@ -171,8 +171,8 @@ def test_show_states_the_types_but_not_a_host_without_gpu_or_with_a_pending_rest
 def test_show_says_which_graphics_it_cannot_state(more, said):
     seen = view(estate(host(ESX1, **more)))
     state = seen.state(ESX1.ref, "graphics")
-    assert state.left_out(ESX1, seen) == said
-    assert (state.as_playbook(ESX1, seen) is None) == bool(said or not state.gpus)
+    assert state.export(ESX1, seen, "playbook").left_out == said
+    assert (state.export(ESX1, seen, "playbook").state is None) == bool(said or not state.gpus)
 
 
 def test_a_gpu_of_another_type_than_the_default_is_not_stated():
@@ -183,10 +183,8 @@ def test_a_gpu_of_another_type_than_the_default_is_not_stated():
     info = (gpu_info(FIRST, "sharedDirect"), gpu_info(SECOND))
     seen = view(estate(host(ESX1, config__graphicsConfig=config, config__graphicsInfo=info)))
     state = seen.state(ESX1.ref, "graphics")
-    assert state.as_playbook(ESX1, seen) is None
-    assert (
-        state.left_out(ESX1, seen) == f"graphics left out: GPU {FIRST} is shared_direct, the host's default is shared"
-    )
+    said = f"graphics left out: GPU {FIRST} is shared_direct, the host's default is shared"
+    assert state.export(ESX1, seen, "playbook") == (None, said)
 
 
 T4 = 0x1EB8
@@ -255,7 +253,7 @@ def test_a_play_without_vgpu_mode_leaves_unlike_modes_alone():
 
 def test_capacity_counts_by_the_mode_there_will_be():
     seen = view(moded())
-    (facts,) = HostGraphics(vgpu_mode="mixed_size").settle(ESX1, seen).facts_after(ESX1, seen)
+    (facts,) = HostGraphics(vgpu_mode="mixed_size").settle(ESX1, seen).project(ESX1, seen, "plan").facts
     assert {g["vgpuMode"] for g in facts.get("config.graphicsInfo")} == {"mixedSize"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.estates import ESX1, estate
+from support.estates import ESX1, estate, state_of
 from support.judging import judge, plan_one, words
 from support.machines import kernel_listing, machine
 from support.plays import ONE
@@ -64,9 +64,9 @@ def test_in_a_plan_it_is_one_window():
 
 def test_back_into_a_playbook():
     for listing, stated in ((kernel_listing("TRUE", "TRUE"), True), (kernel_listing("FALSE", "FALSE"), None)):
-        state = Kernel.observe(machine(ESX1, ats=listing))
-        told = state.as_playbook(ESX1, None)
+        state = state_of(Kernel, machine(ESX1, ats=listing))
+        told = state.export(ESX1, None, "playbook").state
         assert (told and told.ats_support) == stated
-    waiting = Kernel.observe(machine(ESX1, ats=kernel_listing("TRUE", "FALSE")))
-    assert waiting.as_playbook(ESX1, None) is None
-    assert waiting.left_out(ESX1, None) == "kernel left out: ATS is on after a restart"
+    waiting = state_of(Kernel, machine(ESX1, ats=kernel_listing("TRUE", "FALSE")))
+    assert waiting.export(ESX1, None, "playbook").state is None
+    assert waiting.export(ESX1, None, "playbook").left_out == "kernel left out: ATS is on after a restart"

@@ -15,6 +15,7 @@ from support.estates import (
     guest,
     host,
     smi,
+    state_of,
     view,
     vm,
 )
@@ -442,7 +443,7 @@ def test_a_layout_says_that_vsphere_needs_none_and_a_mode_says_nothing():
 
 def shown(seen):
     its = view(seen)
-    return its.state(ESX1.ref, "mig").as_playbook(ESX1, its)
+    return its.state(ESX1.ref, "mig").export(ESX1, its, "playbook").state
 
 
 def test_show_states_modes_and_layouts():
@@ -464,14 +465,14 @@ def test_show_leaves_instances_of_running_vms_to_vsphere():
 
 
 def test_unread_is_not_observed():
-    assert Mig.observe(Facts("HostSystem:host-9")) is None
-    assert Mig.observe(host(ESX1, probes={**smi(BOTH_ON), GPUS.name: Output(9, "failed")})) is None
+    assert state_of(Mig, Facts("HostSystem:host-9")) is None
+    assert state_of(Mig, host(ESX1, probes={**smi(BOTH_ON), GPUS.name: Output(9, "failed")})) is None
 
 
 def test_show_says_which_modes_it_leaves_out():
     def said(seen):
         its = view(seen)
-        return its.state(ESX1.ref, "mig").left_out(ESX1, its)
+        return its.state(ESX1.ref, "mig").export(ESX1, its, "playbook").left_out
 
     assert said(on({FIRST: WAITS, SECOND: OFF})) == f"MIG left out: GPU {FIRST} is disabled (enabled after a reboot)"
     assert said(on(BOTH_ON)) == ""

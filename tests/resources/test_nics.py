@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from support.estates import ESX1, estate, host, view
+from support.estates import ESX1, estate, host, state_of, view
 from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
@@ -142,10 +142,10 @@ def test_the_switch_has_to_do_alike():
 def test_show_states_speed_and_what_was_read_of_pause():
     forced = pnic("vmnic5", spec={"linkSpeed": {"speedMb": 1000, "duplex": True}})
     seen = view(estate(esx(pnic("vmnic4"), forced)))
-    state = seen.state(ESX1.ref, "nics").as_playbook(ESX1, seen)
+    state = seen.state(ESX1.ref, "nics").export(ESX1, seen, "playbook").state
     assert state.nics == {"vmnic4": Nic(pause=Pause(rx=True, tx=False), speed="auto"), "vmnic5": Nic(speed=1000)}
     assert not judge(state, ESX1, seen.estate).fields
-    assert HostNics.observe(Facts("HostSystem:host-9")) is None
+    assert state_of(HostNics, Facts("HostSystem:host-9")) is None
 
 
 @pytest.mark.parametrize("name", ["vmnic", "vmk4", "vmnic4; reboot", "vmnic4\n", "-n", "VMNIC4", "vmnic12345"])

@@ -157,11 +157,11 @@ def test_a_playbook_states_what_is_passed_through():
     of = estate(machine(ESX1, passed={GPU_0: ""}, waiting={NIC_1: True}))
     view = View(of, observe_all(of, kinds()))
     state = view.state(ESX1.ref, "passthrough")
-    assert state.as_playbook(ESX1, view).devices == {GPU_0: True}
-    assert state.left_out(ESX1, view) == f"passthrough left out: {NIC_1} is on after a restart"
+    assert state.export(ESX1, view, "playbook").state.devices == {GPU_0: True}
+    assert state.export(ESX1, view, "playbook").left_out == f"passthrough left out: {NIC_1} is on after a restart"
     nothing = estate(machine(ESX1))
     view = View(nothing, observe_all(nothing, kinds()))
-    assert view.state(ESX1.ref, "passthrough").as_playbook(ESX1, view) is None
+    assert view.state(ESX1.ref, "passthrough").export(ESX1, view, "playbook").state is None
 
 
 def test_functions_that_are_reset_as_one_are_told():

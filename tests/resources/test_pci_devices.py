@@ -152,9 +152,9 @@ def test_members_of_a_device_group_are_never_touched():
     of = around(member, **READY)
     assert judge(want(), VM, of).fields == {}
     state = view(of).state(VM.ref, "pci_devices")
-    assert state.as_playbook(VM, view(of)) is None
-    assert state.left_out(VM, view(of)) == ""
-    assert "no group" in view(of).state(VM.ref, "device_groups").left_out(VM, view(of))
+    assert state.export(VM, view(of), "playbook").state is None
+    assert state.export(VM, view(of), "playbook").left_out == ""
+    assert "no group" in view(of).state(VM.ref, "device_groups").export(VM, view(of), "playbook").left_out
 
 
 def test_the_vgpu_kind_takes_no_passthrough_device_for_its_own():
@@ -276,6 +276,6 @@ def test_another_device_in_its_place_is_a_change_of_somebody_else():
 
 def test_back_into_a_playbook():
     of = around(dynamic(13000, label="big"), fixed(13001, GPU_0))
-    state = view(of).state(VM.ref, "pci_devices").as_playbook(VM, view(of))
+    state = view(of).state(VM.ref, "pci_devices").export(VM, view(of), "playbook").state
     assert state.devices == (Device(vendor="10de", device="20f1", label="big"), F0)
-    assert view(around()).state(VM.ref, "pci_devices").as_playbook(VM, view(around())) is None
+    assert view(around()).state(VM.ref, "pci_devices").export(VM, view(around()), "playbook").state is None

@@ -249,7 +249,7 @@ def test_nonsense_is_no_port_group(wanted):
 def test_show_gives_a_playbook_whose_plan_is_empty():
     of = fabric(port_group("dvportgroup-3", "dvpg-trunk", LAN, vlan={"vlanId": ({"start": 0, "end": 4094},)}))
     seen = view(of)
-    shown = seen.state(DC.ref, "port_groups").as_playbook(DC, seen)
+    shown = seen.state(DC.ref, "port_groups").export(DC, seen, "playbook").state
     again = PortGroups.model_validate_json(json.dumps(shown.model_dump(mode="json", exclude_none=True)))
     assert set(again.port_groups) == {"dvpg-rdma", "dvpg-lan", "dvpg-trunk"}
     found = judge(again, DC, of)
@@ -260,7 +260,7 @@ def test_a_private_vlan_is_left_out_and_left_alone():
     private = {"_typeName": "VmwareDistributedVirtualSwitchPvlanSpec", "pvlanId": 5}
     of = fabric(port_group("dvportgroup-1", "dvpg-rdma", vlan=private))
     now = view(of).state(DC.ref, "port_groups")
-    assert now.left_out(DC, view(of)) == "the private VLANs of dvpg-rdma are left out"
+    assert now.export(DC, view(of), "playbook").left_out == "the private VLANs of dvpg-rdma are left out"
     assert "vlan" not in sent(judged(of, dvpg_rdma={"active_uplinks": ("Uplink 1",)}))
 
 
@@ -303,9 +303,9 @@ def test_a_port_group_on_a_switch_of_the_same_plan():
     assert (make.method, add.method) == ("CreateDVS_Task", "AddDVPortgroup_Task")
     assert read(add.on).name == "new"
     seen = view(fabric())
-    after = seen.with_facts(new.settle(DC, seen).facts_after(DC, seen))
+    after = seen.with_facts(new.settle(DC, seen).project(DC, seen, "plan").facts)
     wanted = state(pg={"switch": "new", "vlan": 3}).settle(DC, after)
-    (group,) = wanted.facts_after(DC, after)
+    (group,) = wanted.project(DC, after, "plan").facts
     assert chain.switch_of(after.estate, group).name == "new"
     assert group.get("config.defaultPortConfig")["uplinkTeamingPolicy"]["uplinkPortOrder"]["activeUplinkPort"] == ("A",)
     assert RDMA in after.estate.objects

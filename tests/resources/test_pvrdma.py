@@ -16,6 +16,7 @@ from support.estates import (
     host,
     made,
     pvrdma_device,
+    state_of,
     vgpu_device,
     view,
     vm,
@@ -403,14 +404,14 @@ def test_they_are_satisfied_by_the_same_plan():
 
 def test_port_groups_are_shown_by_name():
     seen = view(around(pvrdma_device(4000), pvrdma_device(4001, "dvportgroup-77", None)))
-    state = seen.state(VM.ref, "pvrdma").as_playbook(VM, seen)
+    state = seen.state(VM.ref, "pvrdma").export(VM, seen, "playbook").state
     assert [str(a) for a in state.adapters] == ["dvpg-rdma (rocev2)", "dvportgroup-77"]
 
 
 def test_show_leaves_out_vms_without_an_adapter():
     seen = view(around())
-    assert seen.state(VM.ref, "pvrdma").as_playbook(VM, seen) is None
-    assert Pvrdma.observe(Facts("VirtualMachine:vm-9")) is None
+    assert seen.state(VM.ref, "pvrdma").export(VM, seen, "playbook").state is None
+    assert state_of(Pvrdma, Facts("VirtualMachine:vm-9")) is None
 
 
 def test_an_adapter_on_no_distributed_port_group_is_seen():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from support.estates import ESX1, estate, host, view
+from support.estates import ESX1, estate, host, state_of, view
 from support.judging import judge, plan_one, steps_of, words
 from support.plays import READY
 
@@ -86,8 +86,8 @@ def test_a_vmkernel_adapter_is_spelled_vmk_and_a_number(name):
 
 def test_show_leaves_out_an_option_that_is_not_set():
     seen = view(estate(host(ESX1)))
-    assert seen.state(ESX1.ref, "pvrdma_host").as_playbook(ESX1, seen).vmknic is None
-    assert PvrdmaHost.observe(Facts("HostSystem:host-9")) is None
+    assert seen.state(ESX1.ref, "pvrdma_host").export(ESX1, seen, "playbook").state.vmknic is None
+    assert state_of(PvrdmaHost, Facts("HostSystem:host-9")) is None
 
 
 def test_none_clears_the_option():

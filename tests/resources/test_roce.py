@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
-from support.estates import ESX1, estate, host, view
+from support.estates import ESX1, estate, host, state_of, view
 from support.judging import judge, plan_one, rules, steps_of, words
 from support.plays import ONE
 
@@ -73,18 +73,18 @@ def test_one_restart_in_one_window():
 
 
 def test_what_is_observed():
-    state = Roce.observe(esx("pfctx=0x08 pfcrx=0x08 trust_state=2", "dscp_force=26"))
+    state = state_of(Roce, esx("pfctx=0x08 pfcrx=0x08 trust_state=2", "dscp_force=26"))
     assert (state.version, state.pfc_priority, state.trust, state.dscp, state.pcp, state.ecn) == (
         "both", 3, "dscp", 26, "off", False,
     )  # fmt: skip
     assert state.devices == {"vmrdma0": "vmnic4, nmlx5_rdma, active, 100 Gbit/s, MTU 4096, RoCE v1 v2"}
-    assert Roce.observe(Facts("HostSystem:host-9")) is None
+    assert state_of(Roce, Facts("HostSystem:host-9")) is None
 
 
 def test_the_driver_and_firmware_of_a_nic_are_shown():
     nic = {**NICS[0], "driverVersion": "4.19.16.10", "firmwareVersion": "20.32.1010"}
     facts = host(ESX1, config__network__rdmaDevice=(DEVICE,), config__network__pnic=(nic,))
-    assert "firmware 20.32.1010, active" in Roce.observe(facts).devices["vmrdma0"]
+    assert "firmware 20.32.1010, active" in state_of(Roce, facts).devices["vmrdma0"]
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_pfc_and_global_pause_exclude_each_other():
 )
 def test_show_states_every_option(core, rdma, shown):
     seen = view(estate(esx(core, rdma)))
-    stated = seen.state(ESX1.ref, "roce").as_playbook(ESX1, seen)
+    stated = seen.state(ESX1.ref, "roce").export(ESX1, seen, "playbook").state
     assert (stated.pfc_priority, stated.trust, stated.dscp, stated.pcp, stated.ecn) == shown
     assert (stated.version, stated.devices) == (None, None)
     again = judge(Roce.model_validate(stated.model_dump(exclude_none=True)), ESX1, seen.estate)
@@ -163,14 +163,14 @@ def test_show_states_every_option(core, rdma, shown):
 def test_a_host_without_such_nics_states_nothing():
     facts = host(ESX1, config__network__rdmaDevice=(), config__network__pnic=NICS)
     seen = view(estate(facts))
-    assert seen.state(ESX1.ref, "roce").as_playbook(ESX1, seen) is None
+    assert seen.state(ESX1.ref, "roce").export(ESX1, seen, "playbook").state is None
 
 
 def test_what_cannot_be_stated_is_said():
     seen = view(estate(esx("pfctx=0x18 pfcrx=0x08")))
     state = seen.state(ESX1.ref, "roce")
-    assert state.left_out(ESX1, seen) == "roce left out: PFC is set to pfctx=0x18 pfcrx=0x08"
-    assert state.as_playbook(ESX1, seen).pfc_priority is None
+    assert state.export(ESX1, seen, "playbook").left_out == "roce left out: PFC is set to pfctx=0x18 pfcrx=0x08"
+    assert state.export(ESX1, seen, "playbook").state.pfc_priority is None
     judged = judge(Roce(ecn=True), ESX1, seen.estate)  # and is left as it is
     assert sent(judged) == {"nmlx5_core": "pfctx=0x18 pfcrx=0x08 ecn=1"}
 

@@ -139,10 +139,10 @@ def test_shown_and_stated():
     seen = view(of)
     state = seen.state(ESX1.ref, "sriov")
     assert state.functions == {NIC4: 4, NIC5: "0 (after a restart: 2)"}
-    assert state.as_playbook(ESX1, seen).functions == {NIC4: 4}
-    assert state.left_out(ESX1, seen) == f"sriov left out: {NIC5} has 0 (after a restart: 2)"
+    assert state.export(ESX1, seen, "playbook").state.functions == {NIC4: 4}
+    assert state.export(ESX1, seen, "playbook").left_out == f"sriov left out: {NIC5} has 0 (after a restart: 2)"
     none = view(on(function(NIC4)))
-    assert none.state(ESX1.ref, "sriov").as_playbook(ESX1, none) is None
+    assert none.state(ESX1.ref, "sriov").export(ESX1, none, "playbook").state is None
 
 
 @pytest.mark.parametrize("functions", [{"vmnic4": 4}, {NIC4: -1}, {NIC4: True}, {NIC4.upper() + "0": 1}])

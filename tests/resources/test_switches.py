@@ -235,7 +235,7 @@ def test_shares_without_network_io_control_are_remarked():
 def test_what_is_planned_is_seen():
     of = fabric(machine(ESX1, proxy("dvs-rdma"), proxy("dvs-lan")))
     wanted = state(dvs_rdma={"mtu": 9000, "uplinks": ("Uplink 1", "Uplink 2", "C")}, new={"mtu": 4000})
-    after = view(of).with_facts(wanted.settle(DC, view(of)).facts_after(DC, view(of))).estate
+    after = view(of).with_facts(wanted.settle(DC, view(of)).project(DC, view(of), "plan").facts).estate
     assert (after[RDMA].get("config.maxMtu"), after[LAN].get("config.maxMtu")) == (9000, 1500)
     assert after[RDMA].get("config.uplinkPortPolicy")["uplinkPortName"] == ("Uplink 1", "Uplink 2", "C")
     assert {p["dvsName"]: p["mtu"] for p in after[ESX1.ref].get("config.network.proxySwitch")} == {
@@ -249,7 +249,7 @@ def test_what_is_planned_is_seen():
 
 def test_show_gives_a_playbook_whose_plan_is_empty():
     seen = view(fabric())
-    shown = seen.state(DC.ref, "switches").as_playbook(DC, seen)
+    shown = seen.state(DC.ref, "switches").export(DC, seen, "playbook").state
     again = Switches.model_validate_json(json.dumps(shown.model_dump(mode="json", exclude_none=True)))
     assert set(again.switches) == {"dvs-rdma", "dvs-lan"}
     found = judge(again, DC, fabric())
@@ -258,7 +258,7 @@ def test_show_gives_a_playbook_whose_plan_is_empty():
 
 def test_a_datacenter_without_a_switch_says_nothing():
     bare = fabric(without=(RDMA, LAN))
-    assert view(bare).state(DC.ref, "switches").as_playbook(DC, view(bare)) is None
+    assert view(bare).state(DC.ref, "switches").export(DC, view(bare), "playbook").state is None
 
 
 def test_the_switches_of_another_datacenter_are_not_seen():

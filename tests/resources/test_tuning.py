@@ -162,9 +162,9 @@ def test_keys_that_belong_to_others(key, owner):
 
 
 def test_back_into_a_playbook():
-    assert view(around()).state(VM.ref, "tuning").as_playbook(VM, view(around())) is None
+    assert view(around()).state(VM.ref, "tuning").export(VM, view(around()), "playbook").state is None
     of = around(**{**HIGH, **FULL}, config__extraConfig=keys(numa__nodeAffinity="1", other="x"))
-    stated = view(of).state(VM.ref, "tuning").as_playbook(VM, view(of))
+    stated = view(of).state(VM.ref, "tuning").export(VM, view(of), "playbook").state
     assert stated == Tuning.model_construct(
         cpus=16, cpu_reservation="full", latency_sensitivity="high", numa_affinity=(1,)
     )

@@ -149,8 +149,8 @@ def test_link_aggregation_is_left_alone():
     assert set(judged(of, dvs_rdma={"Uplink 1": "vmnic5"}).problems) == {"uplinks.lag"}
     now = view(of).state(ESX1.ref, "uplinks")
     assert now.uplinks == {"dvs-rdma": {"lag1-0": "vmnic4"}}
-    assert now.as_playbook(ESX1, view(of)) is None
-    assert "dvs-rdma" in now.left_out(ESX1, view(of))
+    assert now.export(ESX1, view(of), "playbook").state is None
+    assert "dvs-rdma" in now.export(ESX1, view(of), "playbook").left_out
 
 
 def test_a_host_that_cannot_be_read():
@@ -271,18 +271,18 @@ def test_the_chain_of_rdma_holds_over_what_is_planned():
         assert chain.broken(chain.prove(of, target.ref, of[f"{PG}:dvportgroup-1"]))
         seen = view(of)
         wanted = state(dvs_rdma={"Uplink 1": "vmnic4"}).settle(target, seen)
-        after = seen.with_facts(wanted.facts_after(target, seen)).estate
+        after = seen.with_facts(wanted.project(target, seen, "plan").facts).estate
         assert chain.broken(chain.prove(after, target.ref, after[f"{PG}:dvportgroup-1"])) is None
 
 
 def test_show_gives_a_playbook_whose_plan_is_empty():
     of = on(proxy("dvs-rdma", {"Uplink 1": "vmnic4"}), proxy("dvs-lan"))
     seen = view(of)
-    shown = seen.state(ESX1.ref, "uplinks").as_playbook(ESX1, seen)
+    shown = seen.state(ESX1.ref, "uplinks").export(ESX1, seen, "playbook").state
     again = Uplinks.model_validate_json(json.dumps(shown.model_dump(mode="json", exclude_none=True)))
     assert again.uplinks == {"dvs-rdma": {"Uplink 1": "vmnic4"}, "dvs-lan": {}}
     assert judge(again, ESX1, of).fields == {}
-    assert view(fabric(machine(ESX1))).state(ESX1.ref, "uplinks").as_playbook(ESX1, seen) is None
+    assert view(fabric(machine(ESX1))).state(ESX1.ref, "uplinks").export(ESX1, seen, "playbook").state is None
 
 
 def test_a_plan_shows_uplinks_in_words():

@@ -22,6 +22,7 @@ from support.estates import (
     pci_device,
     pvrdma_device,
     smi,
+    state_of,
     vgpu_device,
     view,
     vm,
@@ -408,10 +409,10 @@ def test_a_vm_without_a_readable_host():
 
 def test_show_states_profiles_of_vms_that_have_some():
     seen = view(around(vgpu_device(13000, FULL)))
-    assert seen.state(VM.ref, "vgpu").as_playbook(VM, seen).profiles == (FULL,)
+    assert seen.state(VM.ref, "vgpu").export(VM, seen, "playbook").state.profiles == (FULL,)
     bare = view(around())
-    assert bare.state(VM.ref, "vgpu").as_playbook(VM, bare) is None
-    assert Vgpu.observe(Facts("VirtualMachine:vm-9")) is None
+    assert bare.state(VM.ref, "vgpu").export(VM, bare, "playbook").state is None
+    assert state_of(Vgpu, Facts("VirtualMachine:vm-9")) is None
 
 
 def test_h100_profiles_follow_too():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.estates import ESX1, estate, guest, host, view, vm
+from support.estates import ESX1, estate, guest, host, state_of, view, vm
 from support.judging import judge, plan_one, steps_of, words
 
 from vsphere_ai.model.facts import Facts
@@ -106,4 +106,4 @@ def test_observed_reservation_full_or_a_number():
     assert full.state(VM.ref, "hardware").memory_reservation == "full"
     part = view(around(config__memoryAllocation__reservation=2048))
     assert part.state(VM.ref, "hardware").memory_reservation == 2048
-    assert VmHardware.observe(Facts("VirtualMachine:vm-9")) is None
+    assert state_of(VmHardware, Facts("VirtualMachine:vm-9")) is None

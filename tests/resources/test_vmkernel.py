@@ -214,7 +214,7 @@ def test_a_new_adapter_cannot_be_named_by_its_number():
 
 def test_those_who_follow_see_the_adapter_and_the_option():
     seen = view(estate(esx(LAN)))
-    (facts,) = wanted(**NEW, pvrdma=True).facts_after(ESX1, seen)
+    (facts,) = wanted(**NEW, pvrdma=True).project(ESX1, seen, "plan").facts
     (made_one,) = [v for v in facts.get(VNICS) if is_deferred(v["device"])]
     assert (facts.get(OPTION), made_one["spec"]["mtu"]) == (made_one["device"], 9000)
     assert facts.get(VNICS)[0] == LAN
@@ -229,19 +229,19 @@ def test_show_states_what_can_be_stated():
     twice = vnic("vmk3", "Storage", "10.3.0.1/255.255.255.0"), vnic("vmk4", "Storage", "10.3.0.2/255.255.255.0")
     seen = view(estate(esx(LAN, ON_RDMA, *twice, vnic("vmk5", "Backup", "/"), **{OPTION: "vmk2"})))
     state = seen.state(ESX1.ref, "vmkernel")
-    shown = state.as_playbook(ESX1, seen).adapters
+    shown = state.export(ESX1, seen, "playbook").state.adapters
     assert set(shown) == {"dvpg-lan", "dvpg-rdma", "Backup"}
     assert shown["dvpg-rdma"] == Adapter(address="10.1.0.1/24", mtu=1500, pvrdma=True, services=())
     assert (shown["dvpg-lan"].pvrdma, shown["dvpg-lan"].services) == (False, ("management",))
     assert shown["Backup"].address == "dhcp"
-    assert "several adapters on Storage" in state.left_out(ESX1, seen)
-    again = judge(state.as_playbook(ESX1, seen), ESX1, seen.estate)
+    assert "several adapters on Storage" in state.export(ESX1, seen, "playbook").left_out
+    again = judge(state.export(ESX1, seen, "playbook").state, ESX1, seen.estate)
     assert (again.fields, again.problems) == ({}, {})
 
 
 def test_a_host_whose_adapters_are_not_shown():
     gone = esx(LAN, config__network__vnic=None)
-    assert VmkernelAdapters.observe_in(ESX1.ref, estate(gone)) is None
+    assert VmkernelAdapters.observe((it := estate(gone))[ESX1.ref], it) is None
     assert set(judge(wanted(**NEW), ESX1, estate(gone)).problems) == {"vmkernel.unreadable"}
 
 

@@ -123,7 +123,7 @@ def test_every_method_that_is_sent_is_in_the_role():
 
 
 def test_a_kind_adds_its_own_row_to_the_role():
-    stated = [duty for cls in kinds().values() for duty in cls.duties]
+    stated = [duty for cls in kinds().values() for duty in cls.traits.duties]
     assert stated
     assert set(stated) <= set(privileges.ROLE)
     duty = Duty("x", "hosts", ("Destroy_Task",), ("deviceGroups",), ("add",), also=("A.B",))

@@ -196,6 +196,11 @@ def view(of: Estate, **more: Any) -> View:
     return View(of, observe_all(of, kinds()), **more)
 
 
+def state_of(kind: Any, facts: Facts) -> Any:
+    """Return what a kind observes of a host or VM by itself."""
+    return kind.observe(facts, estate(facts))
+
+
 def wants(*states: Any, rolling: Rolling | None = None, power: Power | None = None) -> TargetPlan:
     """Return what a playbook would want of one target."""
     return TargetPlan(tuple(states), rolling or Rolling(evacuate="power_off"), power or Power())

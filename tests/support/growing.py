@@ -39,11 +39,11 @@ class Counted:
     def __init__(self, monkeypatch):
         self.times = 0
         for cls in kinds().values():
-            monkeypatch.setattr(cls, "observe_in", self._counting(cls.observe_in))
+            monkeypatch.setattr(cls, "observe", self._counting(cls.observe))
 
     def _counting(self, observe):
-        def observe_in(*given):
+        def counted(*given):
             self.times += 1
             return observe(*given)
 
-        return observe_in
+        return counted

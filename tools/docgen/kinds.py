@@ -13,6 +13,7 @@ from vsphere_ai.model.state import is_observed
 from vsphere_ai.planning.observing import sort_kinds
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import probes_of
 
 BEGIN, END = "<!-- fields: written by `make docs` -->", "<!-- end of fields -->"
 _BLOCK = re.compile(rf"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
@@ -59,8 +60,8 @@ def fields(kind: type[Resource]) -> str:
         lines += ["", f"Written as `{kind.kind}: {{NAME: ...}}`."]
     elif kind.shorthand:
         lines += ["", f"`{kind.kind}: [...]` is short for `{kind.kind}: {{{kind.shorthand}: [...]}}`."]
-    if kind.after:
-        lines += ["", f"Planned after {', '.join(f'[`{k}`]({k}.md)' for k in sorted(kind.after))}."]
+    if kind.traits.after:
+        lines += ["", f"Planned after {', '.join(f'[`{k}`]({k}.md)' for k in sorted(kind.traits.after))}."]
     lines += ["", *_reads(kind)]
     return "\n".join(lines)
 
@@ -125,9 +126,9 @@ def _is_read(kind: type[Resource], name: str) -> bool:
 def _reads(kind: type[Resource]) -> Iterator[str]:
     yield "What is read:"
     yield ""
-    for managed, paths in sorted(kind.properties.items()):
+    for managed, paths in sorted(kind.traits.properties.items()):
         yield f"- {managed}: {', '.join(f'`{path}`' for path in paths)}"
-    for probe in kind.probes:
+    for probe in probes_of(kind):
         yield f"- over SSH: `{' '.join(probe.argv)}`" + (" each NIC with an RDMA device" * probe.each_rdma_nic)
 
 

@@ -16,6 +16,7 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.view import View
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import Judged, concerned
 
 Kinds = frozenset[str]
 
@@ -100,7 +101,7 @@ def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[
 
     `changing` are the kinds that change something, and `seen` is what was found already. The findings warn.
     """
-    affected: Kinds = frozenset().union(*(kinds()[name].affects for name in changing if name in kinds()))
+    affected: Kinds = frozenset().union(*(kinds()[name].traits.affects for name in changing if name in kinds()))
     if not affected:
         return ()
     known = {(f.target, f.rule) for f in seen}
@@ -132,7 +133,7 @@ def _of(target: str, kinds: Kinds) -> tuple[Rule, ...]:
 
 
 def _concerned(view: View, target: Target, names: Kinds) -> Kinds:
-    known = {name: kinds()[name].concerns(view.state(target.ref, name)) for name in names if name in kinds()}
+    known = {name: concerned(kinds()[name], view.state(target.ref, name)) for name in names if name in kinds()}
     return frozenset().union(*(known.get(name, {name}) for name in names))
 
 
@@ -180,4 +181,5 @@ def _kinds_of_vm(view: View, vm: Target) -> Kinds:
 
 
 def _fit(view: View, target: Target) -> Kinds:
-    return frozenset(name for name in kinds_of(target.kind) if kinds()[name].is_fit(view.facts(target.ref)))
+    facts, own = view.facts(target.ref), ((name, kinds()[name]) for name in kinds_of(target.kind))
+    return frozenset(name for name, kind in own if issubclass(kind, Judged) and kind.is_fit(facts))

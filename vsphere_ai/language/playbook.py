@@ -30,7 +30,8 @@ from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
-from vsphere_ai.resources.base import File, Resource, Spot
+from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import File, ReadsFiles, Spot
 
 __all__ = [
     "Kinds",
@@ -344,7 +345,8 @@ class _Reader:
         made = validate(kind, given, Place(self.document, at, self.faults, kind.shorthand if bare else ""))
         if made is None:
             return None
-        made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
+        if isinstance(made, ReadsFiles):
+            made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
         return Stated(made, self.document.mark_of_key(at))
 
     def is_item(self, kind: type[Resource], value: Mapping[str, Any]) -> bool:

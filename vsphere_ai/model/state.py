@@ -41,6 +41,14 @@ class State(BaseModel):
     """The shorthand's field is a mapping of names, and a playbook writes nothing else: ``uplinks: {dvs-1: {...}}``."""
 
 
+class Placed:
+    """A state of a VM that decides on which hosts the VM can run."""
+
+    def runs_on(self, host: Target, view: Any) -> bool:
+        """Return whether a VM in this state can run on a host; `view` is the estate as planned so far."""
+        return True
+
+
 def observed(description: str) -> Any:
     """Declare a field that is read and shown, but cannot be set in a playbook."""
     return Field(default=None, description=description, json_schema_extra={"observed": True})

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.observed import kinds_of, laid_over
-from vsphere_ai.model.state import State, Target
+from vsphere_ai.model.state import Placed, State, Target
 
 S = TypeVar("S", bound=State)
 
@@ -38,6 +38,11 @@ class View:
     def get(self, kind: type[S], ref: str) -> S | None:
         """Return what `state` does, typed by the class of its kind; None if unknown."""
         found = self.states.get((ref, kind.kind))
+        return found if isinstance(found, kind) else None
+
+    def said(self, kind: type[S], ref: str) -> S | None:
+        """Return what the playbook itself says of a kind on an object, not settled; None if it says nothing."""
+        found = self.stated.get((ref, kind.kind))
         return found if isinstance(found, kind) else None
 
     @cached_property
@@ -80,5 +85,5 @@ class View:
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
-        states = [s for kind in self.kinds if (s := self.states.get((vm, kind))) is not None]
+        states = [s for kind in self.kinds if isinstance(s := self.states.get((vm, kind)), Placed)]
         return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))

@@ -21,6 +21,7 @@ from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, 
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources.mixins import vgpus_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
@@ -321,7 +322,7 @@ def _stays_on(view: View, vm: str) -> bool:
 def _profiles(view: View, vm: str) -> tuple[str, ...]:
     facts = view.estate.get(vm)
     target = Target("vm", facts.name if facts else vm, vm)
-    return tuple(p for state in view.wanted(vm) if hasattr(state, "vgpus") for p in state.vgpus(target, view))
+    return vgpus_of(target, view)
 
 
 def _observed_profiles(facts: Facts) -> tuple[str, ...]:

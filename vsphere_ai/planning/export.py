@@ -19,6 +19,7 @@ from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.planning.planner import Plan, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import ReadBySsh
 
 States = Mapping[Target, Sequence[Resource]]
 MOST = 100
@@ -33,11 +34,11 @@ def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, li
     remarks: dict[Target, list[str]] = {}
     for target in targets:
         own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
-        stated = [s.as_playbook(target, view) for s in own if s is not None]
-        found[target] = [s for s in stated if s is not None]
+        stated = [s.export(target, view, "playbook") for s in own if s is not None]
+        found[target] = [e.state for e in stated if isinstance(e.state, Resource)]
         failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)
         remarks[target] = [f"MIG left out: {failure.reason}"] if failure is not None else []
-        remarks[target] += [words for s in own if s is not None and (words := s.left_out(target, view))]
+        remarks[target] += [e.left_out for e in stated if e.left_out]
         lost = (m for m in marks(estate) if m.facts.ref == target.ref)
         remarks[target] += [f"{m.path.removeprefix(PROBE)} left out: {m.reason}" for m in lost]
     return found, remarks
@@ -74,7 +75,7 @@ def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str]
         area = problem.rule.partition(".")[0]
         stated = list(kept.get(problem.target, ()))
         own = [s for s in stated if s.kind == area] or [s for s in stated if s.kind.startswith(f"{area}_")]
-        own = own or [s for s in stated if s.probes and area in ("ssh", "mig")]
+        own = own or [s for s in stated if isinstance(s, ReadBySsh) and area in ("ssh", "mig")]
         if problem.rule == RULE:  # other states of the target do not need that value
             own = [s for s in stated if problem in _planned({problem.target: [s]}, estate).problems]
         blamed = [(problem.target, s.kind) for s in own or stated] or _cause(problem, kept, estate)

@@ -89,7 +89,7 @@ def _hidden(
 
 def _reads(traced: Estate, log: list[Read], cls: type[Resource], target: Target) -> set[Read]:
     log.clear()
-    cls.observe_in(target.ref, traced)
+    cls.observe(traced[target.ref], traced)
     return set(log)
 
 

@@ -19,7 +19,7 @@ Kinds = Mapping[str, type[Resource]]
 def observe_all(estate: Estate, kinds: Kinds) -> dict[tuple[str, str], Any]:
     """Return the observed state of every kind on every datacenter, host and VM that was read."""
     return {
-        (target.ref, kind): cls.observe_in(target.ref, estate)
+        (target.ref, kind): cls.observe(estate[target.ref], estate)
         for kind, cls in kinds.items()
         for target in estate.targets(cls.target)
     }
@@ -29,7 +29,8 @@ def observe_when_asked(estate: Estate, kinds: Kinds) -> Observed:
     """Return the same states, each observed when it is first asked for: for looking at one target."""
     refs = {t: dict.fromkeys(each.ref for each in estate.targets(t)) for t in {c.target for c in kinds.values()}}
     return Observed(
-        {kind: refs[cls.target] for kind, cls in kinds.items()}, lambda ref, kind: kinds[kind].observe_in(ref, estate)
+        {kind: refs[cls.target] for kind, cls in kinds.items()},
+        lambda ref, kind: kinds[kind].observe(estate[ref], estate),
     )
 
 
@@ -50,7 +51,7 @@ def readable(estate: Estate, kinds: Kinds) -> Estate:
     for kind in sort_kinds(kinds):
         cls = kinds[kind]
         for target in estate.targets(cls.target):
-            _, estate = evaluate(estate, lambda e, cls=cls, ref=target.ref: cls.observe_in(ref, e))  # type: ignore[misc]
+            _, estate = evaluate(estate, lambda e, cls=cls, ref=target.ref: cls.observe(e[ref], e))  # type: ignore[misc]
     return estate
 
 
@@ -62,7 +63,7 @@ def sort_kinds(kinds: Kinds) -> tuple[str, ...]:
     """
     order = ("datacenter", "host", "vm")
     shared = {k: [o for o, c in kinds.items() if order.index(c.target) < order.index(kinds[k].target)] for k in kinds}
-    sorter = TopologicalSorter({k: {*c.after, *shared[k]} for k, c in kinds.items()})
+    sorter = TopologicalSorter({k: {*c.traits.after, *shared[k]} for k, c in kinds.items()})
     sorter.prepare()
     ready, found = sorted(sorter.get_ready()), []
     while ready:

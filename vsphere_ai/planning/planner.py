@@ -27,6 +27,7 @@ from vsphere_ai.planning.reboot_losses import kept_modes, loss_of
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook, view_after
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import DividesGpus, ReadBySsh, VmDevices
 
 NOT_CONNECTED = "host.connected"
 """The rule that vCenter has a connection to a host."""
@@ -178,7 +179,9 @@ def _made(
 
 def reading_back(desired: Mapping[Target, TargetPlan]) -> frozenset[Target]:
     """Return the targets whose wanted states are read back with commands on the host."""
-    return frozenset(t for t, p in desired.items() if any(s.needs_commands for s in p.states))
+    return frozenset(
+        t for t, p in desired.items() if any(isinstance(s, ReadBySsh) and s.needs_commands for s in p.states)
+    )
 
 
 def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
@@ -320,9 +323,10 @@ def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | 
     problems = list(settled.problems(target, planned))
     if needed and not problems:
         result.steps += settled.steps(Change(target, left, settled, recreate), planned)
-    result.view = planned.with_facts(settled.facts_after(target, planned)) if needed else planned
+    result.view = planned.with_facts(settled.project(target, planned, "plan").facts) if needed else planned
     result.problems += problems
-    shown_now, shown = (now.shown(view) if now else None), settled.shown(view)
+    shown_now = now.export(target, view, "shown").state if now else None
+    shown = settled.export(target, view, "shown").state
     fields = differences(shown_now, shown) if needed else ()
     result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
 
@@ -330,7 +334,7 @@ def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | 
 def _after_reboots(view: View, estate: Estate) -> View:
     rebooting = (h for h in estate.hosts if h.ref in view.rebooting)
     found = ((h, kind, view.state(h.ref, kind)) for h in rebooting for kind in view.kinds)
-    left = {(h.ref, kind): state.after_reboot(h, view) for h, kind, state in found if state is not None}
+    left = {(h.ref, kind): state.project(h, view, "reboot").state for h, kind, state in found if state is not None}
     return replace(view, states=laid_over(view.states, left))
 
 
@@ -343,7 +347,7 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
             continue
         for kind in done.view.kinds:
             state = done.view.state(vm.ref, kind)
-            if state is None:
+            if not isinstance(state, VmDevices):
                 continue
             if missing := state.no_power_on(vm, done.view):
                 yield Problem(vm, "power.stranded",
@@ -373,7 +377,9 @@ def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
     """Add to what changes where the order in which VMs power on decides whether they do."""
     for item in done.items:
         state = done.view.state(item.target.ref, item.kind)
-        concerned = item.kind == "mig" or bool(state and state.vgpus(item.target, done.view))
+        concerned = isinstance(state, DividesGpus) or (
+            isinstance(state, VmDevices) and bool(state.vgpus(item.target, done.view))
+        )
         more = (notes[item.target],) if item.changes and concerned and item.target in notes else ()
         yield replace(item, notes=(*item.notes, *more))
 

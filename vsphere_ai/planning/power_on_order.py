@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.power_on_notes import power_on_orders
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import VmDevices, device_states
 
 
 class PowerOns(NamedTuple):
@@ -46,7 +46,7 @@ def _first_on(
     concerned = {t if t.kind == "host" else view.estate.host_of(t.ref) for t in changing}
     for host in sorted(h for h in concerned if h is not None):
         vms = [vm for vm in view.estate.vms_on(host.ref) if vm.ref in will_run]
-        of = {vm: [s for s in view.wanted(vm.ref) if isinstance(s, Resource)] for vm in vms}
+        of = {vm: [s for _, s in device_states(view, vm.ref)] for vm in vms}
         first = [vm for vm in vms if any(s.needs_together(vm, view) for s in of[vm])]
         takers = tuple(v for v in vms if v not in first and _devices(v, view, of[v])) if first else ()
         yield from ((vm, takers) for vm in first if takers)
@@ -77,7 +77,7 @@ def _devices(vm: Target, view: View, states: Iterable[Any]) -> Counter[object]:
     """Count the vGPUs and the whole devices that states give a VM."""
     found: Counter[object] = Counter()
     for state in states:
-        if isinstance(state, Resource):
+        if isinstance(state, VmDevices):
             found.update(state.vgpus(vm, view))
             found.update(state.whole_devices(vm, view))
     return found

@@ -14,6 +14,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reboot, Reconfigure, Step
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import probes_of
 
 PrivilegeOf = Callable[[str], str | None]
 """WSDL name of a method -> its privilege (see `connect.privileges`)."""
@@ -38,7 +39,7 @@ UNSTATED: Mapping[str, str] = {
     **{
         method: privilege
         for cls in kinds().values()
-        for duty in cls.duties
+        for duty in cls.traits.duties
         for method, privilege in duty.unstated.items()
     },
 }
@@ -152,7 +153,7 @@ def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tup
     for duty in ROLE:
         if duty.purpose.startswith(words) and duty.where == {"host": "hosts", "vm": "VMs"}.get(target.kind):
             yield target, duty
-    if any(s.probes for s in asked.states):
+    if any(probes_of(type(s)) for s in asked.states):
         yield target, OVER_SSH
     if target.kind == "vm":
         yield target, POWER_CYCLES
@@ -258,7 +259,7 @@ def privileges(duty: Duty, privilege_of: PrivilegeOf) -> tuple[str, ...]:
 def _of_kinds(*targets: str) -> Iterator[Duty]:
     """Yield the rows that the kinds themselves state."""
     for cls in kinds().values():
-        yield from cls.duties if cls.target in targets else ()
+        yield from cls.traits.duties if cls.target in targets else ()
 
 
 MAINTENANCE = Duty(
@@ -267,7 +268,7 @@ MAINTENANCE = Duty(
     (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
 )
 OVER_SSH = Duty(
-    f"starting and stopping SSH: {', '.join(f'`{k}`' for k, cls in sorted(kinds().items()) if cls.probes)}",
+    f"starting and stopping SSH: {', '.join(f'`{k}`' for k, cls in sorted(kinds().items()) if probes_of(cls))}",
     "hosts",
     (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"]),
 )

@@ -17,6 +17,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.planning.observing import observe_all
 from vsphere_ai.planning.planner import Item, Plan
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.mixins import VmDevices
 
 NOT_SET: tuple[Any, ...] = (None, "", [], {})
 """How an unset value is read: the API leaves some out and gives others empty."""
@@ -32,7 +33,7 @@ def stated_before(target: Target, changing: Sequence[str], view: View, kinds: Ki
 
 def _before(target: Target, kind: type[Resource], view: View) -> Resource | None:
     now = view.state(target.ref, kind.kind)
-    state = now.as_before(target, view) if now is not None else None
+    state = now.export(target, view, "rollback").state if now is not None else None
     if state is None and now is not None and kind.shorthand:
         state = kind.model_validate({kind.shorthand: _nothing(kind)})
     if state is None:
@@ -67,7 +68,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[Mapping[str, Any]], estate:
         now = view.state(ref, kind)
         if now is None or not each["changes"]:
             continue
-        present = _fields(now.shown(view))
+        present = _fields(now.export(Target(**each["target"]), view, "shown").state)
         item = items.get((ref, kind)) or Item(Target(**each["target"]), kind, ())
         back = {**elsewhere.get(ref, {}), **{f.name: f.after for f in item.fields}}
         others = frozenset(k for r, k in own if r == ref and k != kind)
@@ -82,7 +83,7 @@ def _implied(plan: Plan, view: View) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for item in plan.changed():
         now = view.state(item.target.ref, item.kind)
-        if now is not None:
+        if isinstance(now, VmDevices) and isinstance(now, Resource):
             after = now.model_copy(update={f.name: f.after for f in item.fields if f.name in type(now).model_fields})
             found.setdefault(item.target.ref, {}).update(after.implied_fields())
     return found

@@ -22,7 +22,6 @@ from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
 from vsphere_ai.planning.power_on_order import PowerOns
-from vsphere_ai.planning.reboot_losses import Loss
 from vsphere_ai.planning.rolling import Roll, make_rolls, rolling_of
 from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook, plan_moves
 from vsphere_ai.planning.windows import (
@@ -34,6 +33,7 @@ from vsphere_ai.planning.windows import (
     shared_windows,
     vm_window,
 )
+from vsphere_ai.resources.mixins import Loss
 
 
 @dataclass(frozen=True)

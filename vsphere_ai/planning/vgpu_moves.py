@@ -25,6 +25,7 @@ from vsphere_ai.planning.capacity import question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
 from vsphere_ai.planning.rolling import Roll, is_down, rolling_of
+from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
@@ -225,7 +226,7 @@ class _Sequence:
 
     def _wanted(self, vm: Target) -> tuple[str, ...]:
         view = self._outlook.after
-        return tuple(p for state in view.wanted(vm.ref) if hasattr(state, "vgpus") for p in state.vgpus(vm, view))
+        return vgpus_of(vm, view)
 
     # -- words
 

@@ -13,6 +13,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import AsksVCenter, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +41,7 @@ def wanted_paths() -> dict[str, tuple[str, ...]]:
     everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
         WINDOW_PATHS,
         gate.properties(),
-        *(k.properties for k in kinds().values()),
+        *(k.traits.properties for k in kinds().values()),
     )
     for asked in everybody:
         for managed, paths in asked.items():
@@ -48,20 +49,24 @@ def wanted_paths() -> dict[str, tuple[str, ...]]:
     return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
 
 
+def _asking() -> list[type[AsksVCenter]]:
+    return [k for k in kinds().values() if issubclass(k, AsksVCenter)]
+
+
 def probes() -> tuple[Probe, ...]:
     """Return the commands whose answers some kind wants."""
-    return tuple(dict.fromkeys(p for k in kinds().values() for p in k.probes))
+    return tuple(dict.fromkeys(p for k in kinds().values() for p in probes_of(k)))
 
 
 def queries() -> tuple[Query, ...]:
     """Return the questions that every host is asked which is read deeply."""
-    return tuple({q.name: q for k in kinds().values() for q in k.queries}.values())
+    return tuple({q.name: q for k in _asking() for q in k.queries}.values())
 
 
 def questions(wanted: Mapping[Target, TargetPlan], estate: Estate) -> tuple[Query, ...]:
     """Return the questions that depend on what is wanted of whom; `estate` is what was read before."""
     states = {t: p.states for t, p in wanted.items()}
-    asked = [q for k in kinds().values() for q in k.questions(states, estate)]
+    asked = [q for k in _asking() for q in k.questions(states, estate)]
     found = {(q.on, q.name): q for q in (*asked, *_about_moves(wanted, estate))}
     return tuple(found[key] for key in sorted(found))
 
@@ -82,11 +87,12 @@ def kinds_with_calls() -> frozenset[str]:
     """Return the kinds that need what a host answers by calls of its own: to be read, or for their rules."""
     from vsphere_ai.reading.collector import is_call
 
-    own = {n for n, k in kinds().items() if k.queries or any(map(is_call, k.properties.get("HostSystem", ())))}
+    own = {k.kind for k in _asking() if k.queries}
+    own |= {n for n, k in kinds().items() if any(map(is_call, k.traits.properties.get("HostSystem", ())))}
     rules = (r for r in gate.rules() if any(map(is_call, r.properties.get("HostSystem", ()))))
     return frozenset(own.union(*(r.needed_by for r in rules)))
 
 
 def related(targets: Collection[Target], estate: Estate) -> frozenset[str]:
     """Return the VMs that are read although nobody names them, because what they have decides for the targets."""
-    return frozenset(ref for k in kinds().values() for ref in k.related_vms(targets, estate))
+    return frozenset(ref for k in _asking() for ref in k.related_vms(targets, estate))

@@ -11,6 +11,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import concerned, probes_of
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth
@@ -50,7 +51,7 @@ def depth_for(estate: Estate, wanted: Mapping[Target, TargetPlan]) -> Depth:
 
 def probed_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> set[str]:
     """Return the hosts (references) that are asked over SSH: for their own states, or for those of VMs there."""
-    probing = {t.ref for t, p in wanted.items() if any(kinds()[s.kind].probes for s in p.states)}
+    probing = {t.ref for t, p in wanted.items() if any(probes_of(kinds()[s.kind]) for s in p.states)}
     looking = {t.ref: p for t, p in wanted.items() if t.kind == "vm" and _looks_at_probes(p)}
     probing |= {h.ref for ref in looking if (h := estate.host_of(ref))}
     if any(p.spare_hosts for p in wanted.values()):
@@ -66,13 +67,13 @@ def asked_by(wanted: Mapping[Target, TargetPlan], estate: Estate) -> frozenset[s
     needing = requirements.kinds_with_calls()
     found: set[str] = set()
     for target, plan in wanted.items():
-        if any(needing & {s.kind, *kinds()[s.kind].concerns(s)} for s in plan.states):
+        if any(needing & {s.kind, *concerned(kinds()[s.kind], s)} for s in plan.states):
             found |= {h.ref for h in estate.hosts_for(target.ref)} if target.kind == "vm" else {target.ref}
     return frozenset(found)
 
 
 def _looks_at_probes(plan: TargetPlan) -> bool:
-    return any(kinds()[earlier].probes for state in plan.states for earlier in kinds()[state.kind].after)
+    return any(probes_of(kinds()[k]) for state in plan.states for k in kinds()[state.kind].traits.after)
 
 
 def with_gpus(estate: Estate) -> frozenset[str]:

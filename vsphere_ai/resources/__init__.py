@@ -16,6 +16,8 @@ def kinds() -> Mapping[str, type[Resource]]:
     """Return every kind by its name, which is its key in a play."""
     found: dict[str, type[Resource]] = {}
     for module in iter_modules(__path__):
+        if module.name.startswith("_"):
+            continue  # helpers
         loaded = import_module(f"{__name__}.{module.name}")
         for _, cls in getmembers(loaded, isclass):
             if issubclass(cls, Resource) and not isabstract(cls) and cls.__module__ == loaded.__name__:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -27,28 +27,33 @@ from vsphere_ai.model.remedies import leave_some_out, play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, device_change, memory_problems
+from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources._helpers.vm_settings import memory_problems
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
 
 SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
 
 
-class Adapters(Resource):
+class Adapters(VmDevices, AsksVCenter, Judged, Resource):
     """Gives a VM the listed network adapters. Others are left alone, unless `exclusive` is true.
 
     An adapter is known by its type, its port group and its place among equals, never by its label.
     """
 
-    kind: ClassVar[str] = "adapters"
+    kind = "adapters"
     target = "vm"
-    shorthand: ClassVar[str] = "adapters"
-    after: ClassVar[tuple[str, ...]] = ("hardware", "vgpu", "pvrdma")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
-        "HostSystem": (*fabric.HOST_PATHS, virtual_functions.DEVICES, "network"),
-        "Network": ("name", "parent"),
-        fabric.PORT_GROUP: (*fabric.PORT_GROUP_PATHS, nioc.POOL_KEY),
-        **{switch: (*fabric.SWITCH_PATHS, *nioc.PATHS) for switch in fabric.SWITCHES},
-    }
+    shorthand = "adapters"
+    traits = Traits(
+        after=("hardware", "vgpu", "pvrdma"),
+        properties={
+            "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
+            "HostSystem": (*fabric.HOST_PATHS, virtual_functions.DEVICES, "network"),
+            "Network": ("name", "parent"),
+            fabric.PORT_GROUP: (*fabric.PORT_GROUP_PATHS, nioc.POOL_KEY),
+            **{switch: (*fabric.SWITCH_PATHS, *nioc.PATHS) for switch in fabric.SWITCHES},
+        },
+    )
 
     adapters: tuple[NetworkAdapter, ...] | None = Field(
         default=None, description="The VM's network adapters, in their order."
@@ -72,11 +77,11 @@ class Adapters(Resource):
     @classmethod
     def concerns(cls, state: Any) -> frozenset[str]:
         """Those of PVRDMA too, where one of the adapters is for it."""
-        rdma = any(n.type == "pvrdma" for n in getattr(state, "adapters", None) or ())
+        rdma = any(n.type == "pvrdma" for n in (state.adapters if state is not None else None) or ())
         return super().concerns(state) | (frozenset({"pvrdma"}) if rdma else frozenset())
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every adapter of the VM, in the order of their units."""
         devices = facts.get("config.hardware.device")
         if devices is None:
@@ -117,7 +122,7 @@ class Adapters(Resource):
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """What is there already is never in the way; of what is new or changed, every reason."""
-        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
+        now = self.observe(view.facts(target.ref), view.estate)  # the view has the wanted state already
         if now is None:
             yield Problem(target, "adapters.unreadable", "the devices of this VM cannot be read",
                           "connect its host to vCenter and grant System.Read on it")  # fmt: skip
@@ -189,7 +194,7 @@ class Adapters(Resource):
             )
         if any(n.type == "pvrdma" and n.is_bounded for n in there):
             yield "shares, reservation and limit of a PVRDMA adapter are for its TCP/IP; RDMA is not held to them"
-        now = self.observe(view.facts(target.ref))
+        now = self.observe(view.facts(target.ref), view.estate)
         was = {n.device: n for n in (now.adapters if now else None) or ()}
         yield from nioc_fit.adapter_notes(target, view, self._bounded(was))
         if any(n.type == "sriov" and n.device is None for n in there):
@@ -226,48 +231,40 @@ class Adapters(Resource):
             summary=f"network adapters: {_said(changes)}",
         )
 
-    # -- as it is told
+    # -- as plans, playbooks and rollbacks state it
 
-    def shown(self, view: View) -> Self:
-        """Show port groups by name."""
-        return self.model_copy(
-            update={
-                "adapters": tuple(
-                    n.model_copy(update={"port_group": ethernet.named(view.estate, n.port_group)})
-                    for n in self.adapters or ()
-                )
-            }
-        )
-
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """List what a playbook can say; PVRDMA adapters are stated by `pvrdma`."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Show port groups by name; PVRDMA adapters are stated by `pvrdma`."""
+        if form == "rollback":
+            return Export(self._before(target, view))
+        named = [
+            n.model_copy(update={"port_group": ethernet.named(view.estate, n.port_group)}) for n in self.adapters or ()
+        ]
+        if form == "shown":
+            return Export(self.model_copy(update={"adapters": tuple(named)}))
         listed = (n for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
         found = tuple(stated(n if nioc_fit.counts(view, n) else n.unbounded, view) for n in listed)
-        return type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
+        playbook = type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
+        odd = ", ".join(str(shown) for n, shown in zip(self.adapters or (), named, strict=True) if not is_statable(n))
+        idle = [n for n in self.adapters or () if n.is_bounded and not nioc_fit.counts(view, n)]
+        names = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
+        said = [f"adapters left out: {odd}"] if odd else []
+        said += [f"bandwidth on {names} left out: Network I/O Control is off there"] if idle else []
+        return Export(playbook, "; ".join(said))
 
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """List all adapters, and let those that were added go; where one cannot be stated, nothing is removed."""
+    def _before(self, target: Target, view: View) -> Self:
+        """List all adapters, so that added ones are removed; where one cannot be stated, nothing is removed."""
         own = (target.ref, "pvrdma") not in view.stated
         kept = [n for n in self.adapters or () if n.type != "pvrdma" or own]
         whole = all(is_statable(n) for n in kept)
         # an address that was not given by hand comes back as one that is not, whichever it will be
-        said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
-        full = any(n.is_bounded for n in said)
+        playbook = view.said(Adapters, target.ref)
+        full = any(n.is_bounded for n in (playbook.adapters if playbook else None) or ())
         found = tuple(
             (in_full(s) if full else s).model_copy(update={"mac": s.mac or "assigned"})
             for s in (stated(n, view) for n in kept if is_statable(n))
         )
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
-
-    def left_out(self, target: Target, view: View) -> str:
-        """Older types, networks that are neither a distributed nor a standard port group, bandwidth that is not on."""
-        pairs = zip(self.adapters or (), self.shown(view).adapters or (), strict=True)
-        odd = ", ".join(str(shown) for n, shown in pairs if not is_statable(n))
-        idle = [n for n in self.adapters or () if n.is_bounded and not nioc_fit.counts(view, n)]
-        names = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
-        said = [f"adapters left out: {odd}"] if odd else []
-        said += [f"bandwidth on {names} left out: Network I/O Control is off there"] if idle else []
-        return "; ".join(said)
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""

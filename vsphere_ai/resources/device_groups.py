@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field
 
@@ -20,17 +20,17 @@ from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import (
-    Resource,
-    device_change,
+from vsphere_ai.resources._helpers.vm_devices import device_change, lacking
+from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
-    lacking,
     large_bar_settings,
     memory_problems,
 )
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
 MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
@@ -51,31 +51,39 @@ class _Group(NamedTuple):
     devices: tuple[Mapping[str, Any], ...]
 
 
-class DeviceGroups(Resource):
+class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     """Gives a VM vendor device groups, exactly the listed ones, each as often as it is listed.
 
     A host with ESXi 8.0 offers them: GPUs joined by NVLink or NVSwitch, or a GPU and the NIC next to it. All members
     come and go together. vGPUs and PCI devices that are in no group belong to `vgpu` and `pci_devices`.
     """
 
-    kind: ClassVar[str] = "device_groups"
+    kind = "device_groups"
     target = "vm"
-    shorthand: ClassVar[str] = "groups"
-    after: ClassVar[tuple[str, ...]] = ("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": (
-            "config.deviceGroups",
-            "config.extraConfig",
-            "config.firmware",
-            "config.hardware.device",
-            "config.memoryReservationLockedToMax",
+    shorthand = "groups"
+    traits = Traits(
+        after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
+        properties={
+            "VirtualMachine": (
+                "config.deviceGroups",
+                "config.extraConfig",
+                "config.firmware",
+                "config.hardware.device",
+                "config.memoryReservationLockedToMax",
+            ),
+            "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),
+        },
+        duties=(
+            Duty(
+                "`device_groups`",
+                "VMs",
+                (),
+                ("deviceGroups", "memoryReservationLockedToMax", "firmware"),
+                ("add", "remove"),
+                extra_config=True,
+            ),
         ),
-        "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),
-    }
-    duties: ClassVar[tuple[Duty, ...]] = (
-        Duty("`device_groups`", "VMs", (), ("deviceGroups", "memoryReservationLockedToMax", "firmware"),
-             ("add", "remove"), extra_config=True),
-    )  # fmt: skip
+    )
 
     groups: tuple[str, ...] | None = Field(
         default=None,
@@ -102,7 +110,7 @@ class DeviceGroups(Resource):
     @classmethod
     def concerns(cls, state: Any) -> frozenset[str]:
         """Those of vGPUs too, where a group has some."""
-        vgpus = any(_is_vgpu(m) for m in getattr(state, "members", None) or ())
+        vgpus = any(_is_vgpu(m) for m in (state.members if state is not None else None) or ())
         return super().concerns(state) | (frozenset({"vgpu"}) if vgpus else frozenset())
 
     @classmethod
@@ -111,7 +119,7 @@ class DeviceGroups(Resource):
         return any(d.get("deviceGroupInfo") for d in facts.get("config.hardware.device", ()))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the groups that have members, and the settings that go with them."""
         if facts.get("config.hardware.device") is None:
             return None
@@ -130,7 +138,7 @@ class DeviceGroups(Resource):
         members = tuple(sorted(map(_called, settled._devices(target, view))))
         implied: dict[str, Any] = {"members": members, "memory_locked": True if wanted else None}
         if settled.gpu_memory_gb(target, view):
-            implied |= large_bar_settings(target, view, settled)
+            implied |= large_bar_settings(target, view, settled, self.kind)
         return settled.model_copy(update=implied)
 
     def _devices(self, vm: Target, view: View) -> tuple[Mapping[str, Any], ...]:
@@ -252,14 +260,11 @@ class DeviceGroups(Resource):
             spec={"deviceGroups": {"_typeName": GROUPS, "deviceGroup": tuple(listed)}} if removed or new else None,
         )
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Most VMs have no such group."""
-        return self if self.groups else None
-
-    def left_out(self, target: Target, view: View) -> str:
+    def export(self, target: Target, view: View, form: Form) -> Export:
         """Say what carries the mark of a group and is in none that can be stated."""
-        strays = _strays(view.facts(target.ref))
-        return f"device_groups left out: {'; '.join(strays)}" if strays else ""
+        strays = _strays(view.facts(target.ref)) if form == "playbook" else []
+        left_out = f"device_groups left out: {'; '.join(strays)}" if strays else ""
+        return Export(self if self.groups or form == "shown" else None, left_out)
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with groups runs where all of them are offered, as far as the host was asked."""

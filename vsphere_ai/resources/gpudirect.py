@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import ClassVar, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import pci, virtual_functions
 from vsphere_ai.gpu import vgpu
-from vsphere_ai.model.facts import Facts, ProbeFailure
+from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, advanced_settings, gpu_memory_of, vgpus_of, window_keys, window_seen
+from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import vgpus_of
 
 # NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; with them go the MMIO keys of large-BAR GPUs
 P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
@@ -42,22 +44,24 @@ class GpuDirect(Resource):
     least at one NUMA node, ATS on in the host's kernel, and four advanced settings of the VM.
     """
 
-    kind: ClassVar[str] = "gpudirect"
+    kind = "gpudirect"
     target = "vm"
-    shorthand: ClassVar[str] = "enabled"
-    after: ClassVar[tuple[str, ...]] = ("adapters", "kernel", "pci_devices", "pvrdma", "vgpu")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": ("config.extraConfig", "config.hardware.device"),
-        "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),
-    }
-    duties: ClassVar[tuple[Duty, ...]] = (Duty("`gpudirect`", "VMs", extra_config=True),)
+    shorthand = "enabled"
+    traits = Traits(
+        after=("adapters", "kernel", "pci_devices", "pvrdma", "vgpu"),
+        properties={
+            "VirtualMachine": ("config.extraConfig", "config.hardware.device"),
+            "HostSystem": (*pci.PATHS, *virtual_functions.PATHS),
+        },
+        duties=(Duty("`gpudirect`", "VMs", extra_config=True),),
+    )
 
     enabled: bool | None = Field(default=None, description="`gpudirect: true` prepares the VM, `false` takes it back.")
     mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")
     mmio_size_gb: int | None = observed("Their size, as all GPUs of the VM need it.")
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the four keys; None for `enabled` when only one of its two is set."""
         if facts.get("config.hardware.device") is None:
             return None
@@ -126,17 +130,11 @@ class GpuDirect(Resource):
             summary=f"GPUDirect RDMA {'on' if self.enabled else 'off'}",
         )
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State only VMs it is prepared on."""
-        return self if self.enabled else None
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """Off is to be off again; a half that was set by hand is not for a playbook to say."""
-        return self
-
-    def left_out(self, target: Target, view: View) -> str:
-        """One of its two keys may be set by hand."""
-        return f"gpudirect left out: only one of {', '.join(P2P_KEYS)} is set" if self.enabled is None else ""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """State only VMs it is prepared on; a half that was set by hand cannot be stated."""
+        odd = form == "playbook" and self.enabled is None
+        left_out = f"gpudirect left out: only one of {', '.join(P2P_KEYS)} is set" if odd else ""
+        return Export(self if self.enabled or form != "playbook" else None, left_out)
 
 
 def _ends(target: Target, view: View, on: Target) -> _Ends:

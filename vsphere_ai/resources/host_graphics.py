@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -12,11 +12,12 @@ from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.model import api_fields
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import Judged
 
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
@@ -27,25 +28,27 @@ FROM_API = {"sharedDirect": "shared_direct"}
 TO_API = {v: k for k, v in FROM_API.items()}
 
 
-class HostGraphics(Resource):
+class HostGraphics(Judged, Resource):
     """Sets the default graphics type of an ESXi host and of every NVIDIA GPU in it, and the assignment policy.
 
     A GPU is converged when the type it runs with (`graphicsInfo`) is the wanted one, not when it is configured
     (`graphicsConfig`): a configured change waits for a restart of the host, and this kind asks for that restart.
     """
 
-    kind: ClassVar[str] = "graphics"
+    kind = "graphics"
     target = "host"
-    after: ClassVar[tuple[str, ...]] = ("passthrough",)
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": (
-            "config.graphicsConfig",
-            "config.graphicsInfo",
-            "config.pciPassthruInfo",
-            "config.product",
-            "hardware.pciDevice",
-        )
-    }
+    traits = Traits(
+        after=("passthrough",),
+        properties={
+            "HostSystem": (
+                "config.graphicsConfig",
+                "config.graphicsInfo",
+                "config.pciPassthruInfo",
+                "config.product",
+                "hardware.pciDevice",
+            )
+        },
+    )
 
     default_type: GraphicsType | None = Field(
         default=None, description="`shared_direct` gives GPUs to vGPU VMs, `shared` to vSGA; every NVIDIA GPU follows."
@@ -69,7 +72,7 @@ class HostGraphics(Resource):
         return bool(found_gpus(facts.get("hardware.pciDevice", ())))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read what is configured and what is active."""
         config = facts.get("config.graphicsConfig")
         if config is None:
@@ -156,11 +159,14 @@ class HostGraphics(Resource):
         if in_mig and vgpu_mode.changing(view.facts(target.ref), self._modes()):
             yield f"{', '.join(in_mig)} in MIG mode: the vGPU mode counts once MIG is off"
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the GPUs in their wanted vGPU modes, by which capacity is counted."""
+        modes = self._modes() if after == "plan" else {}
+        if not modes:
+            return Projection(self)
         facts = view.facts(target.ref)
-        if modes := self._modes():
-            yield replace(facts, properties={**facts.properties, "config.graphicsInfo": vgpu_mode.after(facts, modes)})
+        more = {"config.graphicsInfo": vgpu_mode.after(facts, modes)}
+        return Projection(self, (replace(facts, properties={**facts.properties, **more}),))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
@@ -204,14 +210,14 @@ class HostGraphics(Resource):
                 summary="have the host read its graphics devices again",
             )
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Leave out hosts without a GPU, and those with a GPU that is not as the default: no playbook says that."""
-        return self if self.gpus and not self._odd() else None
-
-    def left_out(self, target: Target, view: View) -> str:
-        """A GPU may wait for a restart, or have a type of its own (passthrough among them)."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Leave out hosts without a GPU, and those with a GPU that is not as the default: no playbook states that."""
+        if form == "shown":
+            return Export(self)
+        # a GPU may wait for a restart, or have a type of its own (passthrough among them)
         odd = ", ".join(f"GPU {pci} is {value}" for pci, value in self._odd().items())
-        return f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
+        left_out = f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
+        return Export(self if self.gpus and not odd else None, left_out)
 
     def _said(self, moded: Collection[str]) -> tuple[str | None, ...]:
         return self.default_type, self.assignment_policy, self.vgpu_mode if moded else None

@@ -7,11 +7,12 @@ from typing import Any, ClassVar, Self
 
 from pydantic import Field
 
-from vsphere_ai.model.facts import Facts, Output, ProbeFailure
+from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Shell, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Export, Form, Resource
+from vsphere_ai.resources.mixins import ReadBySsh
 from vsphere_ai.security.redaction import untrusted
 
 # NVIDIA AI Enterprise 5.0, "VMware vSphere Deployment Guide", GPUDirect RDMA: "Enable ATS"
@@ -20,20 +21,20 @@ ATS = Probe("kernel-ats", ("esxcli", "system", "settings", "kernel", "list", "-o
 WORDS = {True: "TRUE", False: "FALSE"}
 
 
-class Kernel(Resource):
+class Kernel(ReadBySsh, Resource):
     """Switches ATS (PCIe address translation services) of a host's kernel on or off; a restart makes it count.
 
     vCenter does not show this setting: it is read and set over SSH.
     """
 
-    kind: ClassVar[str] = "kernel"
+    kind = "kernel"
     target = "host"
     probes: ClassVar[tuple[Probe, ...]] = (ATS,)
 
     ats_support: bool | None = Field(default=None, description="ATS for PCIe devices, which GPUDirect RDMA needs.")
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read what is configured and what the kernel runs with; None when the host was not asked."""
         output = facts.probes.get(ATS.name)
         row = _row(output.stdout) if isinstance(output, Output) and output.status == 0 else None
@@ -48,7 +49,7 @@ class Kernel(Resource):
         output = view.facts(target.ref).probes.get(ATS.name)
         if isinstance(output, ProbeFailure):
             yield Problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
-        elif self.observe(view.facts(target.ref)) is None:
+        elif self.observe(view.facts(target.ref), view.estate) is None:
             said = (
                 "it was not asked"
                 if output is None
@@ -59,7 +60,8 @@ class Kernel(Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set what is configured, unless it only waits for the restart."""
-        row = _row(getattr(view.facts(change.target.ref).probes.get(ATS.name), "stdout", ""))
+        output = view.facts(change.target.ref).probes.get(ATS.name)
+        row = _row(output.stdout) if isinstance(output, Output) else None
         if self.ats_support is None or row is None:
             return
         word = "on" if self.ats_support else "off"
@@ -75,17 +77,14 @@ class Kernel(Resource):
             argv = ("esxcli", "system", "settings", "kernel", "set", "-s", SETTING, "-v", WORDS[self.ats_support])
             yield Shell(**window, argv=argv, summary=f"switch ATS {word}")
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Off is how hosts come."""
-        return self if self.ats_support is True else None
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """Off can be gone back to, too; what waits for a restart cannot."""
-        return self if isinstance(self.ats_support, bool) else None
-
-    def left_out(self, target: Target, view: View) -> str:
-        """It may wait for a restart."""
-        return f"kernel left out: ATS is {self.ats_support}" if isinstance(self.ats_support, str) else ""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Hosts come with it off, which a playbook leaves out; what waits for a restart cannot be stated."""
+        if form == "shown":
+            return Export(self)
+        waits = self.ats_support is not None and not isinstance(self.ats_support, bool)
+        left_out = f"kernel left out: ATS is {self.ats_support}" if waits else ""
+        stated = isinstance(self.ats_support, bool) if form == "rollback" else self.ats_support is True
+        return Export(self if stated else None, left_out)
 
 
 def _row(listing: str) -> tuple[bool, bool] | None:

@@ -21,11 +21,13 @@ from vsphere_ai.fabric.nic_settings import (
     Rings,
     coalescing_in,
 )
-from vsphere_ai.model.facts import Facts, ProbeFailure
+from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, settled_each
+from vsphere_ai.resources._helpers.keyed import settled_each
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import ReadBySsh
 from vsphere_ai.security.redaction import untrusted
 
 NICS = "config.network.pnic"
@@ -67,19 +69,21 @@ class Nic(BaseModel):
         return self.pause is not None and bool(self.pause.rx or self.pause.tx)
 
 
-class HostNics(Resource):
+class HostNics(ReadBySsh, Resource):
     """Sets flow control, speed, rings and coalescing of the physical NICs a playbook names; others are never touched.
 
     Drivers come up with settings of their own: after a restart by this plan it is set again, after any other
     restart the next plan shows the difference.
     """
 
-    kind: ClassVar[str] = "nics"
+    kind = "nics"
     target = "host"
-    shorthand: ClassVar[str] = "nics"
-    keyed: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ("roce",)
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": (NICS,)}
+    shorthand = "nics"
+    keyed = True
+    traits = Traits(
+        after=("roce",),
+        properties={"HostSystem": (NICS,)},
+    )
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
@@ -90,7 +94,7 @@ class HostNics(Resource):
         return any(getattr(nic, name) is not None for nic in (self.nics or {}).values() for name in READ_BY_SSH)
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read speeds from vCenter and the rest over SSH, without which it is not known."""
         found = facts.get(NICS)
         if found is None:
@@ -116,7 +120,7 @@ class HostNics(Resource):
         facts = view.facts(target.ref)
         found = {str(n["device"]): n for n in facts.get(NICS) or ()}
         said = getattr(view.stated.get((target.ref, self.kind)), "nics", None) or self.nics or {}
-        now = self.observe(facts)
+        now = self.observe(facts, view.estate)
         there = (now.nics if now else None) or {}
         for probe, field, words in ((PAUSE, "pause", "flow control"), (COALESCE, "coalesce", "interrupt coalescing")):
             if any(getattr(n, field) is not None for n in said.values()):
@@ -146,7 +150,8 @@ class HostNics(Resource):
         on = sorted(n for n, w in (self.nics or {}).items() if w.pauses)
         if on:
             yield f"the ports of the physical switch at {', '.join(on)} need flow control on too"
-        was = getattr(self.observe(view.facts(target.ref)), "nics", None) or {}
+        now = self.observe(view.facts(target.ref), view.estate)
+        was = (now.nics if now else None) or {}
         resized = sorted(n for n, w in (self.nics or {}).items() if w.rings and w.rings != was.get(n, Nic()).rings)
         if resized:
             yield f"the link of {', '.join(resized)} may go down for a moment when its rings change (unverified)"
@@ -175,14 +180,17 @@ class HostNics(Resource):
                 )
             yield from _settings_steps(change.target, name, wanted, now, later=later)
 
-    def after_reboot(self, target: Target, view: View) -> Self:
-        """Drivers come up with settings of their own."""
+    def project(self, target: Target, view: View, after: After) -> Projection:
+        """Drivers come up with settings of their own after a reboot."""
+        if after == "plan":
+            return Projection(self)
         gone = dict.fromkeys(READ_BY_SSH)
-        return self.model_copy(update={"nics": {n: c.model_copy(update=gone) for n, c in (self.nics or {}).items()}})
+        left = {n: c.model_copy(update=gone) for n, c in (self.nics or {}).items()}
+        return Projection(self.model_copy(update={"nics": left}))
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
+    def export(self, target: Target, view: View, form: Form) -> Export:
         """State what is there: the speed of each NIC, and the rest where it was read."""
-        return self if self.nics else None
+        return Export(self if self.nics or form == "shown" else None)
 
 
 def _speed(nic: Mapping[str, Any]) -> int | str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from dataclasses import replace
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, vgpus_of
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import vgpus_of
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"
@@ -28,31 +30,33 @@ class Passthrough(Resource):
     without a restart do so at once; the others are restarted in maintenance mode.
     """
 
-    kind: ClassVar[str] = "passthrough"
+    kind = "passthrough"
     target = "host"
-    shorthand: ClassVar[str] = "devices"
-    keyed: ClassVar[bool] = True
-    duties: ClassVar[tuple[Duty, ...]] = (Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),)
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": (
-            *pci.PATHS,
-            HBAS,
-            REBIND,
-            GRAPHICS,
-            "config.graphicsConfig",
-            "config.network.pnic",
-            "config.network.proxySwitch",
-            "config.network.vswitch",
-        ),
-        "VirtualMachine": ("config.hardware.device",),
-    }
+    shorthand = "devices"
+    keyed = True
+    traits = Traits(
+        properties={
+            "HostSystem": (
+                *pci.PATHS,
+                HBAS,
+                REBIND,
+                GRAPHICS,
+                "config.graphicsConfig",
+                "config.network.pnic",
+                "config.network.proxySwitch",
+                "config.network.vswitch",
+            ),
+            "VirtualMachine": ("config.hardware.device",),
+        },
+        duties=(Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),),
+    )
 
     devices: Mapping[Address, bool] | None = Field(
         default=None, description="PCI address -> whether VMs get the device: `{0000:3b:00.0: true}`."
     )
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every device that can be passed through; one that waits for a restart says so."""
         if facts.get(pci.PASSTHRU) is None:
             return None
@@ -129,8 +133,10 @@ class Passthrough(Resource):
                 summary=f"restart, which makes passthrough active ({', '.join(waiting)})",
             )
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Lay the wanted passthrough over what was read, and what it makes of GPUs."""
+        if after == "reboot":
+            return Projection(self)
         facts = view.facts(target.ref)
         wanted = self.devices or {}
         infos = tuple(
@@ -147,24 +153,20 @@ class Passthrough(Resource):
             for g in facts.get(GRAPHICS) or ()
         )
         more = {GRAPHICS: graphics} if GRAPHICS in facts.properties else {}
-        yield Facts(facts.ref, {**facts.properties, pci.PASSTHRU: infos, **more}, facts.unreadable, facts.probes)
+        return Projection(self, (replace(facts, properties={**facts.properties, pci.PASSTHRU: infos, **more}),))
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
+    def export(self, target: Target, view: View, form: Form) -> Export:
         """State what is passed through; virtual functions always are, and come with SR-IOV."""
+        if form == "shown":
+            return Export(self)
+        devices = {a: on for a, on in (self.devices or {}).items() if isinstance(on, bool)}
+        if form == "rollback":  # devices that are off have to be off again
+            return Export(self.model_copy(update={"devices": devices}))
         found = pci.devices(view.facts(target.ref))
-        on = {a: True for a, state in (self.devices or {}).items() if state is True and not _is_virtual(a, found)}
-        return self.model_copy(update={"devices": on}) if on else None
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """Devices that are off have to be off again."""
-        return self.model_copy(
-            update={"devices": {a: on for a, on in (self.devices or {}).items() if on in (True, False)}}
-        )
-
-    def left_out(self, target: Target, view: View) -> str:
-        """A device may wait for a restart."""
-        waiting = [f"{a} is {state}" for a, state in (self.devices or {}).items() if isinstance(state, str)]
-        return f"passthrough left out: {', '.join(waiting)}" if waiting else ""
+        on = {a: True for a, passed in devices.items() if passed and not _is_virtual(a, found)}
+        waiting = [f"{a} is {state}" for a, state in (self.devices or {}).items() if a not in devices]
+        left_out = f"passthrough left out: {', '.join(waiting)}" if waiting else ""
+        return Export(self.model_copy(update={"devices": on}) if on else None, left_out)
 
 
 def _config(address: str, on: bool, at_once: bool) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -18,17 +18,17 @@ from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import (
-    Resource,
-    device_change,
+from vsphere_ai.resources._helpers.vm_devices import device_change, lacking
+from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
-    lacking,
     large_bar_settings,
     memory_problems,
 )
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import Judged, VmDevices
 
 DEVICE = "VirtualPCIPassthrough"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
@@ -75,7 +75,7 @@ class Device(BaseModel):
         return self.host_device or f"{self.vendor}:{self.device}{label}"
 
 
-class PciDevices(Resource):
+class PciDevices(VmDevices, Judged, Resource):
     """Gives a VM whole PCI devices, exactly the listed ones; vGPUs and network adapters are never touched.
 
     What such a device needs follows by itself: all memory reserved, and for a GPU with a large BAR EFI firmware and
@@ -83,23 +83,31 @@ class PciDevices(Resource):
     enough of them.
     """
 
-    kind: ClassVar[str] = "pci_devices"
+    kind = "pci_devices"
     target = "vm"
-    shorthand: ClassVar[str] = "devices"
-    after: ClassVar[tuple[str, ...]] = ("hardware", "passthrough", "vgpu")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": (
-            "config.hardware.device",
-            "config.extraConfig",
-            "config.firmware",
-            "config.memoryReservationLockedToMax",
+    shorthand = "devices"
+    traits = Traits(
+        after=("hardware", "passthrough", "vgpu"),
+        properties={
+            "VirtualMachine": (
+                "config.hardware.device",
+                "config.extraConfig",
+                "config.firmware",
+                "config.memoryReservationLockedToMax",
+            ),
+            "HostSystem": pci.PATHS,
+        },
+        duties=(
+            Duty(
+                "`pci_devices`",
+                "VMs",
+                (),
+                ("memoryReservationLockedToMax", "firmware"),
+                ("add", "remove"),
+                extra_config=True,
+            ),
         ),
-        "HostSystem": pci.PATHS,
-    }
-    duties: ClassVar[tuple[Duty, ...]] = (
-        Duty("`pci_devices`", "VMs", (), ("memoryReservationLockedToMax", "firmware"), ("add", "remove"),
-             extra_config=True),
-    )  # fmt: skip
+    )
 
     devices: tuple[Device, ...] | None = Field(
         default=None, description="The VM's passthrough devices; their order means nothing, `[]` removes all."
@@ -118,13 +126,12 @@ class PciDevices(Resource):
         return any(is_whole(d) for d in facts.get("config.hardware.device", ()))
 
     @classmethod
-    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the passthrough devices and the settings that go with them."""
-        facts = estate[ref]
         if facts.get("config.hardware.device") is None:
             return None
         found = tuple(d for p in _passed(facts) if (d := _read(p)) is not None)
-        on = estate.host_of(ref)
+        on = estate.host_of(facts.ref)
         return cls.model_construct(
             devices=found,
             host=on.name if on and any(d.host_device for d in found) else None,
@@ -142,7 +149,7 @@ class PciDevices(Resource):
             implied["host"] = on.name
         settled = self.model_copy(update={"devices": wanted})
         if settled.gpu_memory_gb(target, view):
-            implied |= large_bar_settings(target, view, settled)
+            implied |= large_bar_settings(target, view, settled, self.kind)
         return self.model_copy(update=implied)
 
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
@@ -213,18 +220,17 @@ class PciDevices(Resource):
             (*(device_change("remove", d) for d in removed), *(device_change("add", d) for d in new)),
         )
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Most VMs have no such device."""
-        return self if self.devices else None
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Devices with a choice of models cannot be stated; those of a device group are of another kind."""
+        odd = 0
+        if form == "playbook":
+            odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)) if not d.get("deviceGroupInfo"))
+        left_out = f"pci_devices left out: {odd} with a choice of models" if odd else ""
+        return Export(self if self.devices or form == "shown" else None, left_out)
 
     def implied_fields(self) -> Mapping[str, Any]:
         """Without a device nothing ties the VM to a host."""
         return {} if self.devices else {"host": None}
-
-    def left_out(self, target: Target, view: View) -> str:
-        """Dynamic devices with a choice of models cannot be stated; those of a device group are of another kind."""
-        odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)) if not d.get("deviceGroupInfo"))
-        return f"pci_devices left out: {odd} with a choice of models" if odd else ""
 
     def runs_on(self, host: Target, view: View) -> bool:
         """Fixed devices tie the VM to its host, dynamic ones to hosts that pass enough of them through."""

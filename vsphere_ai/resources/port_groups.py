@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -14,7 +14,8 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, settled_each
+from vsphere_ai.resources._helpers.keyed import settled_each
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 CONFIG = "config.defaultPortConfig"
 PATHS = ("key", "config.configVersion", "config.uplink", "config.distributedVirtualSwitch", CONFIG,
@@ -79,27 +80,29 @@ class PortGroup(BaseModel):
 class PortGroups(Resource):
     """Makes distributed port groups, or adjusts them; port groups and settings that are not named are never touched."""
 
-    kind: ClassVar[str] = "port_groups"
+    kind = "port_groups"
     target = "datacenter"
-    shorthand: ClassVar[str] = "port_groups"
-    keyed: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ("switches",)
-    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        PORT_GROUP: PATHS,
-        dvs.SWITCH: SWITCH_PATHS,
-        "Network": ("name", "parent"),
-        "HostSystem": ("config.network.pnic", "config.network.proxySwitch", *dvs.MANAGEMENT_PATHS),
-    }
+    shorthand = "port_groups"
+    keyed = True
+    traits = Traits(
+        after=("switches",),
+        properties={
+            PORT_GROUP: PATHS,
+            dvs.SWITCH: SWITCH_PATHS,
+            "Network": ("name", "parent"),
+            "HostSystem": ("config.network.pnic", "config.network.proxySwitch", *dvs.MANAGEMENT_PATHS),
+        },
+        affects=frozenset({"pvrdma"}),
+    )
 
     port_groups: Mapping[Name, PortGroup] | None = Field(
         default=None, description="Port group name -> what it should be."
     )
 
     @classmethod
-    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every distributed port group of the datacenter that VMs and hosts can use."""
-        groups = dvs.port_groups(estate, ref).values()
+        groups = dvs.port_groups(estate, facts.ref).values()
         return cls.model_construct(port_groups={f.name: _observed(f, estate) for f in groups if _is_ours(estate, f)})
 
     def settle(self, target: Target, view: View) -> Self:
@@ -175,8 +178,11 @@ class PortGroups(Resource):
                     summary=f"set {', '.join(_changed(wanted, have[name]))} of {name}",
                 )
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the port groups as they will be read."""
+        return Projection(self, tuple(self._as_read(target, view)) if after == "plan" else ())
+
+    def _as_read(self, target: Target, view: View) -> Iterator[Facts]:
         groups, switches = dvs.port_groups(view.estate, target.ref), dvs.switches(view.estate, target.ref)
         for name, wanted in (self.port_groups or {}).items():
             switch = switches.get(wanted.switch or "")
@@ -194,23 +200,19 @@ class PortGroups(Resource):
             pool = {f"config.{k}": v for k, v in _pool(wanted, now, switch).items()}
             yield replace(before, properties={**before.properties, CONFIG: config, **pool})
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """A datacenter without a distributed port group has nothing to say."""
-        told = {
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Private VLANs are not stated; in a rollback, a port group that was in no pool goes back into none."""
+        groups = self.port_groups or {}
+        if form != "playbook":
+            return Export(self if groups or form == "shown" else None)
+        stated = {
             n: g.model_copy(update={"resource_pool": None}) if g.resource_pool == nioc.NO_POOL else g
-            for n, g in (self.port_groups or {}).items()
+            for n, g in groups.items()
         }
-        return self.model_copy(update={"port_groups": told}) if told else None
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """A port group that was in no pool goes back into none."""
-        return self if self.port_groups else None
-
-    def left_out(self, target: Target, view: View) -> str:
-        """A private VLAN is left as it is."""
         configs = {n: f.get(CONFIG) or {} for n, f in dvs.port_groups(view.estate, target.ref).items()}
-        odd = sorted(n for n in self.port_groups or {} if "pvlanId" in (configs[n].get("vlan") or {}))
-        return f"the private VLANs of {', '.join(odd)} are left out" if odd else ""
+        odd = ", ".join(sorted(n for n in groups if "pvlanId" in (configs[n].get("vlan") or {})))
+        state = self.model_copy(update={"port_groups": stated}) if stated else None
+        return Export(state, f"the private VLANs of {odd} are left out" if odd else "")
 
 
 def _is_ours(estate: Estate, group: Facts) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,7 +15,10 @@ from vsphere_ai.model.remedies import leave_some_out
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, device_change, memory_problems
+from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources._helpers.vm_settings import memory_problems
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
 
 DEVICE = "VirtualVmxnet3Vrdma"
 
@@ -34,23 +37,25 @@ class Adapter(BaseModel):
         return f"{self.port_group} ({self.protocol})" if self.protocol else self.port_group
 
 
-class Pvrdma(Resource):
+class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
     """Gives a VM paravirtual RDMA adapters, exactly the listed ones; adapters of other types are never touched.
 
     The port group is proved RDMA-capable on every host the VM can run on, because PVRDMA falls back to TCP without
     telling anybody. All guest memory is reserved with it.
     """
 
-    kind: ClassVar[str] = "pvrdma"
+    kind = "pvrdma"
     target = "vm"
-    shorthand: ClassVar[str] = "adapters"
-    after: ClassVar[tuple[str, ...]] = ("hardware", "vgpu", "pvrdma_host")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
-        "HostSystem": fabric.HOST_PATHS,
-        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
-        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
-    }
+    shorthand = "adapters"
+    traits = Traits(
+        after=("hardware", "vgpu", "pvrdma_host"),
+        properties={
+            "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
+            "HostSystem": fabric.HOST_PATHS,
+            fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
+            **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+        },
+    )
 
     adapters: tuple[Adapter, ...] | None = Field(
         default=None, description="The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
@@ -68,7 +73,7 @@ class Pvrdma(Resource):
         return any(d.get("_typeName") == DEVICE for d in facts.get("config.hardware.device", ()))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the adapters of the VM; a port group that was not read is shown by its key."""
         devices = facts.get("config.hardware.device")
         if devices is None:
@@ -108,7 +113,7 @@ class Pvrdma(Resource):
         """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
         if not self.adapters:
             return
-        now = self.observe(view.facts(target.ref))  # the view has the wanted state already
+        now = self.observe(view.facts(target.ref), view.estate)  # the view has the wanted state already
         there = (now.adapters or ()) if now else ()
         chosen = {a.protocol for a in self.adapters if a.protocol and a not in there}
         yield from pvrdma_fit.version_problems(target, view, chosen)
@@ -168,18 +173,16 @@ class Pvrdma(Resource):
         elif gone:
             yield f"REMOVES {named}: the list is empty"
 
-    def shown(self, view: View) -> Self:
-        """Show port groups by name."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Show port groups by name; most VMs have no such adapter."""
+        if not self.adapters and form != "shown":
+            return Export(None)
         named = []
         for adapter in self.adapters or ():
             group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
             name = group.name if group else adapter.port_group
             named.append(Adapter.model_construct(port_group=name, protocol=adapter.protocol))
-        return self.model_copy(update={"adapters": tuple(named)})
-
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Most VMs have no such adapter."""
-        return self.shown(view) if self.adapters else None
+        return Export(self.model_copy(update={"adapters": tuple(named)}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.model.deferred import is_deferred
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import Judged
 
 OPTION = "Net.PVRDMAVmknic"
 RULESET = "pvrdma"
@@ -21,16 +22,16 @@ NONE = "none"
 """A word for an option that is not set: an empty text in a playbook is more likely a template gone wrong."""
 
 
-class PvrdmaHost(Resource):
+class PvrdmaHost(Judged, Resource):
     """Names the vmkernel adapter PVRDMA uses on a host and opens the host firewall for it; neither needs a reboot."""
 
-    kind: ClassVar[str] = "pvrdma_host"
+    kind = "pvrdma_host"
     target = "host"
-    after: ClassVar[tuple[str, ...]] = ("vmkernel",)
-    in_profile: ClassVar[str] = "advanced options, firewall rulesets"
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")
-    }
+    traits = Traits(
+        after=("vmkernel",),
+        properties={"HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")},
+        in_profile="advanced options, firewall rulesets",
+    )
 
     vmknic: str | None = Field(
         default=None,
@@ -46,7 +47,7 @@ class PvrdmaHost(Resource):
         return bool(facts.get("config.network.rdmaDevice"))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the advanced option and the ruleset."""
         if f"option:{OPTION}" not in facts.properties and "config.firewall.ruleset" not in facts.properties:
             return None
@@ -89,26 +90,27 @@ class PvrdmaHost(Resource):
                 "PVRDMA needs ESXi 6.5 or later",
             )
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the option and the ruleset as they will be, to those who follow the path of RDMA."""
+        if after == "reboot":
+            return Projection(self)
         facts = view.facts(target.ref)
         rulesets = tuple(
             {**r, "enabled": self.firewall} if r["key"] == RULESET and self.firewall is not None else r
             for r in facts.get("config.firewall.ruleset", ())
         )
         more: dict[str, Any] = {"config.firewall.ruleset": rulesets}
-        stated = view.stated.get((target.ref, self.kind))
+        stated = view.said(PvrdmaHost, target.ref)
         if self.vmknic is not None and (stated is None or stated.vmknic is not None):
             more[f"option:{OPTION}"] = self.vmknic
-        yield replace(facts, properties={**facts.properties, **more})
+        return Projection(self, (replace(facts, properties={**facts.properties, **more}),))
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """An option that is not set is left out."""
-        return self.model_copy(update={"vmknic": self.vmknic or None})
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """An option that was not set is cleared again."""
-        return self.model_copy(update={"vmknic": NONE}) if self.vmknic == "" else self
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """A playbook leaves out an option that is not set; a rollback clears it again."""
+        if form == "shown" or self.vmknic:
+            return Export(self)
+        unset = NONE if form == "rollback" and self.vmknic == "" else None
+        return Export(self.model_copy(update={"vmknic": unset}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One option and one ruleset, each only when it differs."""

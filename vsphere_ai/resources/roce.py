@@ -8,12 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field
 
 from vsphere_ai.fabric.nic_settings import DCB
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.module_options import changed, parsed, written
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Probe, Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import AsksVCenter, ReadBySsh
 
 # Mellanox/NVIDIA "Native ESXi Driver User Manual", module parameters; vSphere Storage 7.0, "Configuring a RoCE network"
 CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
@@ -30,7 +31,7 @@ def _question(module: str) -> Query:
     return Query(module, MANAGER, "QueryConfiguredModuleOptionString", {"name": module})
 
 
-class Roce(Resource):
+class Roce(ReadBySsh, AsksVCenter, Resource):
     """Makes RoCE traffic of a host lossless: priority flow control, trust, marking, all as options of the driver.
 
     Options of the NIC drivers nmlx5_core and nmlx5_rdma hold for every ConnectX NIC of the host and count from the
@@ -38,9 +39,11 @@ class Roce(Resource):
     set up alike, which cannot be seen from here.
     """
 
-    kind: ClassVar[str] = "roce"
+    kind = "roce"
     target = "host"
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": (DEVICES, NICS)}
+    traits = Traits(
+        properties={"HostSystem": (DEVICES, NICS)},
+    )
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
     probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work
 
@@ -69,7 +72,7 @@ class Roce(Resource):
         return False
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the configured options and the RDMA devices; a host without such NICs has no options."""
         found = _devices(facts)
         if found is None:
@@ -170,15 +173,15 @@ class Roce(Resource):
             if name in fields
         }
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State every option, also those at the driver's default; a host without such NICs has nothing to state."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """State every option, also a driver's default; flow control that differs each way cannot be stated."""
+        if form == "shown":
+            return Export(self)
         odd = {"pfc_priority": None} if self._odd() else {}
-        shown = self.model_copy(update={"version": None, "devices": None, **odd})
-        return shown if any(getattr(shown, name) is not None for name in type(self).model_fields) else None
-
-    def left_out(self, target: Target, view: View) -> str:
-        """Flow control on several priorities, or on others each way, cannot be stated."""
-        return f"roce left out: PFC is set to {self.pfc_priority}" if self._odd() else ""
+        left_out = f"roce left out: PFC is set to {self.pfc_priority}" if odd else ""
+        stated = self.model_copy(update={"version": None, "devices": None, **odd})
+        given = any(getattr(stated, name) is not None for name in type(self).model_fields)
+        return Export(stated if given else None, left_out)
 
     def _odd(self) -> bool:
         return isinstance(self.pfc_priority, str) and self.pfc_priority != "off"

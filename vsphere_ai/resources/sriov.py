@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -17,11 +17,11 @@ from vsphere_ai.fabric.virtual_functions import (
     running,
     without,
 )
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 Count = Annotated[int, Field(ge=0, le=1024)]
@@ -34,20 +34,22 @@ class Sriov(Resource):
     host, and this kind asks for that restart.
     """
 
-    kind: ClassVar[str] = "sriov"
+    kind = "sriov"
     target = "host"
-    shorthand: ClassVar[str] = "functions"
-    keyed: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ("uplinks", "passthrough")
-    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": PATHS}
+    shorthand = "functions"
+    keyed = True
+    traits = Traits(
+        after=("uplinks", "passthrough"),
+        properties={"HostSystem": PATHS},
+        affects=frozenset({"pvrdma"}),
+    )
 
     functions: Mapping[Address, Count] | None = Field(
         default=None, description="PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
     )
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read how many functions every NIC that can have any has, and what waits for a restart."""
         if facts.get(DEVICES) is None or facts.get("config.network.pnic") is None:
             return None
@@ -57,12 +59,12 @@ class Sriov(Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No such NIC, one that cannot, too many functions, or fewer than the VMs there have."""
         facts = view.facts(target.ref)
-        if self.observe(facts) is None:
+        if self.observe(facts, view.estate) is None:
             yield Problem(target, "sriov.unreadable", "the PCI devices or NICs of this host cannot be read",
                           "connect the host to vCenter and grant System.Read on it")  # fmt: skip
             return
         known = physical_functions(facts)
-        changing = self._changing(facts)
+        changing = self._changing(view, facts)
         for pci, count in changing.items():
             if pci in known:
                 yield from _nic_problems(target, known[pci], count)
@@ -71,8 +73,8 @@ class Sriov(Resource):
                 yield Problem(target, "sriov.nic", f"{pci} is no NIC of this host", f"its NICs are {nics}")
         yield from self._use_problems(target, view, changing)
 
-    def _changing(self, facts: Facts) -> dict[str, int]:
-        now = self.observe(facts)
+    def _changing(self, view: View, facts: Facts) -> dict[str, int]:
+        now = self.observe(facts, view.estate)
         have = (now.functions if now else None) or {}
         return {pci: count for pci, count in (self.functions or {}).items() if have.get(pci, 0) != count}
 
@@ -91,7 +93,7 @@ class Sriov(Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set every NIC that is configured otherwise in one call, and ask for the restart that makes it so."""
         facts = view.facts(change.target.ref)
-        known, changing = physical_functions(facts), self._changing(facts)
+        known, changing = physical_functions(facts), self._changing(view, facts)
         wrong = {pci: count for pci, count in changing.items() if known[pci].configured != count}
         said = ", ".join(f"{known[pci].nic} {count}" for pci, count in changing.items())
         if not wrong:
@@ -114,26 +116,22 @@ class Sriov(Resource):
             summary=f"set virtual functions: {said}",
         )
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the NICs as they will be, to VMs that want virtual functions."""
         facts = view.facts(target.ref)
-        yield _with(facts, self._changing(facts))
+        return Projection(self, (_with(facts, self._changing(view, facts)),) if after == "plan" else ())
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """List the NICs that have functions; one that waits for a restart cannot be stated."""
-        found = {pci: count for pci, count in (self.functions or {}).items() if isinstance(count, int) and count}
-        return self.model_copy(update={"functions": found}) if found else None
-
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """List the NICs without functions too: a rollback takes away what was made."""
-        return self.model_copy(
-            update={"functions": {p: c for p, c in (self.functions or {}).items() if c in range(1025)}}
-        )
-
-    def left_out(self, target: Target, view: View) -> str:
-        """A change that waits for a restart."""
-        waiting = ", ".join(f"{p} has {c}" for p, c in (self.functions or {}).items() if not isinstance(c, int))
-        return f"sriov left out: {waiting}" if waiting else ""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """List the NICs that have functions, in a rollback also the others; what waits for a restart is left out."""
+        if form == "shown":
+            return Export(self)
+        ready = {pci: count for pci, count in (self.functions or {}).items() if isinstance(count, int)}
+        if form == "rollback":  # what was made is taken away again
+            return Export(self.model_copy(update={"functions": {p: c for p, c in ready.items() if c in range(1025)}}))
+        waiting = ", ".join(f"{p} has {c}" for p, c in (self.functions or {}).items() if p not in ready)
+        found = {pci: count for pci, count in ready.items() if count}
+        left_out = f"sriov left out: {waiting}" if waiting else ""
+        return Export(self.model_copy(update={"functions": found}) if found else None, left_out)
 
 
 def _told(function: PhysicalFunction) -> int | str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, advanced_settings, memory_problems, vgpus_of
+from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_problems
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import vgpus_of
 
 AFFINITY = "numa.nodeAffinity"
 MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
@@ -57,24 +59,31 @@ class Tuning(Resource):
     ignores some advanced settings without a word: each is read back, and one that is not there fails the step.
     """
 
-    kind: ClassVar[str] = "tuning"
+    kind = "tuning"
     target = "vm"
-    after: ClassVar[tuple[str, ...]] = ("hardware", "pci_devices", "vgpu")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": (
-            "config.hardware.numCPU",
-            "config.hardware.numCoresPerSocket",
-            "config.latencySensitivity",
-            "config.cpuAllocation.reservation",
-            "config.memoryReservationLockedToMax",
-            "config.extraConfig",
+    traits = Traits(
+        after=("hardware", "pci_devices", "vgpu"),
+        properties={
+            "VirtualMachine": (
+                "config.hardware.numCPU",
+                "config.hardware.numCoresPerSocket",
+                "config.latencySensitivity",
+                "config.cpuAllocation.reservation",
+                "config.memoryReservationLockedToMax",
+                "config.extraConfig",
+            ),
+            "HostSystem": (MHZ, THREADS, *pci.PATHS),
+        },
+        duties=(
+            Duty(
+                "`tuning`",
+                "VMs",
+                (),
+                ("numCPUs", "numCoresPerSocket", "cpuAllocation", "latencySensitivity", "memoryReservationLockedToMax"),
+                extra_config=True,
+            ),
         ),
-        "HostSystem": (MHZ, THREADS, *pci.PATHS),
-    }
-    duties: ClassVar[tuple[Duty, ...]] = (
-        Duty("`tuning`", "VMs", (), ("numCPUs", "numCoresPerSocket", "cpuAllocation", "latencySensitivity",
-                                     "memoryReservationLockedToMax"), extra_config=True),
-    )  # fmt: skip
+    )
 
     cpus: int | None = Field(default=None, ge=1, le=768, description="Virtual CPUs.")
     cores_per_socket: int | None = Field(default=None, ge=1, description="Cores of each virtual socket.")
@@ -95,14 +104,13 @@ class Tuning(Resource):
     memory_locked: bool | None = observed("All guest memory is reserved; follows from high latency sensitivity.")
 
     @classmethod
-    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the VM's configuration; what a full CPU reservation is depends on its host."""
-        facts = estate[ref]
         cpus = facts.get("config.hardware.numCPU")
         if cpus is None:
             return None
         keys = advanced_settings(facts)
-        reserved, full = facts.get("config.cpuAllocation.reservation", 0), _full(cpus, ref, estate)
+        reserved, full = facts.get("config.cpuAllocation.reservation", 0), _full(cpus, facts.ref, estate)
         amount: Any = "full" if full and reserved >= full else "none" if reserved == 0 else f"{reserved} MHz"
         nodes = keys.get(AFFINITY, "")
         listed = re.fullmatch(r"\d+(,\d+)*", nodes.replace(" ", ""))
@@ -229,21 +237,23 @@ class Tuning(Resource):
     def _affinity(self) -> str:
         return ",".join(map(str, self.numa_affinity)) if isinstance(self.numa_affinity, tuple) else ""
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State what is not as VMs come; of advanced settings nobody knows which are vSphere's own."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """State what is not as VMs come; which advanced settings are vSphere's own is not known."""
+        if form != "playbook":
+            return Export(self if form == "shown" else self._before(target, view))
         stated: dict[str, Any] = {
             "latency_sensitivity": self.latency_sensitivity if self.latency_sensitivity == "high" else None,
             "cpu_reservation": self.cpu_reservation if self.cpu_reservation == "full" else None,
             "numa_affinity": self.numa_affinity if isinstance(self.numa_affinity, tuple) else None,
             "cores_per_socket": self.cores_per_socket if self.cores_per_socket not in (None, 1) else None,
         }
-        if all(value is None for value in stated.values()):
-            return None
-        return type(self).model_construct(cpus=self.cpus, **stated)
+        given = any(value is not None for value in stated.values())
+        return Export(type(self).model_construct(cpus=self.cpus, **stated) if given else None)
 
-    def as_before(self, target: Target, view: View) -> Self | None:
+    def _before(self, target: Target, view: View) -> Self:
         """State everything that can be set again, and of advanced settings those the playbook names."""
-        named = getattr(view.stated.get((target.ref, self.kind)), "extra_config", None) or {}
+        playbook = view.said(Tuning, target.ref)
+        named = (playbook.extra_config if playbook else None) or {}
         have = self.extra_config or {}
         sensitivity, nodes = self.latency_sensitivity, self.numa_affinity
         return type(self).model_construct(

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
 from vsphere_ai.model.deferred import Deferred, inside
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
 SWITCH_PATHS = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host",
@@ -30,22 +30,24 @@ class Uplinks(Resource):
     Other switches of the host are never touched. The NICs its management network hangs on stay where they are.
     """
 
-    kind: ClassVar[str] = "uplinks"
+    kind = "uplinks"
     target = "host"
-    shorthand: ClassVar[str] = "uplinks"
-    keyed: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ("switches", "port_groups")
-    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": (
-            NICS,
-            PROXIES,
-            "config.network.vswitch",
-            *dvs.MANAGEMENT_PATHS,
-        ),
-        dvs.SWITCH: SWITCH_PATHS,
-        PORT_GROUP: ("key", "config.defaultPortConfig"),
-    }
+    shorthand = "uplinks"
+    keyed = True
+    traits = Traits(
+        after=("switches", "port_groups"),
+        properties={
+            "HostSystem": (
+                NICS,
+                PROXIES,
+                "config.network.vswitch",
+                *dvs.MANAGEMENT_PATHS,
+            ),
+            dvs.SWITCH: SWITCH_PATHS,
+            PORT_GROUP: ("key", "config.defaultPortConfig"),
+        },
+        affects=frozenset({"pvrdma"}),
+    )
 
     uplinks: Mapping[Name, Mapping[Name, Nic]] | None = Field(
         default=None,
@@ -54,7 +56,7 @@ class Uplinks(Resource):
     )
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the NICs of every distributed switch the host is a member of."""
         if facts.get(NICS) is None:
             return None
@@ -68,7 +70,7 @@ class Uplinks(Resource):
                 target, "uplinks.unreadable", "the network of this host cannot be read", "connect the host to vCenter"
             )
             return
-        for name, wanted in self._changing(host).items():
+        for name, wanted in self._changing(view, host).items():
             switch = _switches(target, view).get(name)
             if switch is None:
                 known = ", ".join(_switches(target, view)) or "none"
@@ -83,9 +85,9 @@ class Uplinks(Resource):
                 yield from _management_problems(target, view, switch, wanted)
             yield from self._nic_problems(target, host, name, wanted)
 
-    def _changing(self, host: Facts) -> dict[str, Mapping[str, str]]:
+    def _changing(self, view: View, host: Facts) -> dict[str, Mapping[str, str]]:
         """Return what is wanted of the switches that are not as wanted: what stays is never in the way."""
-        now = Uplinks.observe(host)
+        now = Uplinks.observe(host, view.estate)
         have = (now.uplinks if now else None) or {}
         return {name: wanted for name, wanted in (self.uplinks or {}).items() if have.get(name) != wanted}
 
@@ -129,7 +131,7 @@ class Uplinks(Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Join, then free the NICs that move, then give every switch its own."""
         host, switches = view.facts(change.target.ref), _switches(change.target, view)
-        changing = self._changing(host)
+        changing = self._changing(view, host)
         claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
         joined, freed = set(), {}
         for name in changing:
@@ -157,48 +159,44 @@ class Uplinks(Resource):
             specs = _specs(change.target, view, switches[name], wanted, anew=anew)
             yield _member(change.target, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the host's switches as they will be read."""
+        if after == "reboot":
+            return Projection(self)
         host, switches = view.facts(target.ref), _switches(target, view)
         keys = {p["device"]: p.get("key") for p in host.get(NICS, ())}
-        after = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
-        for name, wanted in self._changing(host).items():
+        proxies = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
+        for name, wanted in self._changing(view, host).items():
             switch = switches.get(name)
             if switch is None:
                 continue  # a problem says so
             specs = _specs(target, view, switch, wanted)
-            ports = {kv["value"]: kv["key"] for kv in (after.get(name) or {}).get("uplinkPort", ())}
+            ports = {kv["value"]: kv["key"] for kv in (proxies.get(name) or {}).get("uplinkPort", ())}
             ports |= dict(zip(wanted, (s["uplinkPortKey"] for s in specs), strict=True))
-            after[name] = {
+            proxies[name] = {
                 "_typeName": "HostProxySwitch",
                 "dvsUuid": switch.get("uuid"),
                 "dvsName": name,
                 "mtu": switch.get("config.maxMtu"),
-                **after.get(name, {}),
+                **proxies.get(name, {}),
                 "uplinkPort": tuple({"_typeName": "KeyValue", "key": k, "value": u} for u, k in ports.items()),
                 "pnic": tuple(keys[n] for n in wanted.values() if n in keys),
                 "spec": {"_typeName": "HostProxySwitchSpec", "backing": _backing(specs)},
             }
-        yield replace(host, properties={**host.properties, PROXIES: tuple(after.values())})
+        return Projection(self, (replace(host, properties={**host.properties, PROXIES: tuple(proxies.values())}),))
 
-    def shown(self, view: View) -> Self:
-        """Show each switch's uplinks as a list."""
-        lists = {
-            name: tuple(f"{u} = {n}" for u, n in sorted(nics.items())) or ("no NIC",)
-            for name, nics in (self.uplinks or {}).items()
-        }
-        return self.model_copy(update={"uplinks": lists})
-
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """Leave out switches whose NICs are in a link aggregation group."""
-        lagged = set(_lagged(view.facts(target.ref)))
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Show each switch's uplinks as a list; switches with a link aggregation group are not stated."""
+        if form == "shown":
+            lists = {
+                name: tuple(f"{u} = {n}" for u, n in sorted(nics.items())) or ("no NIC",)
+                for name, nics in (self.uplinks or {}).items()
+            }
+            return Export(self.model_copy(update={"uplinks": lists}))
+        lagged = _lagged(view.facts(target.ref))
         kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
-        return self.model_copy(update={"uplinks": kept}) if kept else None
-
-    def left_out(self, target: Target, view: View) -> str:
-        """Link aggregation is not stated."""
-        lagged = ", ".join(_lagged(view.facts(target.ref)))
-        return f"uplinks left out: {lagged} (link aggregation)" if lagged else ""
+        left_out = f"uplinks left out: {', '.join(lagged)} (link aggregation)" if lagged else ""
+        return Export(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
 
 
 # -- reading

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from pydantic import Field
 
@@ -15,22 +15,22 @@ from vsphere_ai.gpu.devices import is_vgpu
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable, why_unread
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.remedies import play_for, upgrade_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import (
-    Resource,
+from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources._helpers.vm_settings import (
     advanced_settings,
-    device_change,
     firmware_notes,
     gpu_reconfigure,
     gpu_settings_seen,
     large_bar_settings,
     memory_problems,
-    vgpus_of,
 )
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import Judged, VmDevices, vgpus_of
 
 BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
@@ -38,26 +38,28 @@ SHARED_INSTANCES_ESXI, SHARED_INSTANCES_DRIVER = (9, 0, 1), 580  # time-sliced v
 MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
 
 
-class Vgpu(Resource):
+class Vgpu(VmDevices, Judged, Resource):
     """Gives a VM vGPUs, exactly the listed profiles, each as often as it is listed.
 
     What a vGPU needs follows by itself: all memory reserved, EFI firmware, the 64-bit MMIO keys with a window that is
     large enough. One reconfigure in one power cycle; the VM's other devices keep their keys and addresses.
     """
 
-    kind: ClassVar[str] = "vgpu"
+    kind = "vgpu"
     target = "vm"
-    shorthand: ClassVar[str] = "profiles"
-    after: ClassVar[tuple[str, ...]] = ("graphics", "mig", "hardware")
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": (
-            "config.hardware.device",
-            "config.extraConfig",
-            "config.firmware",
-            "config.memoryReservationLockedToMax",
-        ),
-        "HostSystem": ("config.sharedPassthruGpuTypes", "config.graphicsInfo", "hardware.pciDevice"),
-    }
+    shorthand = "profiles"
+    traits = Traits(
+        after=("graphics", "mig", "hardware"),
+        properties={
+            "VirtualMachine": (
+                "config.hardware.device",
+                "config.extraConfig",
+                "config.firmware",
+                "config.memoryReservationLockedToMax",
+            ),
+            "HostSystem": ("config.sharedPassthruGpuTypes", "config.graphicsInfo", "hardware.pciDevice"),
+        },
+    )
 
     profiles: tuple[str, ...] | None = Field(
         default=None, description="vGPU profile names as the host lists them, e.g. `grid_a100-3-20c`; `[]` removes all."
@@ -78,7 +80,7 @@ class Vgpu(Resource):
         return any(is_vgpu(d) for d in facts.get("config.hardware.device", ()))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the vGPU devices and the settings that go with them."""
         devices = facts.get("config.hardware.device")
         if devices is None:
@@ -100,7 +102,9 @@ class Vgpu(Resource):
         if not wanted:
             return self.model_copy(update={"profiles": wanted, "uvm": None})
         settled = self.model_copy(update={"profiles": wanted})
-        return settled.model_copy(update={"memory_locked": True, **large_bar_settings(target, view, settled)})
+        return settled.model_copy(
+            update={"memory_locked": True, **large_bar_settings(target, view, settled, self.kind)}
+        )
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Unknown profiles, profiles the VM's host will not offer, and how many one VM may have."""
@@ -207,9 +211,9 @@ class Vgpu(Resource):
             if have.get(_uvm_key(index), "") != value:
                 yield _uvm_key(index), value
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
+    def export(self, target: Target, view: View, form: Form) -> Export:
         """Most VMs have no vGPU."""
-        return self if self.profiles else None
+        return Export(self if self.profiles or form == "shown" else None)
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """Those of the list; where the playbook leaves it open, those that are there."""

@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.mixins import Judged, VmDevices
 
 
-class VmHardware(Resource):
+class VmHardware(VmDevices, Judged, Resource):
     """Upgrades a VM's hardware version and sets its boot firmware and its CPU and memory reservations.
 
     An upgrade cannot be undone. All of it happens in the VM's one power cycle, before its one reconfigure.
     """
 
-    kind: ClassVar[str] = "hardware"
+    kind = "hardware"
     target = "vm"
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "VirtualMachine": (
-            "config.version",
-            "config.firmware",
-            "config.hardware.memoryMB",
-            "config.memoryReservationLockedToMax",
-            "config.memoryAllocation.reservation",
-            "config.cpuAllocation.reservation",
-        )
-    }
+    traits = Traits(
+        properties={
+            "VirtualMachine": (
+                "config.version",
+                "config.firmware",
+                "config.hardware.memoryMB",
+                "config.memoryReservationLockedToMax",
+                "config.memoryAllocation.reservation",
+                "config.cpuAllocation.reservation",
+            )
+        },
+    )
 
     version: int | None = Field(
         default=None, ge=4, le=99, description="Hardware version, the number after `vmx-`: 19 is ESXi 7.0 U2."
@@ -50,7 +53,7 @@ class VmHardware(Resource):
         return True
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the configuration of the VM."""
         if facts.get("config.version") is None:
             return None
@@ -88,9 +91,9 @@ class VmHardware(Resource):
         if self.firmware and have and have != self.firmware:
             yield f"firmware {have} → {self.firmware}: a guest installed under {have} will not boot any more"
 
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """A hardware version never goes back."""
-        return self.model_copy(update={"version": None})
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """A hardware version is never lowered."""
+        return Export(self.model_copy(update={"version": None}) if form == "rollback" else self)
 
     def implied_fields(self) -> Mapping[str, Any]:
         """Kinds that need all memory or EFI show these settings too."""

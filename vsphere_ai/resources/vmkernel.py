@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from ipaddress import IPv4Interface
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -29,7 +29,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 NETWORK = "configManager.networkSystem"
 Service = Literal[
@@ -79,30 +79,31 @@ class VmkernelAdapters(Resource):
     adapter that carries management are never changed: vCenter would lose the host.
     """
 
-    kind: ClassVar[str] = "vmkernel"
+    kind = "vmkernel"
     target = "host"
-    shorthand: ClassVar[str] = "adapters"
-    keyed: ClassVar[bool] = True
-    after: ClassVar[tuple[str, ...]] = ("uplinks",)
-    in_profile: ClassVar[str] = "VMkernel adapters"
-    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
-        fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
-        **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
-    }
+    shorthand = "adapters"
+    keyed = True
+    traits = Traits(
+        after=("uplinks",),
+        properties={
+            "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
+            fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
+            **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+        },
+        affects=frozenset({"pvrdma"}),
+        in_profile="VMkernel adapters",
+    )
 
     adapters: Mapping[str, Adapter] | None = Field(
         default=None, description="Port group -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
     )
 
     @classmethod
-    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the adapters of a host by the names of their port groups; several on one port group are left out."""
-        facts = estate[ref]
         if VNICS not in facts.properties:
             return None
-        found = {name: vnics[0] for name, vnics in by_group(ref, estate).items() if len(vnics) == 1}
+        found = {name: vnics[0] for name, vnics in by_group(facts.ref, estate).items() if len(vnics) == 1}
         return cls.model_construct(adapters={name: _observed(vnic, facts) for name, vnic in found.items()})
 
     def settle(self, target: Target, view: View) -> Self:
@@ -234,8 +235,10 @@ class VmkernelAdapters(Resource):
                 summary=f"{'let' if selected else 'no longer let'} the adapter on {spot.name} carry {service}",
             )
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the adapters as they will be; the name of a new one is looked up when it is needed."""
+        if after == "reboot":
+            return Projection(self)
         facts = view.facts(target.ref)
         vnics, option = list(facts.get(VNICS, ())), facts.get(OPTION_FACT)
         for name, wanted in (self.adapters or {}).items():
@@ -247,16 +250,17 @@ class VmkernelAdapters(Resource):
             if wanted.pvrdma is not None and (wanted.pvrdma or option == spot.device):
                 option = spot.device if wanted.pvrdma else ""
         more = {VNICS: tuple(vnics), **({} if option is None else {OPTION_FACT: option})}
-        yield replace(facts, properties={**facts.properties, **more})
+        return Projection(self, (replace(facts, properties={**facts.properties, **more}),))
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State what is there; a host that shows no adapters has nothing to state."""
-        return self if self.adapters else None
-
-    def left_out(self, target: Target, view: View) -> str:
+    def export(self, target: Target, view: View, form: Form) -> Export:
         """A port group with several adapters cannot be stated."""
-        several = [n for n, vnics in by_group(target.ref, view.estate).items() if len(vnics) > 1]
-        return f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
+        several = (
+            []
+            if form != "playbook"
+            else [n for n, vnics in by_group(target.ref, view.estate).items() if len(vnics) > 1]
+        )
+        left_out = f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
+        return Export(self if self.adapters or form == "shown" else None, left_out)
 
 
 def _observed(vnic: Mapping[str, Any], facts: Facts) -> Adapter:

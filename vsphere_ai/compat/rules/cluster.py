@@ -40,7 +40,8 @@ class ClusterConfigurationProfile(Rule):
             yield case.unknown("the cluster of this host cannot be read")
             return
         seen = (f"{cluster.name}: {PROFILE}", bool(cluster.get(PROFILE)))
-        changed = {k: c.in_profile for k, c in kinds().items() if c.in_profile and case.view.is_planned(case.ref, k)}
+        held = {k: c.traits.in_profile for k, c in kinds().items()}
+        changed = {k: part for k, part in held.items() if part and case.view.is_planned(case.ref, k)}
         if not cluster.get(PROFILE):
             yield case.passed(f"{cluster.name} has no vSphere Configuration Profile", seen)
         elif changed:

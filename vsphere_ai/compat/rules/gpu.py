@@ -10,7 +10,7 @@ from vsphere_ai.compat.devices import gpus
 from vsphere_ai.gpu.devices import Gpu
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.resources.base import vgpus_of
+from vsphere_ai.resources.mixins import vgpus_of
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on

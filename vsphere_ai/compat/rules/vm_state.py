@@ -250,7 +250,7 @@ def _is_upgraded(case: Case) -> bool:
 
 def _only_upgraded(case: Case) -> bool:
     """Tell whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
-    before = kinds()["hardware"].observe(case.view.facts(case.ref))
+    before = kinds()["hardware"].observe(case.view.facts(case.ref), case.view.estate)
     after = case.view.state(case.ref, "hardware")
     others = any(ref == case.ref and kind != "hardware" for ref, kind in case.view.planned)
     if others or not isinstance(after, State):

@@ -4,104 +4,52 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs, nioc, nioc_fit
-from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Resource, settled_each
+from vsphere_ai.resources._helpers.keyed import settled_each
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.switches.settings import UPLINKS, Name, Switch, observed, settled
 
-DEFAULT_MTU = 1500
-DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
-MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
 _TRAFFIC = nioc.TRAFFIC.removeprefix("config.")
-UPLINKS = "config.uplinkPortPolicy"
 PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", "config.host",
          "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)  # fmt: skip
-
-Name = Annotated[str, Field(min_length=1, max_length=80)]
-
-
-class Switch(BaseModel):
-    """One distributed switch; what is left out stays as it is, or takes vSphere's default on a new switch."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    version: str | None = Field(
-        default=None,
-        pattern=r"^\d+\.\d+\.\d+$",
-        description="Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.",
-    )
-    mtu: int | None = Field(default=None, ge=1280, le=9000, description="Largest frame in bytes; 9000 for RoCE.")
-    uplinks: tuple[Name, ...] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=MOST_UPLINKS,
-        description="Names of the uplinks, all of them. PVRDMA wants one NIC per switch and host.",
-    )
-    nioc: bool | None = Field(default=None, description="Network I/O Control on or off.")
-    shares: Mapping[Traffic, Shares] | None = Field(
-        default=None,
-        description="Shares of system traffic under Network I/O Control (`management`, `virtual_machine`, `vmotion`, "
-        "`vsan`, `nfs`, `iscsi`, `fault_tolerance`, `replication`, `backup`): `low`, `normal`, `high` or 1 to 100; "
-        "traffic that is not named keeps its shares.",
-    )
-    bandwidth: Mapping[Traffic, Bandwidth] | None = Field(
-        default=None, description="Reservation and limit of system traffic, by the same words."
-    )
-    resource_pools: Mapping[Name, Megabits | Literal["absent"]] | None = Field(
-        default=None,
-        description="Network resource pool -> Mbit/s it reserves for VMs, of what `virtual_machine` reserves on all "
-        "NICs together; or `absent`. Pools that are not named stay.",
-    )
-
-    @field_validator("uplinks")
-    @classmethod
-    def _each_once(cls, uplinks: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        twice = sorted({u for u in uplinks or () if (uplinks or ()).count(u) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is listed twice\nname each uplink once")
-        return uplinks
-
-    @field_validator("resource_pools")
-    @classmethod
-    def _own_pools(cls, pools: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        if nioc.NO_POOL in (pools or ()):
-            raise ValueError(f"{nioc.NO_POOL} is the pool without a reservation, which always is\nchoose another name")
-        return pools
 
 
 class Switches(Resource):
     """Makes distributed switches, or adjusts them; switches and settings that are not named are never touched."""
 
-    kind: ClassVar[str] = "switches"
+    kind = "switches"
     target = "datacenter"
-    shorthand: ClassVar[str] = "switches"
-    keyed: ClassVar[bool] = True
-    affects: ClassVar[frozenset[str]] = frozenset({"pvrdma"})
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        dvs.SWITCH: PATHS,
-        PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch", nioc.POOL_KEY),
-        "HostSystem": ("config.network.proxySwitch", "config.network.vnic", "config.network.pnic"),
-        "Network": ("name", "parent"),
-    }
+    shorthand = "switches"
+    keyed = True
+    traits = Traits(
+        properties={
+            dvs.SWITCH: PATHS,
+            PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch", nioc.POOL_KEY),
+            "HostSystem": ("config.network.proxySwitch", "config.network.vnic", "config.network.pnic"),
+            "Network": ("name", "parent"),
+        },
+        affects=frozenset({"pvrdma"}),
+    )
 
     switches: Mapping[Name, Switch] | None = Field(default=None, description="Switch name -> what it should be.")
 
     @classmethod
-    def observe_in(cls, ref: str, estate: Estate) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every distributed switch of the datacenter."""
-        found = {name: _observed(facts) for name, facts in dvs.switches(estate, ref).items()}
+        found = {name: observed(each) for name, each in dvs.switches(estate, facts.ref).items()}
         return cls.model_construct(switches=found)
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the switch, or from vSphere's defaults where it is new."""
-        return settled_each(self, target, view, _settled)
+        return settled_each(self, target, view, settled)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """A version that cannot be had, uplinks that cannot go, a name that is taken, a switch that cannot be read."""
@@ -139,8 +87,11 @@ class Switches(Resource):
             else:
                 yield from _create(change.target, name, wanted)
 
-    def facts_after(self, target: Target, view: View) -> Iterator[Facts]:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the switches as they will be read, and their MTU on the hosts that are members."""
+        return Projection(self, tuple(self._as_read(target, view)) if after == "plan" else ())
+
+    def _as_read(self, target: Target, view: View) -> Iterator[Facts]:
         there = dvs.switches(view.estate, target.ref)
         mtus = {}
         for name, wanted in (self.switches or {}).items():
@@ -153,17 +104,20 @@ class Switches(Resource):
             if new != seen:
                 yield replace(host, properties={**host.properties, "config.network.proxySwitch": new})
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """State of bandwidth what is not as on a new switch; a datacenter without a switch has nothing to say."""
-        told = {
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """State of bandwidth what is not as on a new switch; a datacenter without a switch has nothing to state."""
+        if form != "playbook":
+            return Export(self if form == "shown" else self._before(target, view))
+        stated = {
             name: switch.model_copy(update={"bandwidth": nioc.set_by_hand(switch.bandwidth or {}) or None})
             for name, switch in (self.switches or {}).items()
         }
-        return self.model_copy(update={"switches": told}) if told else None
+        return Export(self.model_copy(update={"switches": stated}) if stated else None)
 
-    def as_before(self, target: Target, view: View) -> Self | None:
-        """The version of a switch never goes back; pools that were added go."""
-        said: Mapping[str, Switch] = getattr(view.stated.get((target.ref, self.kind)), "switches", None) or {}
+    def _before(self, target: Target, view: View) -> Self:
+        """The version of a switch is never lowered; pools that were added go."""
+        playbook = view.said(Switches, target.ref)
+        said = (playbook.switches if playbook else None) or {}
         kept = {}
         # port groups are not removed: a pool that a new one is in stays, without a reservation
         there = dvs.port_groups(view.estate, target.ref)
@@ -173,34 +127,6 @@ class Switches(Resource):
             pools = {**{n: 0 if n in kept_in else nioc.ABSENT for n in added}, **(switch.resource_pools or {})}
             kept[name] = switch.model_copy(update={"version": None, "resource_pools": pools or None})
         return self.model_copy(update={"switches": kept})
-
-
-def _observed(facts: Facts) -> Switch:
-    return Switch.model_construct(
-        version=(facts.get("config.productInfo") or {}).get("version"),
-        mtu=facts.get("config.maxMtu"),
-        uplinks=dvs.uplinks(facts) or None,
-        nioc=facts.get(nioc.ENABLED),
-        shares=nioc.shares_of(facts) or None,
-        bandwidth=nioc.bandwidths(facts) or None,
-        resource_pools={name: nioc.quota(pool) for name, pool in nioc.pools(facts).items()} or None,
-    )
-
-
-def _settled(wanted: Switch, now: Switch | None) -> Switch:
-    full: dict[str, Any] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
-    if now is not None:
-        full = {n: getattr(now, n) for n in Switch.model_fields if getattr(wanted, n) is None}
-        if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
-            full["uplinks"] = now.uplinks  # in which order they are listed means nothing
-    if wanted.shares:
-        full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
-    if wanted.bandwidth:
-        have = (now.bandwidth if now else None) or {}
-        full["bandwidth"] = {k: nioc.filled(v, have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
-    if wanted.resource_pools:
-        full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}
-    return wanted.model_copy(update=full)
 
 
 def _version_problems(

@@ -2,65 +2,44 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
-from vsphere_ai.gpu.parted import Entry
 from vsphere_ai.gpu.parted_choice import Parted
-from vsphere_ai.gpu.placement import Impossible, Transition, transition
-from vsphere_ai.model.facts import Facts, ProbeFailure
+from vsphere_ai.gpu.placement import Impossible, Transition
+from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Shell, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.base import Files, Resource
-
-
-def _readable(value: Any) -> Any:
-    """Refuse what nvidia-smi would silently misread, while the place in the playbook is still known."""
-    if isinstance(value, bool) or not isinstance(value, int | str | list | tuple):
-        raise ValueError("a layout is a list of profiles\nwrite e.g. [3g.20gb, 2g.10gb], or [] for none")
-    try:
-        items = layouts.parse((value,) if isinstance(value, int) else value) if value not in ((), []) else ()
-    except layouts.LayoutError as error:
-        raise ValueError(f"{error.message}\n{error.remedy}") from error
-    return tuple(str(i) for i in items)
-
-
-def _mode(value: str) -> str:
-    if value not in ("enabled", "disabled"):
-        raise ValueError("write 'enabled' or 'disabled'")
-    return value
-
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mig.gpu import (
+    GpuMig,
+    Layout,
+    Slot,
+    after_boot,
+    as_gpu,
+    boards_of,
+    ids_in,
+    of_entry,
+    placed_layout,
+    shown_mode,
+    way_to,
+)
+from vsphere_ai.resources.mixins import DividesGpus, Files, Judged, Loss, ReadBySsh, ReadsFiles
 
 _UNLISTED = "have mode: enabled applied first; the layout once the host lists the GPU's profiles"
-Layout = Annotated[tuple[str, ...], BeforeValidator(_readable)]
 
 
-class GpuMig(BaseModel):
-    """MIG of one GPU. An observed mode says as well what it waits for, e.g. ``disabled (enabled after a reboot)``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    mode: Annotated[str, AfterValidator(_mode)] | None = None
-    layout: Layout | None = None
-
-
-def _gpu(value: Any) -> Any:
-    return value if isinstance(value, Mapping | GpuMig) else {"layout": value}
-
-
-class Mig(Resource):
+class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
     """Sets MIG mode per GPU and, when asked, cuts GPUs into GPU instances with explicit placements.
 
     On vSphere `mode: enabled` is enough: vSphere makes the instances from the profiles of the VMs that power on.
@@ -68,10 +47,12 @@ class Mig(Resource):
     Only the difference is changed, compute instances go before their GPU instance, one in use is never touched.
     """
 
-    kind: ClassVar[str] = "mig"
+    kind = "mig"
     target = "host"
-    after: ClassVar[tuple[str, ...]] = ("graphics",)
-    properties: ClassVar[Mapping[str, tuple[str, ...]]] = {"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")}
+    traits = Traits(
+        after=("graphics",),
+        properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")},
+    )
     probes: ClassVar[tuple[Probe, ...]] = live.PROBES
 
     mode: Literal["enabled", "disabled"] | None = Field(
@@ -81,7 +62,7 @@ class Mig(Resource):
         default=None,
         description="GPU instances of every GPU: profile names or ids with an optional start (`3g.20gb:4`).",
     )
-    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(_gpu)]] | None = Field(
+    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(as_gpu)]] | None = Field(
         default=None, description="PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
     )
     parted: Parted | None = Field(
@@ -113,7 +94,7 @@ class Mig(Resource):
         return any(g.board is None or g.board.mig_capable for g in found_gpus(facts.get("hardware.pciDevice", ())))
 
     @classmethod
-    def observe(cls, facts: Facts) -> Self | None:
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read modes and instances from nvidia-smi; None when it could not be asked."""
         try:
             listed = live.live(facts)
@@ -126,16 +107,16 @@ class Mig(Resource):
             if gpu.mig_current is None:
                 continue  # a board without MIG
             layout = tuple(f"{i.profile_name}:{i.start}" for i in listed.instances[gpu.pci])
-            gpus[gpu.pci] = GpuMig.model_construct(mode=_shown_mode(gpu.mig_current, gpu.mig_pending), layout=layout)
+            gpus[gpu.pci] = GpuMig.model_construct(mode=shown_mode(gpu.mig_current, gpu.mig_pending), layout=layout)
         return cls.model_construct(gpus=gpus)
 
     def settle(self, target: Target, view: View) -> Self:
         """Spell the wanted state out per GPU, with the start of every instance."""
         facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
         named = {_pci(k): v for k, v in (self.gpus or {}).items()}
-        boards = _boards(facts)
+        boards = boards_of(facts)
         if self.parted:
-            named = {p: _of_entry(e) for p, e in self.parted.by_gpu(facts, boards).items()}
+            named = {p: of_entry(e) for p, e in self.parted.by_gpu(facts, boards).items()}
         everywhere = [pci for pci, board in boards.items() if board and board.mig_capable]
         chosen = everywhere if self.mode or self.layout is not None else []
         gpus, ids = {}, {}
@@ -144,9 +125,9 @@ class Mig(Resource):
             layout = wanted.layout if wanted.layout is not None else None if wanted.mode else self.layout
             mode = wanted.mode or ("enabled" if layout else self.mode)
             have = (now.gpus or {}).get(pci) if now else None
-            placed = _placed(view, _Slot(target, pci, boards.get(pci)), layout, have)
+            placed = placed_layout(view, Slot(target, pci, boards.get(pci)), layout, have)
             gpus[pci] = GpuMig.model_construct(mode=mode, layout=placed)
-            ids[pci] = _ids_in(layout)
+            ids[pci] = ids_in(layout)
         settled = self.model_copy(update={"mode": None, "layout": None, "parted": None, "gpus": gpus})
         # a settled state may be settled again
         settled._ids = ids if any(ids.values()) else self._ids
@@ -167,7 +148,7 @@ class Mig(Resource):
         if not self.gpus and (not self._config or live.readable(facts).gpus):
             what = f"has no GPU that {self._config} is about" if self._config else "has no GPU with MIG"
             yield Problem(target, "mig.no-gpu", f"this host {what}", "leave it out of the play")
-        boards = _boards(facts)
+        boards = boards_of(facts)
         yield from self._id_problems(target, facts)
         for pci, wanted in (self.gpus or {}).items():
             board = boards.get(pci)
@@ -209,7 +190,7 @@ class Mig(Resource):
         if wanted.mode == "disabled":
             yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
         before = self._left(target, view, pci)
-        way = _way(view, _Slot(target, pci, board), wanted.layout, before)
+        way = way_to(view, Slot(target, pci, board), wanted.layout, before)
         if isinstance(way, Impossible):
             close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
             what = f"cut into {', '.join(wanted.layout)}" if wanted.layout else "emptied"
@@ -221,8 +202,8 @@ class Mig(Resource):
             )
 
     def _left(self, target: Target, view: View, pci: str) -> GpuMig | None:
-        observed = self.observe(view.facts(target.ref))
-        left = observed.after_reboot(target, view) if observed and target.ref in view.rebooting else observed
+        observed = self.observe(view.facts(target.ref), view.estate)
+        left = observed._rebooted(view.facts(target.ref)) if observed and target.ref in view.rebooting else observed
         return (left.gpus or {}).get(pci) if left else None
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
@@ -243,7 +224,7 @@ class Mig(Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Per GPU: the mode (a reboot on Ampere), then destroy what must go, then create with explicit starts."""
         target, facts = change.target, view.facts(change.target.ref)
-        boards, before = _boards(facts), (change.before.gpus if change.before else None) or {}
+        boards, before = boards_of(facts), (change.before.gpus if change.before else None) or {}
         for pci, wanted in (self.gpus or {}).items():
             board, have = boards.get(pci), before.get(pci)
             if board is None:
@@ -255,7 +236,7 @@ class Mig(Resource):
 
     def _mode_steps(self, target: Target, view: View, pci: str, board: Board, mode: str) -> Iterator[Step]:
         facts = view.facts(target.ref)
-        observed = self.observe(facts)
+        observed = self.observe(facts, view.estate)
         now = (observed.gpus or {}).get(pci) if observed else None
         # a pending change that is taken back needs no reboot: the GPU still is as wanted
         reboot = board.mig_needs_reboot_on_esxi and (now is None or not (now.mode or "").startswith(mode))
@@ -289,7 +270,7 @@ class Mig(Resource):
         self, target: Target, view: View, pci: str, board: Board, layout: Sequence[str]
     ) -> Iterator[Step]:
         facts, deferred = view.facts(target.ref), target.ref in view.rebooting
-        way = _way(view, _Slot(target, pci, board), layout, self._left(target, view, pci))
+        way = way_to(view, Slot(target, pci, board), layout, self._left(target, view, pci))
         if not isinstance(way, Transition):
             return
         for move in moves.moves(board, way, pci, live.readable(facts).compute):
@@ -298,25 +279,26 @@ class Mig(Resource):
     def _shell(self, target: Target, move: moves.Move, *, deferred: bool) -> Shell:
         return Shell(target=target, kinds=(self.kind,), after_reboot=deferred, argv=move.argv, summary=move.summary)
 
-    def as_playbook(self, target: Target, view: View) -> Self | None:
-        """A mode that waits for a reboot cannot be stated; instances of running VMs are vSphere's own business."""
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """A mode that waits for a reboot cannot be stated; vSphere makes the instances of running VMs itself."""
+        if form == "shown":
+            return Export(self)
         busy = live.busy(view.facts(target.ref))
         gpus = {
             pci: gpu if pci not in busy else GpuMig.model_construct(mode=gpu.mode, layout=None)
             for pci, gpu in (self.gpus or {}).items()
             if gpu.mode in ("enabled", "disabled")
         }
-        return self.model_copy(update={"gpus": gpus}) if gpus else None
+        waits = ", ".join(f"GPU {pci} is {g.mode}" for pci, g in (self.gpus or {}).items() if pci not in gpus)
+        state = self.model_copy(update={"gpus": gpus}) if gpus else None
+        return Export(state, f"MIG left out: {waits}" if waits else "")
 
-    def left_out(self, target: Target, view: View) -> str:
-        """A mode that waits for a reboot."""
-        odd = {pci: gpu.mode for pci, gpu in (self.gpus or {}).items() if gpu.mode not in ("enabled", "disabled")}
-        waits = ", ".join(f"GPU {pci} is {mode}" for pci, mode in odd.items())
-        return f"MIG left out: {waits}" if waits else ""
-
-    def after_reboot(self, target: Target, view: View) -> Self:
+    def project(self, target: Target, view: View, after: After) -> Projection:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
-        boards = _boards(view.facts(target.ref))
+        return Projection(self._rebooted(view.facts(target.ref)) if after == "reboot" else self)
+
+    def _rebooted(self, facts: Facts) -> Self:
+        boards = boards_of(facts)
         left = {}
         for pci, gpu in (self.gpus or {}).items():
             board = boards.get(pci)
@@ -325,6 +307,49 @@ class Mig(Resource):
             left[pci] = GpuMig.model_construct(mode=kept, layout=())
         return self.model_copy(update={"gpus": left})
 
+    @classmethod
+    def loss(cls, host: Target, view: View) -> Loss | None:
+        """Modes that are lost with the driver, and instances that neither a playbook nor vSphere makes again."""
+        facts, seen = view.facts(host.ref), view.get(cls, host.ref)
+        if seen is not None:
+            what = tuple(_lost(host, view, seen))
+            return Loss(host, what) if what else None
+        if not cls.is_fit(facts) or (host.ref, cls.kind) in view.stated:
+            return None  # `problems` says what could not be read
+        return Loss(host, unread=live.why_unread(facts))
+
+    @classmethod
+    def kept(cls, host: Target, view: View) -> dict[str, str]:
+        """PCI address -> the mode that has to be there after a reboot, where no playbook says another."""
+        seen = view.get(cls, host.ref)
+        if seen is None:
+            return {}
+        wanted, left = _stated(host, view), seen._rebooted(view.facts(host.ref)).gpus or {}
+        open_ = {pci: gpu for pci, gpu in left.items() if not (pci in wanted and wanted[pci].mode)}
+        return {pci: mode for pci, gpu in sorted(open_.items()) if (mode := after_boot(gpu.mode))}
+
+
+def _lost(host: Target, view: View, seen: Mig) -> Iterator[str]:
+    wanted, left = _stated(host, view), seen._rebooted(view.facts(host.ref)).gpus or {}
+    users = live.users(view.facts(host.ref), view.estate)
+    for pci, gpu in sorted((seen.gpus or {}).items()):
+        want = wanted.get(pci)
+        if gpu.mode == "enabled" and left[pci].mode != "enabled" and not (want and want.mode):
+            yield f"MIG mode of GPU {pci}"
+        if not gpu.layout or (want and (want.layout is not None or want.mode == "disabled")):
+            continue
+        names = users.get(pci, "")
+        # vSphere makes one for each VM that powers on; what there is beyond that was made by hand
+        if names and len(gpu.layout) <= len(names.split(", ")):
+            continue
+        but = f" (vSphere makes again what {names} needs)" if names else ""
+        yield f"GPU instances {', '.join(gpu.layout)} of GPU {pci}{but}"
+
+
+def _stated(host: Target, view: View) -> Mapping[str, GpuMig]:
+    stated = view.said(Mig, host.ref)
+    return (stated.settle(host, view).gpus or {}) if stated else {}
+
 
 def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
     try:
@@ -332,19 +357,6 @@ def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
             yield Problem(target, "mig.not-read", "MIG was not read on this host")
     except UnreadableOutput as error:
         yield Problem(target, "mig.unreadable", error.message, error.remedy)
-
-
-def _boards(facts: Facts) -> dict[str, Board | None]:
-    return {pci: listed.board for pci, listed in boards_as_listed(facts).items()}
-
-
-def _of_entry(entry: Entry) -> GpuMig:
-    layout = tuple(str(i) for i in entry.wanted) if entry.enabled else None
-    return GpuMig.model_construct(mode="enabled" if entry.enabled else "disabled", layout=layout)
-
-
-def _ids_in(layout: Sequence[str] | None) -> tuple[str, ...]:
-    return tuple(i.profile for i in layouts.parse(tuple(layout)) if i.profile.isdigit()) if layout else ()
 
 
 def _meanings(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
@@ -356,41 +368,6 @@ def _meanings(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]
             if profile is not None:
                 found.setdefault(number, {})[pci] = profile.name
     return found
-
-
-class _Slot(NamedTuple):
-    target: Target
-    pci: str
-    board: Board | None
-
-
-def _placed(view: View, slot: _Slot, layout: tuple[str, ...] | None, have: GpuMig | None) -> tuple[str, ...] | None:
-    """Return the layout with the start of every instance; as it was written when it cannot be placed."""
-    way = _way(view, slot, layout, have) if layout is not None else None
-    if not isinstance(way, Transition):
-        return layout
-    made = sorted((*way.keep, *way.create), key=lambda i: i.start)
-    return tuple(f"{i.profile_name}:{i.start}" for i in made)
-
-
-def _way(view: View, slot: _Slot, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible | None:
-    if slot.board is None:
-        return None
-    facts = view.facts(slot.target.ref)
-    present = live.present(facts, view.estate, slot.pci) if have is not None and have.layout else ()
-    items = layouts.parse(tuple(layout)) if layout else ()
-    return transition(slot.board, present, items, driver_major=live.readable(facts).driver_major(slot.pci))
-
-
-def _shown_mode(current: bool, pending: bool | None) -> str:
-    words = {True: "enabled", False: "disabled"}
-    return words[current] if pending in (None, current) else f"{words[current]} ({words[bool(pending)]} after a reboot)"
-
-
-def after_boot(mode: str | None) -> str | None:
-    """Return the mode a GPU has once the host has booted: what was pending is then current."""
-    found = re.search(r"\((\w+) after a reboot\)", mode or "")
-    return found[1] if found else mode
 
 
 def _pci(text: str) -> str:

@@ -1,0 +1,111 @@
+"""Settings that go with the GPUs of a VM: memory, firmware, and the 64-bit MMIO window."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.gpu import vgpu as names
+from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Reconfigure
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.mixins import VmDevices, device_states
+from vsphere_ai.resources.vm_hardware import VmHardware
+
+
+def gpu_memory_of(vm: Target, view: View, settled: VmDevices | None = None, kind: str = "") -> int:
+    """Return the GB of all GPUs a VM will have, by whichever kinds: the window is one for all of them.
+
+    `settled` is counted instead of the state of its `kind` that the view has.
+    """
+    others = [state for of, state in device_states(view, vm.ref) if of != kind]
+    return sum(state.gpu_memory_gb(vm, view) for state in (*others, *([settled] if settled else [])))
+
+
+def advanced_settings(facts: Facts) -> dict[str, str]:
+    """Return a VM's advanced settings as texts."""
+    return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}
+
+
+def window_seen(facts: Facts) -> dict[str, Any]:
+    """Return a VM's 64-bit MMIO window as the fields of a state: `mmio_64bit`, `mmio_size_gb`."""
+    extra = advanced_settings(facts)
+    size = extra.get(MMIO_SIZE_KEY, "")
+    on = extra.get(MMIO_KEY, "").lower() == "true"
+    return {"mmio_64bit": on, "mmio_size_gb": int(size) if size.isdigit() else None}
+
+
+def window_keys(change: Change) -> dict[str, str]:
+    """Return the advanced settings with which a change sets the 64-bit MMIO window."""
+    fields = {f.name for f in change.fields}
+    keys = {MMIO_KEY: "TRUE"} if "mmio_64bit" in fields else {}
+    return keys | ({MMIO_SIZE_KEY: str(change.after.mmio_size_gb)} if "mmio_size_gb" in fields else {})
+
+
+def gpu_settings_seen(facts: Facts) -> dict[str, Any]:
+    """Return what goes with the GPUs of a VM, as the fields of a state: memory, firmware, MMIO window."""
+    locked = bool(facts.get("config.memoryReservationLockedToMax"))
+    return {"memory_locked": locked, "firmware": facts.get("config.firmware"), **window_seen(facts)}
+
+
+def large_bar_settings(vm: Target, view: View, settled: VmDevices, kind: str) -> dict[str, Any]:
+    """Return what GPUs with a large BAR need, as the fields of a state: firmware, and a window for all GPUs of the VM.
+
+    `settled` is the state of `kind`. A window that is larger already stays: others may have asked for it.
+    """
+    before = window_seen(view.facts(vm.ref))["mmio_size_gb"] or 0
+    size = names.mmio_size_gb(max(1, gpu_memory_of(vm, view, settled, kind)))  # an unreadable profile counts nothing
+    return {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
+
+
+def gpu_reconfigure(
+    change: Change,
+    summary: str,
+    devices: Iterable[Mapping[str, Any]],
+    *,
+    spec: Mapping[str, Any] | None = None,
+    extra: Iterable[tuple[str, str]] = (),
+) -> Reconfigure:
+    """Return the one reconfigure that gives or takes GPUs, with those settings of GPUs that change.
+
+    `devices` are device changes; `spec` and `extra` what the kind sets besides.
+    """
+    fields = {f.name for f in change.fields}
+    memory = {"memoryReservationLockedToMax": True} if "memory_locked" in fields else {}
+    firmware = {"firmware": change.after.firmware} if "firmware" in fields else {}
+    return Reconfigure(
+        target=change.target,
+        kinds=(change.kind,),
+        needs_power_off=True,
+        device_changes=tuple(devices),
+        spec={**(spec or {}), **memory, **firmware},
+        extra_config=(*window_keys(change).items(), *extra),
+        summary=summary,
+    )
+
+
+def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
+    """Yield that a playbook reserves a part of a VM's memory, unless that is how it is; `needs`: ``a vGPU needs``."""
+    hardware = view.get(VmHardware, vm.ref)
+    wanted = hardware.memory_reservation if hardware else None
+    facts = view.facts(vm.ref)
+    unlocks = bool(facts.get("config.memoryReservationLockedToMax"))
+    if isinstance(wanted, int) and (unlocks or wanted != facts.get("config.memoryAllocation.reservation", 0)):
+        yield Problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved",
+                      "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+
+
+def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
+    """Yield that a playbook states BIOS for a VM that has to have EFI; `needs`: ``this GPU needs``."""
+    stated = view.said(VmHardware, vm.ref)
+    if stated and stated.firmware == "bios":
+        yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi",
+                      "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+
+
+def firmware_notes(vm: Target, view: View, needs: str) -> Iterator[str]:
+    """Yield what a change to EFI firmware does to the guest of a VM; `needs`: ``vGPUs need``."""
+    if view.facts(vm.ref).get("config.firmware") == "bios":
+        yield f"firmware bios → efi, which {needs}: a guest installed under BIOS will not boot any more"

@@ -1,0 +1,110 @@
+"""MIG of one GPU: its wanted mode and layout, and the transition to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+
+from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu import live
+from vsphere_ai.gpu.catalog import Board
+from vsphere_ai.gpu.listed_board import boards_as_listed
+from vsphere_ai.gpu.parted import Entry
+from vsphere_ai.gpu.placement import Impossible, Transition, transition
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
+
+
+def _readable(value: Any) -> Any:
+    """Refuse what nvidia-smi would silently misread, while the place in the playbook is still known."""
+    if isinstance(value, bool) or not isinstance(value, int | str | list | tuple):
+        raise ValueError("a layout is a list of profiles\nwrite e.g. [3g.20gb, 2g.10gb], or [] for none")
+    try:
+        items = layouts.parse((value,) if isinstance(value, int) else value) if value not in ((), []) else ()
+    except layouts.LayoutError as error:
+        raise ValueError(f"{error.message}\n{error.remedy}") from error
+    return tuple(str(i) for i in items)
+
+
+def _mode(value: str) -> str:
+    if value not in ("enabled", "disabled"):
+        raise ValueError("write 'enabled' or 'disabled'")
+    return value
+
+
+Layout = Annotated[tuple[str, ...], BeforeValidator(_readable)]
+
+
+class GpuMig(BaseModel):
+    """MIG of one GPU. An observed mode says as well what it waits for, e.g. ``disabled (enabled after a reboot)``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    mode: Annotated[str, AfterValidator(_mode)] | None = None
+    layout: Layout | None = None
+
+
+def as_gpu(value: Any) -> Any:
+    """Return a bare layout as the settings of a GPU."""
+    return value if isinstance(value, Mapping | GpuMig) else {"layout": value}
+
+
+def boards_of(facts: Facts) -> dict[str, Board | None]:
+    """Return PCI address -> board of every GPU of a host, as its own list has it; None for an unknown one."""
+    return {pci: listed.board for pci, listed in boards_as_listed(facts).items()}
+
+
+def of_entry(entry: Entry) -> GpuMig:
+    """Return an entry of mig-parted as the settings of a GPU."""
+    layout = tuple(str(i) for i in entry.wanted) if entry.enabled else None
+    return GpuMig.model_construct(mode="enabled" if entry.enabled else "disabled", layout=layout)
+
+
+def ids_in(layout: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the profiles that a layout gives by id."""
+    return tuple(i.profile for i in layouts.parse(tuple(layout)) if i.profile.isdigit()) if layout else ()
+
+
+class Slot(NamedTuple):
+    """One GPU of a host."""
+
+    target: Target
+    pci: str
+    board: Board | None
+
+
+def placed_layout(
+    view: View, slot: Slot, layout: tuple[str, ...] | None, have: GpuMig | None
+) -> tuple[str, ...] | None:
+    """Return the layout with the start of every instance; as it was written when it cannot be placed."""
+    way = way_to(view, slot, layout, have) if layout is not None else None
+    if not isinstance(way, Transition):
+        return layout
+    made = sorted((*way.keep, *way.create), key=lambda i: i.start)
+    return tuple(f"{i.profile_name}:{i.start}" for i in made)
+
+
+def way_to(view: View, slot: Slot, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible | None:
+    """Return the transition of a GPU to a layout, or why there is none; None for an unknown board."""
+    if slot.board is None:
+        return None
+    facts = view.facts(slot.target.ref)
+    present = live.present(facts, view.estate, slot.pci) if have is not None and have.layout else ()
+    items = layouts.parse(tuple(layout)) if layout else ()
+    return transition(slot.board, present, items, driver_major=live.readable(facts).driver_major(slot.pci))
+
+
+def shown_mode(current: bool, pending: bool | None) -> str:
+    """Return a mode in words, with the one that waits for a reboot."""
+    words = {True: "enabled", False: "disabled"}
+    return words[current] if pending in (None, current) else f"{words[current]} ({words[bool(pending)]} after a reboot)"
+
+
+def after_boot(mode: str | None) -> str | None:
+    """Return the mode a GPU has once the host has booted: what was pending is then current."""
+    found = re.search(r"\((\w+) after a reboot\)", mode or "")
+    return found[1] if found else mode

@@ -1,0 +1,169 @@
+"""Mixins of a kind: what only some kinds have beside the contract, and functions that ask all states of an object."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Placed, State, Target
+from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.base import Resource
+
+Spot = tuple[str | int, ...]
+"""Keys and indices that lead to a value."""
+
+
+class VmDevices(Placed):
+    """A kind that gives a VM devices; the states it is asked for may not be settled yet."""
+
+    kind: ClassVar[str]
+
+    def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
+        """Return the vGPU profiles this state gives a VM, one by one."""
+        return ()
+
+    def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
+        """Return the whole PCI devices this state gives a VM."""
+        return ()
+
+    def needs_together(self, vm: Target, view: View) -> bool:
+        """Return whether devices of this state have to be free together; such VMs power on first."""
+        return False
+
+    def gpu_memory_gb(self, vm: Target, view: View) -> int:
+        """Return what this state adds to the VM's 64-bit MMIO window: GB of whole GPUs."""
+        return 0
+
+    def no_power_on(self, vm: Target, view: View) -> str:
+        """Say why a running VM could not power on again, for what other VMs have; empty when it could."""
+        return ""
+
+    def implied_fields(self) -> Mapping[str, Any]:
+        """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
+        return {}
+
+
+class AsksVCenter:
+    """A kind that asks more than properties: managers of objects, and VMs that are not in the playbook."""
+
+    queries: ClassVar[tuple[Query, ...]] = ()
+    """Questions to managers of every host that is read in full (host kinds only)."""
+
+    kind: ClassVar[str]
+
+    @classmethod
+    def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
+        """Yield questions that depend on what a playbook wants of which targets; `estate` is what was read so far."""
+        return iter(())
+
+    @classmethod
+    def related_vms(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
+        """Return the VMs beside the targets whose states decide here too; of `estate` only outlines were read."""
+        return ()
+
+
+class ReadBySsh:
+    """A host kind that reads the output of commands on the host."""
+
+    probes: ClassVar[tuple[Probe, ...]] = ()
+
+    @property
+    def needs_commands(self) -> bool:
+        """Return whether reading this state takes commands; False where they only serve a rule."""
+        return True
+
+
+class Judged:
+    """A kind that compatibility rules are about."""
+
+    kind: ClassVar[str]
+    shorthand: ClassVar[str]
+
+    @classmethod
+    def concerns(cls, state: Any) -> frozenset[str]:
+        """Return the kinds whose rules a state (None: not known) makes relevant; a list of no devices needs none."""
+        devices = getattr(state, cls.shorthand) if state is not None and cls.shorthand else None
+        return frozenset() if devices == () else frozenset({cls.kind})
+
+    @classmethod
+    def is_fit(cls, facts: Facts) -> bool:
+        """Return whether a host or VM that is in no playbook has what the rules of this kind are about."""
+        return False
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a reboot of one host loses for good, in words; `unread` is why that is not known."""
+
+    host: Target
+    what: tuple[str, ...] = ()
+    unread: str = ""
+
+
+class DividesGpus:
+    """A host kind that divides GPUs into parts, which a reboot may take."""
+
+    @classmethod
+    def loss(cls, host: Target, view: View) -> Loss | None:
+        """Return what a host that will reboot loses; `view` is the present, with what the playbook states."""
+        return None
+
+    @classmethod
+    def kept(cls, host: Target, view: View) -> Mapping[str, str]:
+        """Return what has to be there after a reboot as before: of each part (a PCI address) its state."""
+        return {}
+
+
+class Refuse(Protocol):
+    """Notes a fault of the value at a path of a file."""
+
+    def __call__(self, path: Spot, message: str, help: str = "") -> None: ...  # noqa: D102
+
+
+class File(NamedTuple):
+    """A YAML file that a playbook names: its plain values, and where faults in it go."""
+
+    data: Any
+    refuse: Refuse
+
+
+class Files(Protocol):
+    """The files beside a playbook, for a state in it; a spot leads to a value of the state as it is written there."""
+
+    def load(self, spot: Spot) -> File | None:
+        """Return the file that is named at a spot; None, with the fault noted, when it cannot be read."""
+
+    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
+        """Note a fault of what the playbook says at a spot."""
+
+
+class ReadsFiles:
+    """A kind whose states in a playbook name files."""
+
+    def with_files(self, files: Files) -> Self:
+        """Return this state, just read from a playbook, with the content of the files it names."""
+        return self
+
+
+def concerned(kind: type[Resource], state: Any) -> frozenset[str]:
+    """Return the kinds whose compatibility rules a state of a kind (None: not known) makes relevant."""
+    return kind.concerns(state) if issubclass(kind, Judged) else frozenset({kind.kind})
+
+
+def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:
+    """Return the commands whose output a kind wants."""
+    return kind.probes if issubclass(kind, ReadBySsh) else ()
+
+
+def device_states(view: View, vm: str) -> Iterator[tuple[str, VmDevices]]:
+    """Yield the states that may give a VM devices, with their kinds: planned, else as stated, else observed."""
+    return ((s.kind, s) for s in view.wanted(vm) if isinstance(s, VmDevices))
+
+
+def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:
+    """Return every vGPU profile a VM will have, by whichever kinds."""
+    return tuple(p for _, state in device_states(view, vm.ref) for p in state.vgpus(vm, view))

@@ -1,0 +1,105 @@
+"""Settings of one distributed switch, as a playbook writes them and as they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
+from vsphere_ai.model.facts import Facts
+
+DEFAULT_MTU = 1500
+
+
+DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
+
+
+MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
+
+
+UPLINKS = "config.uplinkPortPolicy"
+
+
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Switch(BaseModel):
+    """One distributed switch; what is left out stays as it is, or takes vSphere's default on a new switch."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    version: str | None = Field(
+        default=None,
+        pattern=r"^\d+\.\d+\.\d+$",
+        description="Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.",
+    )
+    mtu: int | None = Field(default=None, ge=1280, le=9000, description="Largest frame in bytes; 9000 for RoCE.")
+    uplinks: tuple[Name, ...] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MOST_UPLINKS,
+        description="Names of the uplinks, all of them. PVRDMA wants one NIC per switch and host.",
+    )
+    nioc: bool | None = Field(default=None, description="Network I/O Control on or off.")
+    shares: Mapping[Traffic, Shares] | None = Field(
+        default=None,
+        description="Shares of system traffic under Network I/O Control (`management`, `virtual_machine`, `vmotion`, "
+        "`vsan`, `nfs`, `iscsi`, `fault_tolerance`, `replication`, `backup`): `low`, `normal`, `high` or 1 to 100; "
+        "traffic that is not named keeps its shares.",
+    )
+    bandwidth: Mapping[Traffic, Bandwidth] | None = Field(
+        default=None, description="Reservation and limit of system traffic, by the same words."
+    )
+    resource_pools: Mapping[Name, Megabits | Literal["absent"]] | None = Field(
+        default=None,
+        description="Network resource pool -> Mbit/s it reserves for VMs, of what `virtual_machine` reserves on all "
+        "NICs together; or `absent`. Pools that are not named stay.",
+    )
+
+    @field_validator("uplinks")
+    @classmethod
+    def _each_once(cls, uplinks: tuple[str, ...] | None) -> tuple[str, ...] | None:
+        twice = sorted({u for u in uplinks or () if (uplinks or ()).count(u) > 1})
+        if twice:
+            raise ValueError(f"{', '.join(twice)} is listed twice\nname each uplink once")
+        return uplinks
+
+    @field_validator("resource_pools")
+    @classmethod
+    def _own_pools(cls, pools: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+        if nioc.NO_POOL in (pools or ()):
+            raise ValueError(f"{nioc.NO_POOL} is the pool without a reservation, which always is\nchoose another name")
+        return pools
+
+
+def observed(facts: Facts) -> Switch:
+    """Return the settings of a switch as they were read."""
+    return Switch.model_construct(
+        version=(facts.get("config.productInfo") or {}).get("version"),
+        mtu=facts.get("config.maxMtu"),
+        uplinks=dvs.uplinks(facts) or None,
+        nioc=facts.get(nioc.ENABLED),
+        shares=nioc.shares_of(facts) or None,
+        bandwidth=nioc.bandwidths(facts) or None,
+        resource_pools={name: nioc.quota(pool) for name, pool in nioc.pools(facts).items()} or None,
+    )
+
+
+def settled(wanted: Switch, now: Switch | None) -> Switch:
+    """Return wanted settings in full: what is left out is taken from the switch, or from vSphere's defaults."""
+    full: dict[str, Any] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
+    if now is not None:
+        full = {n: getattr(now, n) for n in Switch.model_fields if getattr(wanted, n) is None}
+        if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
+            full["uplinks"] = now.uplinks  # in which order they are listed means nothing
+    if wanted.shares:
+        full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
+    if wanted.bandwidth:
+        have = (now.bandwidth if now else None) or {}
+        full["bandwidth"] = {k: nioc.filled(v, have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
+    if wanted.resource_pools:
+        full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}
+    return wanted.model_copy(update=full)
