@@ -59,7 +59,6 @@ QUESTIONS = re.compile(r"What|Which|Whether|How|Where|When|Who|Whose|Why")
 
 CEILINGS: dict[str, int] = {
     "CHANGELOG.md": 29,
-    "CONTRIBUTING.md": 3,
     "Makefile": 3,
     "README.md": 4,
     "docs/architecture.md": 1,
@@ -67,7 +66,6 @@ CEILINGS: dict[str, int] = {
     "docs/cli.md": 39,
     "docs/compatibility.md": 8,
     "docs/decisions": 69,
-    "docs/faults.md": 10,
     "docs/index.md": 1,
     "docs/kinds": 31,
     "docs/locks.md": 9,
@@ -77,7 +75,6 @@ CEILINGS: dict[str, int] = {
     "docs/reliability.md": 57,
     "docs/schemas": 1,
     "docs/security.md": 7,
-    "docs/tutorial.md": 4,
     "playbooks/adapters.yml": 1,
     "playbooks/fabric-mend.yml": 2,
     "playbooks/mig-precreate.yml": 1,
@@ -91,7 +88,6 @@ CEILINGS: dict[str, int] = {
     "vsphere_ai/execution": 185,
     "vsphere_ai/fabric": 90,
     "vsphere_ai/gpu": 29,
-    "vsphere_ai/lab": 214,
     "vsphere_ai/language": 8,
     "vsphere_ai/model": 34,
     "vsphere_ai/planning": 106,

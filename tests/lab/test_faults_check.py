@@ -173,8 +173,8 @@ def test_what_somebody_else_switched_is_switched_back(farm, since, who):
     note("power", "vm1", True, TOOL)
     note("ssh", A, False, TOOL)
     assert farm.violated(since=since)["others"] == (
-        "a.lab: somebody else had started TSM-SSH, and it was stopped again",
-        "vm1: somebody else had switched off the VM, and it was switched on again",
+        "a.lab: another user had started TSM-SSH, and it was stopped again",
+        "vm1: another user had switched off the VM, and it was switched on again",
     )
     note("power", "vm1", False, AGAIN)
     note("ssh", A, True, AGAIN)
@@ -192,7 +192,7 @@ def test_who_switches_back_what_is_their_own_or_has_a_hand_free_is_no_offender(f
     note("power", "vm2", False, HAND)
     assert "others" not in farm.violated()
     note("power", "vm2", True, TOOL)
-    assert farm.violated()["others"] == ("vm2: somebody else had switched off the VM, and it was switched on again",)
+    assert farm.violated()["others"] == ("vm2: another user had switched off the VM, and it was switched on again",)
     farm.ledger.record("vm2", "PowerOnVM_Task")
     assert "others" not in farm.violated(since=1), "only what is judged is held against anybody"
 
@@ -207,7 +207,7 @@ def test_who_has_put_back_what_they_switched_wants_nothing_of_it(farm):
     note("power", "vm1", False, TOOL)
     note("power", "vm1", True, HAND)
     note("power", "vm1", False, TOOL)
-    assert farm.violated()["others"] == ("vm1: somebody else had switched on the VM, and it was switched off again",)
+    assert farm.violated()["others"] == ("vm1: another user had switched on the VM, and it was switched off again",)
     note("power", "vm1", True, HAND)
     note("power", "vm1", False, HAND)
     assert "others" not in farm.violated(), "they have changed their mind"

@@ -54,6 +54,6 @@ def test_it_tells_vm_instance_licence_and_driver(host):
 
 
 def test_a_host_whose_driver_does_not_tell_the_instance(host):
-    host.tells_instances = False
+    host.shows_instances = False
     vgpu.power_on(host, "train-01", ["grid_a100-3-20c"])
     assert [v.gi for v in parse_running(0, query(host))] == [None]

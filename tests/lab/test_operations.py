@@ -94,8 +94,8 @@ def test_a_program_that_switches_back_what_somebody_switched_is_found(lab, soap,
     services.StartService("TSM-SSH")
     found = lab.check()["invariants"]
     assert next(i["findings"] for i in found if i["name"] == "others") == [
-        "esx01.lab.local: somebody else had stopped TSM-SSH, and it was started again",
-        "train-01 (vm-26): somebody else had switched off the VM, and it was switched on again",
+        "esx01.lab.local: another user had stopped TSM-SSH, and it was started again",
+        "train-01 (vm-26): another user had switched off the VM, and it was switched on again",
     ]
 
 

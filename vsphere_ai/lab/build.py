@@ -226,7 +226,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
         clock_ahead=timedelta(seconds=spec.clock_ahead),
         boot_time_jitter=timedelta(seconds=spec.boot_time_jitter),
         never_returns=spec.never_returns,
-        tells_instances=spec.vgpu_instances,
+        shows_instances=spec.vgpu_instances,
         migrates_vgpus=spec.vgpu_migration,
     )
 

@@ -97,7 +97,7 @@ def _carried_out(farm: Farm, request: wire.Request, version: str, sender: Sender
     try:
         with farm.store.lock:
             if not sender.served():
-                return Answer(*calls.HTTP_TEXT["503"][:2], kind="text/plain")  # nobody is there to read it
+                return Answer(*calls.HTTP_TEXT["503"][:2], kind="text/plain")  # no client reads it
             farm.settle()
             call = _call(farm, request, version, sender)
             farm.tasks.doom = doom
@@ -124,7 +124,7 @@ def _by_client(call: Call, request: wire.Request) -> tuple[Any, Any]:
     try:
         return _invoke(call, request)
     finally:
-        ledger.client.reset(before)  # what the farm does by itself next, in this thread, is nobody's
+        ledger.client.reset(before)  # what the farm does by itself next, in this thread, has no client
 
 
 def _refused(error: wire.BadRequest, version: str) -> Answer:

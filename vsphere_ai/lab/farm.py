@@ -68,12 +68,12 @@ class Farm:
             note("torn", f"{host.name} {gpu.pci}: GPU instance {vgpu.gi} of {vgpu.vm}", True)
 
     def note_power(self, vm: ManagedObject, *, on: bool, by: Client | None = None) -> None:
-        """Tell whether a VM is on, and who switched it; it keeps the name it had when this was told first."""
-        self.history.note("power", vm.extra.setdefault("told as", f"{vm['name']} ({vm.moid})"), on, by)
+        """Note whether a VM is on, and who switched it; it keeps the name it had when this was first noted."""
+        self.history.note("power", vm.extra.setdefault("noted as", f"{vm['name']} ({vm.moid})"), on, by)
 
     def note_removed(self, vm: ManagedObject) -> None:
-        """Tell that a VM has left the inventory."""
-        self.history.note("removed", str(vm.extra["told as"]), True)
+        """Note that a VM has left the inventory."""
+        self.history.note("removed", str(vm.extra["noted as"]), True)
 
     def mark(self, mo: ManagedObject) -> None:
         """Remember that a host changed; called with the host's lock held, so nothing else may be locked here."""

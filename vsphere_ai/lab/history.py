@@ -1,4 +1,4 @@
-"""What the farm was like at any point of the ledger: hosts, services, power, sessions, as they changed."""
+"""History of the farm at any point of the ledger: hosts, services, power, sessions, as they changed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Change:
 class History:
     """Facts at the start and every change since; a position is a number of changes.
 
-    `up`, `maintenance` and `ssh` (service TSM-SSH) are told of hosts, `power` of VMs, `removed` of those that left the
+    `up`, `maintenance` and `ssh` (service TSM-SSH) are noted of hosts, `power` of VMs, `removed` of those that left the
     inventory, `session` of logins; `torn` of GPU instances that went away under a VM. `clusters` says in which cluster
     a host is, empty for none.
     """
@@ -53,7 +53,7 @@ class History:
             self._positions, self._mark = {0: 0}, 0
 
     def note(self, fact: Fact, name: str, value: bool, by: Client | None = None) -> None:
-        """Tell how something is now; only a difference is kept."""
+        """Note how something is now; only a difference is kept."""
         with self._lock:
             if self._now.get((fact, name)) == value:
                 return

@@ -1,4 +1,4 @@
-"""Judges a run from outside: what must not happen to a farm, whoever works on it and whatever fails."""
+"""Invariants that judge a run from outside: what must not happen to a farm, whatever works on it and whatever fails."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from vsphere_ai.lab.history import Change, Fact, History, Key
 from vsphere_ai.lab.ledger import Entry
 
 WORDS: Mapping[Fact, str] = {
-    "power": "somebody else had {0} the VM, and it was {1} again",
-    "ssh": "somebody else had {0} TSM-SSH, and it was {1} again",
+    "power": "another user had {0} the VM, and it was {1} again",
+    "ssh": "another user had {0} TSM-SSH, and it was {1} again",
 }
 REBOOTS = ("RebootHost_Task", "reboot", "esxcli system shutdown reboot")
 
@@ -50,11 +50,11 @@ class Run:
     """The changes before that point which are still known of: who had switched what."""
 
     def at_start(self, fact: Fact) -> dict[str, bool]:
-        """Return one fact of every object it was told of, as it was at the start."""
-        return {name: value for (told, name), value in self.start.items() if told == fact}
+        """Return one fact of every object it is known of, as it was at the start."""
+        return {name: value for (each, name), value in self.start.items() if each == fact}
 
     def at_end(self, fact: Fact) -> dict[str, bool]:
-        """Return one fact of every object it was told of, as it is now."""
+        """Return one fact of every object it is known of, as it is now."""
         return {**self.at_start(fact), **{c.name: c.value for c in self.changes if c.fact == fact}}
 
 
@@ -144,15 +144,15 @@ def _services(run: Run) -> Verdict:
 
 def _power(run: Run) -> Verdict:
     before, now, removed = run.at_start("power"), run.at_end("power"), run.at_end("removed")
-    owing = (vm for vm, on in sorted(before.items()) if on and not now[vm] and vm not in removed)
-    return _verdict(f"{vm} was on and is off" for vm in owing)
+    lost = (vm for vm, on in sorted(before.items()) if on and not now[vm] and vm not in removed)
+    return _verdict(f"{vm} was on and is off" for vm in lost)
 
 
 def _others(run: Run) -> Verdict:
-    """Follow every switch: what it was last set to by somebody else than a program that then sets it otherwise.
+    """Follow every switch: what it was last set to by another user than a program that then sets it otherwise.
 
     A call that names its operation is a program's at work; programs of one user are taken for one, because it logs in
-    anew when it goes on. A call without is somebody's own hand, which may switch anything. Who puts back what they
+    anew when it goes on. A call without is a user's own hand, which may switch anything. Who puts back what they
     have switched themselves, such as SSH that was started to look, wants nothing of it any more.
     """
     wished: dict[Key, Change] = {}
@@ -204,7 +204,7 @@ INVARIANTS: Mapping[str, tuple[str, Callable[[Run], Verdict]]] = {
     "maintenance": ("no host is left in maintenance mode", _maintenance),
     "services": ("SSH runs where it ran, and nowhere else", _services),
     "power": ("every VM that was on is on", _power),
-    "others": ("what somebody else has switched stays as they put it", _others),
+    "others": ("what another user has switched stays as that user put it", _others),
     "gpu-instances": ("no GPU instance goes away under a VM", _instances),
     "sessions": ("no session is left open", _sessions),
 }

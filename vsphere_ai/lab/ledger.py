@@ -64,7 +64,7 @@ class Ledger:
         self._entries: list[Entry] = []
         self._number = 0
         self.on_entry: Callable[[int], None] = lambda _number: None
-        """Told the number of each new entry."""
+        """Called with the number of each new entry."""
 
     def record(
         self,

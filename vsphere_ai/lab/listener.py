@@ -53,11 +53,11 @@ class Listener(ThreadingHTTPServer):
 
     @property
     def starting(self) -> bool:
-        """Tell whether the service behind the port is not up yet after an outage."""
+        """Return whether the service behind the port is not up yet after an outage."""
         return time.monotonic() < self._ready_at
 
     def serves(self, connection: socket.socket) -> bool:
-        """Tell whether the service that took a connection still runs: what it had not begun died with it."""
+        """Return whether the service that took a connection still runs: what it had not begun died with it."""
         return connection in self._open
 
     def show_certificate(self, directory: Path) -> None:

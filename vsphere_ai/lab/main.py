@@ -1,4 +1,4 @@
-"""The lab's process: starts the servers, writes what clients need into its directory, serves until told to stop."""
+"""Process of the lab: starts the servers, writes what clients need into its directory, serves until it is stopped."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Running:
     def set_faults(self, rules: Rules, *, file: str = "rules", seed: int | None = None) -> Any:
         """Replace the faults: YAML text or the rules themselves; return seed, rules and fired faults.
 
-        Without a `seed` the lab draws one. Wrong rules raise InputError, their places told as in `file`.
+        Without a `seed` the lab draws one. Wrong rules raise InputError, their places are named as in `file`.
         """
         return self.post("/lab/faults", {"rules": rules, "file": file, "seed": seed})
 
@@ -110,7 +110,7 @@ def find(directory: Path) -> Running | None:
         raw = json.loads((directory / "lab.json").read_text(encoding="utf-8"))
         ports = raw["port"], raw["control_port"]
         lab = Running(directory, raw["pid"], *ports, raw["token"], raw["scenario"], raw["scenario_digest"])
-        # the process number may belong to somebody else by now; only the token proves that it is ours
+        # the process number may belong to another process by now; only the token proves that it is ours
         if lab.get("/lab/info").get("pid") == lab.pid:
             return lab
     except (OSError, ValueError, KeyError, LabFailed, http.client.HTTPException):

@@ -1,4 +1,4 @@
-"""What a scenario file says about a farm: the documented format, every field with its default.
+"""Scenarios of farms: the documented format, every field with its default.
 
 A scenario is YAML. Names of hosts and VMs may hold one range such as ``[01:16]`` (``train-[001:900]``); the entry then
 stands for all of them. A VM's `host` may be a range too: its VMs are spread over those hosts in turn.

@@ -51,7 +51,7 @@ def load(path: Path | None = None) -> Scenario:
 
 
 def digest(path: Path | None) -> str:
-    """Return what tells two scenario files apart; empty for the built-in one."""
+    """Return what two different scenario files differ in; empty for the built-in one."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path else ""
 
 

@@ -1,4 +1,4 @@
-"""Which values a field of a scenario can have, beyond its type."""
+"""Values that a field of a scenario can have, beyond its type."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ class _Handler(BaseHTTPRequestHandler):
         super().handle_one_request()
 
     def handle_expect_100(self) -> bool:
-        """Tell the client to go on; the reply must not wait in the buffer."""
+        """Let the client go on; the reply must not wait in the buffer."""
         result = super().handle_expect_100()
         self.wfile.flush()
         return result
@@ -298,7 +298,7 @@ def _unzip(raw: bytes) -> bytes:
 class Server(Listener):
     """One HTTPS server of a lab.
 
-    One is the vCenter and suffers the lab's faults; another, with `serves_api` false, is for whoever runs the lab.
+    One is the vCenter and suffers the lab's faults; another, with `serves_api` false, is for the user who runs the lab.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class Sessions:
         self.logins = 0
         self.refused_logins = 0
         self.watcher: Callable[[Literal["session"], str, bool], None] = lambda _fact, _session, _live: None
-        """Told of every session that starts or ends."""
+        """Called for every session that starts or ends."""
 
     def start(self, user: str, peer: str, agent: str) -> Session:
         """Log a user in."""

@@ -35,7 +35,8 @@ LOCK_SECONDS = 900.0
 class SshServer:
     """Serves one host on a free port, which is then kept, from `start()` to `close()`.
 
-    `reserved` is what `hand_over` of the server before this one returned: its port, which nobody could take meanwhile.
+    `reserved` is what `hand_over` of the server before this one returned: its port,
+    which no other process could take in between.
 
     `login_attempts` counts passwords tried, `failures` the wrong ones in a row; after five the account is locked for
     `lock_seconds`. `methods` is what the server offers, `authorized_keys` the base64 text of public keys that may log
@@ -73,7 +74,7 @@ class SshServer:
 
     @property
     def listening(self) -> bool:
-        """Tell whether the port is open now."""
+        """Return whether the port is open now."""
         return self._listener is not None
 
     @property
@@ -100,7 +101,7 @@ class SshServer:
         return self._reservation.dup()
 
     def new_key(self) -> None:
-        """Show another host key to whoever connects from now on; the one on disk stays."""
+        """Show another host key to clients from now on; the one on disk stays."""
         self.key = _host_key(None)
 
     def known_hosts_line(self) -> str:
@@ -108,7 +109,7 @@ class SshServer:
         return f"[{self.bind}]:{self.port} {self.key.get_name()} {self.key.get_base64()}"
 
     def check_password(self, username: str, password: str) -> bool:
-        """Count a login attempt and tell whether it succeeds."""
+        """Count a login attempt and return whether it succeeds."""
         with self._lock:
             self.login_attempts += 1
             if self._locked_down(username) or time.monotonic() < self.locked_until:
@@ -124,7 +125,7 @@ class SshServer:
             return False
 
     def check_key(self, username: str, key: paramiko.PKey) -> bool:
-        """Tell whether a public key may log in."""
+        """Return whether a public key may log in."""
         known = username == self.username and key.get_base64() in self.authorized_keys
         return known and not self._locked_down(username)
 
@@ -181,7 +182,7 @@ class SshServer:
                 self._transports.discard(transport)
 
     def _let_in(self, client: socket.socket) -> bool:
-        """Tell whether a connection survives the faults it meets."""
+        """Return whether a connection survives the faults it meets."""
         fired = self.faults.meet(Event("ssh-connect", "", (self.host.name,), (self.host.name,)))
         if fired is None:
             return True

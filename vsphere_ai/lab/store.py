@@ -52,7 +52,7 @@ class ManagedObject:
     def shown(self, what: str, state: Any, make: Callable[[], Any]) -> Any:
         """Return what `make` makes of a state; the one it made last as long as the state is the same.
 
-        For what a host shows, most of which the next change leaves alone: nobody may write into it.
+        For what a host shows, most of which the next change does not touch; it must not be written into.
         """
         last = self.extra.get(f"shown {what}")
         if last is None or last[0] != state:
@@ -225,7 +225,7 @@ def given(obj: Any) -> list[str]:
 
 
 def differs(spec: Any, present: Any) -> bool:
-    """Tell whether a value of a specification asks for anything: not if it is empty, or is so already."""
+    """Return whether a value of a specification asks for anything: not if it is empty, or is so already."""
     if isinstance(spec, Vmomi.DataObject):
         return any(differs(getattr(spec, name), getattr(present, name, None)) for name in given(spec))
     if isinstance(spec, list):

@@ -50,7 +50,7 @@ class Task:
             self._tasks.store.touch(self.mo, "info")
 
     def check(self) -> None:
-        """Raise RequestCanceled when somebody cancelled the task."""
+        """Raise RequestCanceled when the task was cancelled."""
         if self.cancelled:
             raise vmodl.fault.RequestCanceled(msg="The task was canceled by a user.")
 

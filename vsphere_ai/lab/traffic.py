@@ -1,4 +1,4 @@
-"""What clients ask for: calls by method, properties by type of object, and how many bytes the answers have."""
+"""Counts of what clients ask for: calls by method, properties by type of object, bytes of the answers."""
 
 from __future__ import annotations
 

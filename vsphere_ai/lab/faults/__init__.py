@@ -1,1 +1,1 @@
-"""What can be made to go wrong in the lab: the rules, when they fire, and what each does."""
+"""Faults of the lab: the rules, when they fire, and what each does."""

@@ -38,7 +38,7 @@ def strike(lab: Lab, fired: Fired) -> None:
         lab.expire_sessions()
         if lab.server is not None:
             lab.server.restart(action.seconds, action.starting)
-        lab.expire_sessions()  # somebody may have logged in again before the last connection was cut; nobody can after
+        lab.expire_sessions()  # a client may have logged in again before the last connection was cut; none can after
     elif action.word == "cert-swap" and lab.server is not None:
         with tempfile.TemporaryDirectory() as folder:
             make_certificate(Path(folder))

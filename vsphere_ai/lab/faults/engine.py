@@ -60,7 +60,7 @@ class _Counted:
         self.random = random.Random(f"{own}/{number}")  # noqa: S311 - a replayable choice, no secret
 
     def due(self) -> bool:
-        """Count one more event that matches, and tell whether the rule fires at it."""
+        """Count one more event that matches, and return whether the rule fires at it."""
         self.met += 1
         rule = self.rule
         chosen = self.random.random() < rule.probability

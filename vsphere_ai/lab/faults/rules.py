@@ -87,7 +87,7 @@ class Event:
 
     @property
     def mutating(self) -> bool:
-        """Tell whether a call is made to change something."""
+        """Return whether a call is made to change something."""
         if self.kind == "ssh":
             return bool(_MUTATING_COMMAND.search(self.name))
         return self.kind == "soap" and not _READ.match(self.name)
@@ -127,7 +127,7 @@ class Rule:
     given: tuple[tuple[str, object], ...] = ()
 
     def matches(self, event: Event) -> bool:
-        """Tell whether an event is one this rule counts."""
+        """Return whether an event is one this rule counts."""
         if event.kind not in WORDS[self.do.word].events or not self._is_on(event):
             return False
         if self.target and not any(fnmatchcase(name, self.target) for name in event.objects):

@@ -1,4 +1,4 @@
-"""What a fault does to a connection: cutting it, resetting it, holding it without a word."""
+"""Faults of a connection: it is cut, reset, or held without a word."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import struct
 from vsphere_ai.lab.faults.engine import Fired
 
 _POLL_MS = 100
-# Linux tells that the peer has closed even while bytes of it lie unread
+# Linux shows that the peer has closed even while bytes of it lie unread
 _GONE = select.POLLHUP | select.POLLERR | getattr(select, "POLLRDHUP", 0)
 
 

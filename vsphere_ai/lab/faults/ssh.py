@@ -18,7 +18,7 @@ _CUTTING = ("drop", "lost-reply", "reset", "hang")
 def carry_out(
     fired: Fired, channel: paramiko.Channel, run: Callable[[], Result], strike: Callable[[Fired], None]
 ) -> int | None:
-    """Return the exit status to send; None when there is nobody left to send it to."""
+    """Return the exit status to send; None when no client is left to send it to."""
     action, when = fired.rule.do, fired.rule.when
     result: Result | None = None
     if when == "before":

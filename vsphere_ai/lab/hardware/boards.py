@@ -1,4 +1,4 @@
-"""What a GPU board is made of: its profiles from the board table, its product names, and the ids NVML gives them."""
+"""GPU boards of the lab: their profiles from the board table, their product names, and the ids NVML gives them."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Profile:
 
     @property
     def media(self) -> bool:
-        """Tell whether it takes the GPU's only JPEG and OFA engines (``+me``)."""
+        """Return whether it takes the GPU's only JPEG and OFA engines (``+me``)."""
         return "+me" in self.name
 
     @property
@@ -86,7 +86,7 @@ class Profile:
 
     @property
     def plain(self) -> bool:
-        """Tell whether the name has no suffix such as ``+me`` or ``+gfx``."""
+        """Return whether the name has no suffix such as ``+me`` or ``+gfx``."""
         return self.name[-1] == "b"
 
 
@@ -123,7 +123,7 @@ class Board:
         return min((p.size for p in self.profiles), default=1)
 
     def is_double(self, profile: Profile) -> bool:
-        """Tell whether this is a one-slice profile with the memory of two."""
+        """Return whether this is a one-slice profile with the memory of two."""
         return profile.compute_slices == 1 and profile.size > self.unit
 
     def nvml_order(self, profile: Profile) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""What a host's network drivers make of their module options: flow control per priority, pause, and the RDMA MTU."""
+"""Network drivers of a host and the effect of their module options: flow control per priority, pause, the RDMA MTU."""
 
 from __future__ import annotations
 

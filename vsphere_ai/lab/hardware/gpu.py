@@ -88,7 +88,7 @@ class GpuInstance:
 
     @property
     def busy(self) -> bool:
-        """Tell whether something keeps the instance from being destroyed."""
+        """Return whether something keeps the instance from being destroyed."""
         return bool(self.computes) or self.vm is not None
 
     def compute_profiles(self, board: Board) -> tuple[ComputeProfile, ...]:
@@ -218,12 +218,12 @@ class Gpu:
 
     @property
     def mig_capable(self) -> bool:
-        """Tell whether the board knows MIG."""
+        """Return whether the board knows MIG."""
         return bool(self.board.profiles)
 
     @property
     def busy(self) -> bool:
-        """Tell whether something uses the GPU, so that a mode change must wait."""
+        """Return whether something uses the GPU, so that a mode change must wait."""
         return bool(self.clients or self.vgpus or self.instances)
 
     @property
@@ -249,7 +249,7 @@ class Gpu:
 
     @property
     def passed_through(self) -> bool:
-        """Tell whether VMs get the whole GPU now."""
+        """Return whether VMs get the whole GPU now."""
         return self.active == "direct"
 
     def pass_through(self) -> None:
@@ -258,7 +258,7 @@ class Gpu:
 
     @property
     def waits(self) -> bool:
-        """Tell whether passthrough, or the configured graphics type, takes effect with the next boot only.
+        """Return whether passthrough, or the configured graphics type, takes effect with the next boot only.
 
         A GPU that is passed through has no graphics type that could.
         """

@@ -31,7 +31,7 @@ class Guest:
     licence: Literal["licensed", "unlicensed", "unknown"] = "licensed"
 
 
-def _nobody() -> Sequence[str]:
+def _none_running() -> Sequence[str]:
     return ()
 
 
@@ -41,16 +41,16 @@ def _not_known(_vm: str) -> Guest | None:
 
 @dataclass(eq=False)
 class Host:
-    """One ESXi host. Nothing here writes the ledger: whoever carries a call (SOAP handler, shell command) does.
+    """One ESXi host. Nothing here writes the ledger: the SOAP handler or shell command that carries a call does.
 
     `running_vms` answers the names of powered-on VMs, `guest_of` what the guest of one reports (None: its driver is the
-    host's); without `tells_instances`, nvidia-smi shows no GPU instances of vGPUs; `maintenance` carries out a request
+    host's); without `shows_instances`, nvidia-smi shows no GPU instances of vGPUs; `maintenance` carries out a request
     of the ESXi Shell to enter (True) or leave (False) maintenance mode within so many seconds, or raises `HostRefused`.
     Listeners get ``(host, what)`` with what one of ``down up services graphics mig vgpu firewall lockdown advanced
     kernel network maintenance``, always after the lock is released; wrap several changes in `changing()` for that.
     `gpus` keep the graphics type and MIG mode they are given; `boot_seconds` is the time from down to up, and
     `shutdown_seconds` the time from a reboot request to down. With `never_returns` a reboot ends in darkness. Its clock
-    is `clock_ahead`, and the boot time that it tells wavers by `boot_time_jitter`.
+    is `clock_ahead`, and the boot time that it shows wavers by `boot_time_jitter`.
     """
 
     name: str
@@ -81,9 +81,9 @@ class Host:
     host_engine_running: bool = True
     up: bool = True
     boot_time: datetime = field(default_factory=lambda: datetime.now(UTC) - timedelta(days=12, hours=3))
-    tells_instances: bool = True
+    shows_instances: bool = True
     migrates_vgpus: bool = True
-    running_vms: Callable[[], Sequence[str]] = _nobody
+    running_vms: Callable[[], Sequence[str]] = _none_running
     guest_of: Callable[[str], Guest | None] = _not_known
     maintenance: Callable[[bool, float], None] | None = None
 
@@ -117,12 +117,12 @@ class Host:
 
     @property
     def ssh_reachable(self) -> bool:
-        """Tell whether the SSH port is open."""
+        """Return whether the SSH port is open."""
         return self.up and self.services["TSM-SSH"].running and self.firewall.get("sshServer", True)
 
     @property
     def reboot_required(self) -> bool:
-        """Tell whether GPUs, a MIG mode, module options, NICs or an installed driver wait for a boot."""
+        """Return whether GPUs, a MIG mode, module options, NICs or an installed driver wait for a boot."""
         installed = self.driver_vib.version.partition("-")[0] if self.driver_vib else ""
         waits = any(g.mig_pending != g.mig_current or g.waits for g in self.gpus)
         options = any(m.options != m.running for m in self.kernel_modules.values()) or any(n.waits for n in self.pnics)
@@ -137,7 +137,7 @@ class Host:
         return max(timedelta(), datetime.now(UTC) - self.boot_time)
 
     def shown_boot_time(self) -> datetime:
-        """Return the boot time as the host tells it: by its own clock, and off by the jitter, now this way, now that.
+        """Return the boot time as the host shows it: by its own clock, and off by the jitter, now this way, now that.
 
         ESXi computes it from the time and its uptime.
         """
@@ -154,7 +154,7 @@ class Host:
 
     @contextmanager
     def changing(self) -> Iterator[None]:
-        """Hold the lock; tell the listeners after the outermost such block is left and the lock released."""
+        """Hold the lock; call the listeners after the outermost such block is left and the lock released."""
         due: list[str] = []
         try:
             with self.lock:
@@ -245,7 +245,7 @@ class Host:
             return changed
 
     def start_host_engine(self) -> bool:
-        """Start NVIDIA's host engine: configured graphics types take effect on GPUs no VM uses; tell if any did."""
+        """Start NVIDIA's host engine: configured graphics types take effect on GPUs no VM uses; whether any did."""
         with self.changing():
             self.host_engine_running = True
             # passthrough is a matter of the next boot

@@ -75,7 +75,7 @@ class Pnic:
     coalesce: dict[str, int] | None = None
     """Interrupt coalescing by option of esxcli, 0 and 1 for off and on; None where the driver has none."""
     forced_mb: int = 0
-    """The speed somebody has forced; 0: it is negotiated."""
+    """The forced speed; 0: it is negotiated."""
     vfs_configured: int = 0
     """Virtual functions the next boot makes; `vfs` are those there are."""
     vfs: int = 0
@@ -85,7 +85,7 @@ class Pnic:
 
     @property
     def passed_through(self) -> bool:
-        """Tell whether VMs get the whole NIC now."""
+        """Return whether VMs get the whole NIC now."""
         return self.passthrough_active
 
     def pass_through(self) -> None:
@@ -94,7 +94,7 @@ class Pnic:
 
     @property
     def waits(self) -> bool:
-        """Tell whether virtual functions or passthrough wait for a boot."""
+        """Return whether virtual functions or passthrough wait for a boot."""
         return self.passthrough != self.passthrough_active or self.vfs != self.vfs_at_boot
 
     @property
@@ -124,7 +124,7 @@ class DeviceGroup:
 
     @property
     def linked(self) -> bool:
-        """Tell whether its GPUs have to be joined by NVLink."""
+        """Return whether its GPUs have to be joined by NVLink."""
         return self.name.endswith("%NVLink")
 
 

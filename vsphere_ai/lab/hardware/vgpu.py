@@ -102,7 +102,7 @@ def known_types(host: Host) -> dict[str, VgpuType]:
 
 
 def _carries(host: Host, kind: VgpuType) -> bool:
-    """Tell whether this ESXi has such types: those that share a GPU instance came with 9.0.1."""
+    """Return whether this ESXi has such types: those that share a GPU instance came with 9.0.1."""
     return kind.per_instance == 1 or host.release >= SHARED_INSTANCES_ESXI
 
 
@@ -135,7 +135,7 @@ def power_off(host: Host, vm: str) -> bool:
 
 
 def fits(host: Host, type_names: Sequence[str], groups: Sequence[Together] = ()) -> bool:
-    """Tell whether a VM with these vGPUs could power on now."""
+    """Return whether a VM with these vGPUs could power on now."""
     with host.lock:
         claims: list[tuple[Gpu, Vgpu]] = []
         placed = _place(host, "", list(type_names), claims, groups)
@@ -164,7 +164,7 @@ def _place(
 
 
 def _joined(gpus: list[Gpu], linked: bool) -> bool:
-    """Tell whether these are different GPUs, and joined if they have to be."""
+    """Return whether these are different GPUs, and joined if they have to be."""
     apart = len({g.pci for g in gpus}) == len(gpus)
     return apart and (not linked or not gpus or {g.link for g in gpus} == {gpus[0].link or None})
 
@@ -177,7 +177,7 @@ def _in_order(host: Host, name: str) -> list[Gpu]:
 
 
 def _has_instance(gpu: Gpu, name: str) -> bool:
-    """Tell whether a GPU has an instance that is free for a MIG-backed type, or shared by it and not full."""
+    """Return whether a GPU has an instance that is free for a MIG-backed type, or shared by it and not full."""
     wanted = next((t for t in offered_types(gpu) if t.name == name), None)
     if wanted is None or wanted.profile is None:
         return False
@@ -208,12 +208,12 @@ def _claim(host: Host, gpu: Gpu, vm: str, name: str) -> Vgpu | None:
 
 
 def mixes_sizes(gpu: Gpu) -> bool:
-    """Tell whether time-sliced vGPUs of several sizes share this GPU: never before Ampere, whatever is configured."""
+    """Return whether time-sliced vGPUs of several sizes share this GPU: never before Ampere, whatever is configured."""
     return gpu.vgpu_mode == "mixedSize" and gpu.board.architecture not in EQUAL_SIZES_ONLY
 
 
 def _shares(host: Host, other: Vgpu, wanted: VgpuType) -> bool:
-    """Tell whether a same-size GPU takes a type beside another: one type; from ESXi 8.0 U2 every series of its size."""
+    """Return whether a same-size GPU takes one type beside another: from ESXi 8.0 U2 every series of its size."""
     if host.release >= ANY_SERIES:
         return other.framebuffer_gb == wanted.framebuffer_gb
     return other.type_name == wanted.name

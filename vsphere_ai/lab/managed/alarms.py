@@ -53,7 +53,7 @@ def follow_connection(farm: Farm, host: ManagedObject, *, up: bool) -> None:
 
 
 def worst(farm: Farm, entity: ManagedObject) -> str:
-    """Return the health of an object as its alarms tell it: red, yellow or green."""
+    """Return the health of an object by its alarms: red, yellow or green."""
     found = {s.overallStatus for (moid, _), s in _states(farm).items() if moid == entity.moid}
     return next((status for status in ("red", "yellow") if status in found), "green")
 
@@ -119,7 +119,7 @@ def get_alarm(call: Call, entity: Any = None) -> Any:
 
 @changes(vim.alarm.AlarmManager, "AcknowledgeAlarm", "Alarm.Acknowledge")
 def acknowledge(call: Call, alarm: Any, entity: Any) -> None:
-    """Note that somebody has seen an alarm; it stays as red as it is."""
+    """Note that a user has seen an alarm; it stays as red as it is."""
     farm = call.farm
     mo = farm.store.get(entity)
     state = _states(farm).get((mo.moid, farm.store.get(alarm).moid))

@@ -12,7 +12,7 @@ from vsphere_ai.lab.managed.refusals import invalid_argument
 
 @reads(vim.AuthorizationManager, "HasPrivilegeOnEntities")
 def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: Any = None) -> Any:
-    """Tell for each entity and privilege whether a session has it."""
+    """Return for each entity and privilege whether a session has it."""
     Manager = vim.AuthorizationManager  # noqa: N806 - a type
     return [
         Manager.EntityPrivilege(
@@ -28,7 +28,7 @@ def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: A
 
 @reads(vim.AuthorizationManager, "HasPrivilegeOnEntity")
 def has_privilege_on_entity(call: Call, entity: Any, sessionId: str, privId: Any = None) -> list[bool]:
-    """Tell for each privilege whether a session has it on an entity."""
+    """Return for each privilege whether a session has it on an entity."""
     call.farm.store.get(entity)
     return _granted(call, sessionId, privId)
 

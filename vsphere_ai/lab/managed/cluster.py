@@ -107,7 +107,7 @@ DRS_SETTINGS = ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vm
 
 def _override(farm: Farm, mo: ManagedObject, specs: Any) -> dict[str, Any]:
     """Add, edit or remove automation levels of single VMs; return what changed, for the ledger."""
-    config, told = mo["configurationEx"], {}
+    config, detail = mo["configurationEx"], {}
     present = {c.key._moId: c for c in config.drsVmConfig or ()}
     for spec in specs:
         ref = spec.removeKey if spec.operation == "remove" else spec.info.key
@@ -120,10 +120,10 @@ def _override(farm: Farm, mo: ManagedObject, specs: Any) -> dict[str, Any]:
             del present[vm.moid]
         else:
             present[vm.moid] = spec.info
-        told[str(vm["name"])] = spec.operation
-    if told:
+        detail[str(vm["name"])] = spec.operation
+    if detail:
         config.drsVmConfig = list(present.values())
-    return told
+    return detail
 
 
 @changes(vim.ComputeResource, "ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
@@ -139,15 +139,15 @@ def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
         raise not_supported(f"the lab changes drsConfig and drsVmConfig with modify=true only, not {what}")
 
     def work(_task: Task) -> None:
-        told = _override(farm, mo, own)
+        detail = _override(farm, mo, own)
         present = mo["configurationEx"].drsConfig
         for name in DRS_SETTINGS if drs else ():
             value = getattr(drs, name)
             if value not in (None, []) and value != getattr(present, name):
                 setattr(present, name, value)
-                told[name] = value if isinstance(value, (str, bool, int)) else str(value)
-        if told:
+                detail[name] = value if isinstance(value, (str, bool, int)) else str(value)
+        if detail:
             farm.store.touch(mo, "configurationEx")
-            farm.record(mo, "ReconfigureComputeResource_Task", **told)
+            farm.record(mo, "ReconfigureComputeResource_Task", **detail)
 
     return farm.tasks.start(mo, "reconfigure", work)

@@ -1,4 +1,4 @@
-"""What the device changes of one ConfigSpec are applied to: a copy of a VM's configuration, and where the VM is."""
+"""Target of the device changes of one ConfigSpec: a copy of a VM's configuration, and where the VM is."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def _renumber(config: Any, keys: dict[int, int]) -> None:
 
 
 def _check_joining(change: DeviceChange, stay: dict[int, int | None], groups: set[int], new: set[int]) -> None:
-    """Nobody joins or leaves a group that stays, or is left behind by one; keys of removed devices are used again."""
+    """No device joins or leaves a group that stays, or is left behind by one; removed keys are used again."""
     for index, device in enumerate(change.config.hardware.device):
         key = _group(device)
         if device.key not in stay:

@@ -67,7 +67,7 @@ class Change(DeviceChange):
                 self._remove(index, old)
             else:
                 done = self._edit(index, old, copy.deepcopy(device))
-        return {"operation": str(spec.operation), "type": type(done)._wsdlName, "key": done.key, **_told(done)}
+        return {"operation": str(spec.operation), "type": type(done)._wsdlName, "key": done.key, **_detail(done)}
 
     def _remove(self, index: int, old: Any) -> None:
         devices = self.config.hardware.device
@@ -198,7 +198,7 @@ def max_vgpus(version: str) -> int:
 
 
 def _hot(device: Any) -> bool:
-    """Tell whether a device may be changed while the VM runs."""
+    """Return whether a device may be changed while the VM runs."""
     return devices_nic.is_hot(device) if isinstance(device, NIC) else isinstance(device, HOT)
 
 
@@ -206,10 +206,10 @@ def _first_key(device: Any) -> int:
     return next((first for typ, first in KEYS if isinstance(device, typ)), 20000)
 
 
-def _told(device: Any) -> dict[str, Any]:
+def _detail(device: Any) -> dict[str, Any]:
     if isinstance(device, NIC):
-        return devices_nic.told(device)
+        return devices_nic.detail(device)
     if isinstance(device, PCI):
         vgpu = isinstance(device.backing, PCI.VmiopBackingInfo)
-        return {"vgpu": device.backing.vgpu} if vgpu else devices_pci.told(device)
+        return {"vgpu": device.backing.vgpu} if vgpu else devices_pci.detail(device)
     return {}

@@ -29,7 +29,7 @@ _MAC = re.compile(r"([0-9a-f]{2}:){5}[0-9a-f]{2}")
 
 
 def is_hot(nic: Any) -> bool:
-    """Tell whether an adapter may be added, changed or removed while the VM runs."""
+    """Return whether an adapter may be added, changed or removed while the VM runs."""
     return not isinstance(nic, (PVRDMA, SRIOV))
 
 
@@ -108,7 +108,7 @@ def _check_address(index: int, nic: Any) -> None:
 
 
 def wants_address(old: Any, new: Any) -> bool:
-    """Tell whether an edit takes an address that was given by hand away again."""
+    """Return whether an edit takes an address that was given by hand away again."""
     return old.addressType == "manual" and new.addressType in ("generated", "assigned") and not new.macAddress
 
 
@@ -173,7 +173,7 @@ def connect(change: DeviceChange, nic: Any) -> None:
         port.connectionCookie = 1
 
 
-def told(nic: Any) -> dict[str, Any]:
+def detail(nic: Any) -> dict[str, Any]:
     """Say for the ledger which adapter it is."""
     port = getattr(nic.backing, "port", None)
     more: dict[str, Any] = {"connected": bool(nic.connectable.startConnected)} if nic.connectable is not None else {}

@@ -49,7 +49,7 @@ def check(change: DeviceChange, index: int, device: Any) -> None:
         )
 
 
-def told(device: Any) -> dict[str, Any]:
+def detail(device: Any) -> dict[str, Any]:
     """Return what the ledger says of a passthrough device."""
     backing = device.backing
     if isinstance(backing, FIXED):

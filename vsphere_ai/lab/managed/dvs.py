@@ -74,11 +74,11 @@ def reconfigure(call: Call, spec: Any) -> Any:
     def work(_task: Task) -> None:
         same_version(spec.configVersion, mo["config"].configVersion)
         _only(spec, CHANGED, mo["config"])
-        told = _carry_out(farm, mo, spec)
-        if told:
+        detail = _carry_out(farm, mo, spec)
+        if detail:
             next_version(farm, mo)
             farm.store.touch(mo, "summary")
-            farm.record(mo, "ReconfigureDvs_Task", **told)
+            farm.record(mo, "ReconfigureDvs_Task", **detail)
 
     return farm.tasks.start(mo, "reconfigureDvs", work)
 
@@ -143,29 +143,29 @@ def publish(farm: Farm) -> None:
 
 def _carry_out(farm: Farm, mo: ManagedObject, spec: Any) -> dict[str, Any]:
     config = mo["config"]
-    told: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
     mtu = getattr(spec, "maxMtu", None)  # the base type DVSConfigSpec has none
     if mtu is not None and mtu != config.maxMtu:
         _check_mtu(mtu)
-        told["mtu"] = int(mtu)
+        detail["mtu"] = int(mtu)
     names = _names(spec)
     renamed = bool(names) and names != mo.extra["uplinks"]
     traffic = changed_traffic(farm, mo, spec.infrastructureTrafficResourceConfig or ())
-    if spec.host and (renamed or told or traffic):
+    if spec.host and (renamed or detail or traffic):
         raise not_supported("the lab changes members or settings, not both at once")
     if renamed:
         rename_uplinks(farm, mo, names)
         config.uplinkPortPolicy.uplinkPortName = list(names)
-        told["uplinks"] = list(names)
-    told |= _store(config, spec)
+        detail["uplinks"] = list(names)
+    detail |= _store(config, spec)
     members = change(farm, mo, spec.host) if spec.host else []
     if members:
-        told["hosts"] = members
-    if "mtu" in told:
-        set_mtu(farm, mo, told["mtu"])
+        detail["hosts"] = members
+    if "mtu" in detail:
+        set_mtu(farm, mo, detail["mtu"])
     if traffic:
-        told |= set_traffic(config, traffic) or {"shares": {}}
-    return told
+        detail |= set_traffic(config, traffic) or {"shares": {}}
+    return detail
 
 
 def _give_mac_management(farm: Farm, mo: ManagedObject) -> None:
@@ -208,7 +208,7 @@ def _only(spec: Any, known: set[str], present: Any = None) -> None:
 
 def _store(config: Any, spec: Any) -> dict[str, Any]:
     """Lay what a switch only keeps over its configuration; return what changed, for the ledger."""
-    told: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
     for name in STORED:
         value, now = getattr(spec, name, None), getattr(config, name)
         if value is None or not differs(value, now):
@@ -217,5 +217,5 @@ def _store(config: Any, spec: Any) -> dict[str, Any]:
             lay_over(now, value)
         else:
             setattr(config, name, value)
-        told[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
-    return told
+        detail[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
+    return detail

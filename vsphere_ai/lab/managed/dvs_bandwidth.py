@@ -44,7 +44,7 @@ def changed_traffic(farm: Farm, dvs: ManagedObject, given: Any) -> list[Any]:
 
 def set_traffic(config: Any, changed: list[Any]) -> dict[str, dict[str, int]]:
     """Put changed kinds of traffic in place; say for the ledger what was set."""
-    told: dict[str, dict[str, int]] = {}
+    detail: dict[str, dict[str, int]] = {}
     for resource in changed:
         present = next(r for r in config.infrastructureTrafficResourceConfig if r.key == resource.key)
         now, given = present.allocationInfo, resource.allocationInfo
@@ -54,9 +54,9 @@ def set_traffic(config: Any, changed: list[Any]) -> dict[str, dict[str, int]]:
             ("limits", now.limit, given.limit),
         ):
             if old != new:
-                told.setdefault(name, {})[str(resource.key)] = int(new)
+                detail.setdefault(name, {})[str(resource.key)] = int(new)
         present.allocationInfo = given
-    return told
+    return detail
 
 
 def _changes(present: Any, resource: Any) -> bool:
@@ -73,7 +73,7 @@ def _changes(present: Any, resource: Any) -> bool:
 
 
 def _set_right(shares: Any) -> bool:
-    """Give a named level its number, which counts with a custom one only; tell whether the number may be."""
+    """Give a named level its number, which counts with a custom one only; return whether the number may be."""
     level = str(shares.level)
     if level in LEVELS:
         shares.shares = LEVELS[level]
@@ -116,7 +116,7 @@ def reconfigure_pools(call: Call, configSpec: Any) -> Any:
         if not config.networkResourceManagementEnabled or config.networkResourceControlVersion != "version3":
             raise not_supported("network resource pools need version 3 of Network I/O Control, switched on")
         after = {p.key: p for p in pools(dvs)}
-        told = [_apply(farm, dvs, after, spec) for spec in configSpec]
+        detail = [_apply(farm, dvs, after, spec) for spec in configSpec]
         quotas = sum(p.allocationInfo.reservationQuota for p in after.values())
         reserved = next(r for r in config.infrastructureTrafficResourceConfig if r.key == "virtualMachine")
         most = (reserved.allocationInfo.reservation or 0) * len(_nics(farm, dvs))
@@ -125,7 +125,7 @@ def reconfigure_pools(call: Call, configSpec: Any) -> Any:
         config.vmVnicNetworkResourcePool = list(after.values())
         config.configVersion = str(int(config.configVersion) + 1)
         farm.store.touch(dvs, "config")
-        farm.record(dvs, "DvsReconfigureVmVnicNetworkResourcePool_Task", pools=told)
+        farm.record(dvs, "DvsReconfigureVmVnicNetworkResourcePool_Task", pools=detail)
 
     return farm.tasks.start(dvs, "reconfigureVmVnicNetworkResourcePool", work)
 

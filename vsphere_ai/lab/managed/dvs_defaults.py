@@ -1,4 +1,4 @@
-"""What a new distributed switch and its ports come with."""
+"""Defaults of a new distributed switch and of its ports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HIGH = ("virtualMachine",)  # the others have normal shares
 
 
 def port_config(dvs: ManagedObject, vlan: int, *, uplink: bool = False) -> Any:
-    """Return the settings of ports on which nobody has set anything but a VLAN."""
+    """Return the settings of ports on which only a VLAN is set."""
     tag: Any = Vds.VlanIdSpec(vlanId=vlan, inherited=False)
     if uplink:
         tag = Vds.TrunkVlanSpec(vlanId=[vim.NumericRange(start=0, end=4094)], inherited=False)
@@ -57,7 +57,7 @@ def release(version: str) -> tuple[int, ...]:
 
 
 def has_mac_management(dvs: ManagedObject) -> bool:
-    """Tell whether a switch is new enough for MAC learning."""
+    """Return whether a switch is new enough for MAC learning."""
     return release(dvs["config"].productInfo.version) >= MAC_MANAGEMENT
 
 

@@ -31,7 +31,7 @@ def change(farm: Farm, dvs: ManagedObject, specs: Any) -> list[dict[str, Any]]:
     if faults:
         raise _on_hosts(faults)
     before = [copy.deepcopy(_network(h).proxySwitch) for h in hosts]
-    told = [t for host, spec in zip(hosts, specs, strict=True) if (t := _apply(farm, dvs, host, spec))]
+    detail = [t for host, spec in zip(hosts, specs, strict=True) if (t := _apply(farm, dvs, host, spec))]
     for host, spec, was in zip(hosts, specs, before, strict=True):
         if spec.operation == "edit" and is_cut_off(farm, dvs, host, was):
             for each, old in zip(hosts, before, strict=True):
@@ -39,7 +39,7 @@ def change(farm: Farm, dvs: ManagedObject, specs: Any) -> list[dict[str, Any]]:
             raise rolled_back(host)
     for host in hosts:
         farm.mark(host)
-    return told
+    return detail
 
 
 def rolled_back(host: ManagedObject) -> Exception:
@@ -111,7 +111,7 @@ def _network(host: ManagedObject) -> Any:
 
 
 def _apply(farm: Farm, dvs: ManagedObject, host: ManagedObject, spec: Any) -> dict[str, Any] | None:
-    told = {"host": str(host["name"]), "operation": str(spec.operation)}
+    detail = {"host": str(host["name"]), "operation": str(spec.operation)}
     network = _network(host)
     if spec.operation == "add":
         proxy = join_host(farm, dvs, host, [])
@@ -130,7 +130,7 @@ def _apply(farm: Farm, dvs: ManagedObject, host: ManagedObject, spec: Any) -> di
     if spec.operation == "edit" and have == dict(pairs):
         return None
     _give(dvs, host, proxy, pairs)
-    return {**told, "uplinks": {ports[port]: nic for nic, port in pairs}}
+    return {**detail, "uplinks": {ports[port]: nic for nic, port in pairs}}
 
 
 def _give(dvs: ManagedObject, host: ManagedObject, proxy: Any, pairs: list[tuple[str, str]]) -> None:
@@ -150,7 +150,7 @@ def _put(farm: Farm, dvs: ManagedObject, host: ManagedObject, proxy: Any) -> Non
 
 
 def is_cut_off(farm: Farm, dvs: ManagedObject, host: ManagedObject, before: Any) -> bool:
-    """Tell whether the management network on a switch had a NIC with link before, and has none now."""
+    """Return whether the management network on a switch had a NIC with link before, and has none now."""
     now = _network(host).proxySwitch
     orders = [farm.store.objects[key]["config"].defaultPortConfig for key in managed_groups(host, dvs)]
     return any(reaches(farm, dvs, host, c, before) and not reaches(farm, dvs, host, c, now) for c in orders)
@@ -164,7 +164,7 @@ def managed_groups(host: ManagedObject, dvs: ManagedObject) -> set[str]:
 
 
 def reaches(farm: Farm, dvs: ManagedObject, host: ManagedObject, settings: Any, proxies: Any = None) -> bool:
-    """Tell whether a port group with these settings has a NIC with link on a host."""
+    """Return whether a port group with these settings has a NIC with link on a host."""
     order = settings.uplinkTeamingPolicy.uplinkPortOrder
     names = {*(order.activeUplinkPort or ()), *(order.standbyUplinkPort or ())}
     up = {n.name for n in farm.host(host).pnics if n.link_up}

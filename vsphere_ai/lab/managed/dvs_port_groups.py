@@ -58,7 +58,7 @@ def add(call: Call, spec: Any) -> Any:
             present.autoExpand = one.type == "earlyBinding" and one.autoExpand is not False
             _own(present, one)
             dvs_ports.resize(farm, mo, 0 if one.type == "ephemeral" else one.numPorts or 0)
-            farm.record(mo, "AddDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo))
+            farm.record(mo, "AddDVPortgroup_Task", switch=str(dvs["name"]), **_detail(mo))
         publish(farm)
         farm.store.touch(farm.named["networkFolder"], "childEntity")
 
@@ -90,8 +90,8 @@ def reconfigure(call: Call, spec: Any) -> Any:
         if fingerprint(config) == fingerprint(before):
             return
         next_version(farm, mo)
-        told = {"before": str(before.name)} if renamed else {}
-        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_told(mo), **told)
+        detail = {"before": str(before.name)} if renamed else {}
+        farm.record(mo, "ReconfigureDVPortgroup_Task", switch=str(dvs["name"]), **_detail(mo), **detail)
 
     return farm.tasks.start(mo, "reconfigure", work)
 
@@ -186,7 +186,7 @@ def _check_teaming(dvs: ManagedObject, teaming: Any) -> None:
         raise invalid_argument("spec.defaultPortConfig.uplinkTeamingPolicy.policy", str(teaming.policy.value))
 
 
-def _told(mo: ManagedObject) -> dict[str, Any]:
+def _detail(mo: ManagedObject) -> dict[str, Any]:
     config, dvs = mo["config"].defaultPortConfig, mo.extra["dvs"]
     vlan = config.vlan.vlanId
     order = config.uplinkTeamingPolicy.uplinkPortOrder

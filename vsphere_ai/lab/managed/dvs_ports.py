@@ -149,7 +149,7 @@ def _ports(farm: Farm, dvs: ManagedObject) -> Iterator[tuple[str, ManagedObject]
 
 
 def _meets(criteria: Any, key: str, group: ManagedObject, by: Connected | None) -> bool:
-    """Tell whether a port meets what is set in the criteria; `portgroupKey` counts with `inside` only."""
+    """Return whether a port meets what is set in the criteria; `portgroupKey` counts with `inside` only."""
     if criteria is None:
         return True
     in_groups = group.moid in criteria.portgroupKey if criteria.portgroupKey else True

@@ -137,6 +137,6 @@ def refresh(call: Call) -> None:
 
 @reads(vim.host.GraphicsManager, "IsSharedGraphicsActive")
 def is_shared_graphics_active(call: Call) -> bool:
-    """Tell whether vSGA (the X server), not vGPU, is running."""
+    """Return whether vSGA (the X server), not vGPU, is running."""
     _, host = host_of_manager(call)
     return host.services["xorg"].running if "xorg" in host.services else False

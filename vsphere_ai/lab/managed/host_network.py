@@ -19,8 +19,8 @@ from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.scenario import Vmkernel
 from vsphere_ai.lab.store import ManagedObject, fill
 
-TELLING_VERSIONS = (8, 0)
-"""The first release whose hosts tell driver and firmware versions of NICs (PhysicalNic, vSphere API 8.0.0.1)."""
+FIRST_WITH_VERSIONS = (8, 0)
+"""The first release whose hosts show driver and firmware versions of NICs (PhysicalNic, vSphere API 8.0.0.1)."""
 
 
 def network_info(farm: Farm, mo: ManagedObject, spec: HostSpec) -> Any:
@@ -85,7 +85,7 @@ def _key(kind: str, name: str) -> str:
 
 
 def _pnic(host: Host, nic: Pnic) -> Any:
-    tells = release(host.version) >= TELLING_VERSIONS
+    shows = release(host.version) >= FIRST_WITH_VERSIONS
 
     def at(speed: int) -> Any:
         return vim.host.PhysicalNic.LinkSpeedDuplex(speedMb=speed, duplex=True)
@@ -96,8 +96,8 @@ def _pnic(host: Host, nic: Pnic) -> Any:
             device=nic.name,
             pci=nic.pci,
             driver=nic.driver,
-            driverVersion=drivers.VERSIONS.get(nic.driver) if tells else None,
-            firmwareVersion=nic.firmware if tells else None,
+            driverVersion=drivers.VERSIONS.get(nic.driver) if shows else None,
+            firmwareVersion=nic.firmware if shows else None,
             linkSpeed=at(nic.forced_mb or nic.speed_mb) if nic.link_up else None,
             validLinkSpecification=[at(speed) for speed in nic.speeds],
             # unset: it is negotiated

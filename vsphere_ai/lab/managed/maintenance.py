@@ -28,7 +28,7 @@ STOOD_ASIDE = "agents off"
 
 @changes(vim.HostSystem, "EnterMaintenanceMode_Task", "Host.Config.Maintenance")
 def enter(call: Call, timeout: int, evacuatePoweredOffVms: bool = False, maintenanceSpec: Any = None) -> Any:
-    """Wait until no VM runs, at most `timeout` seconds (0 or less: for ever); DRS evacuates meanwhile."""
+    """Wait until no VM runs, at most `timeout` seconds (0 or less: for ever); DRS evacuates during that time."""
     farm, mo = call.farm, call.mo
     if evacuatePoweredOffVms and not _drs_automated(farm, mo):
         raise invalid_argument("evacuatePoweredOffVms", "needs DRS in fully automated mode")
@@ -196,7 +196,7 @@ def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | N
 
 
 def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = None) -> bool:
-    """Tell whether DRS acts by itself in the cluster of a host; for one VM its own automation level counts."""
+    """Return whether DRS acts by itself in the cluster of a host; for one VM its own automation level counts."""
     parent = farm.store.get(mo["parent"])
     if not isinstance(parent.ref, vim.ClusterComputeResource):
         return False

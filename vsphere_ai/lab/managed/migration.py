@@ -73,7 +73,7 @@ def _start(call: Call, pool: Any, host: Any, name: str, state: str | None) -> An
         with farm.store.lock:
             if (mo["runtime"].powerState == "poweredOn") != hot:
                 raise migration_failed("the power state of the virtual machine changed during the migration")
-            check(farm, mo, target)  # another VM may have taken the place meanwhile
+            check(farm, mo, target)  # another VM may have taken the place since then
             source = farm.host_of(mo)
             if carry(farm, mo, target, into):
                 farm.record(mo, name, source=str(source["name"]), target=str(target["name"]), running=hot)

@@ -35,7 +35,7 @@ def update_passthru_config(call: Call, config: Any) -> None:
         if user and shown[each.id].passthruEnabled != each.passthruEnabled:
             raise host_config_fault(f"Device {each.id} is in use by {user}.")
     rebinds = bool(mo["capability"] and mo["capability"].deviceRebindWithoutRebootSupported)
-    changed = [told for each in config if (told := _configure(host, each, rebinds))]
+    changed = [detail for each in config if (detail := _configure(host, each, rebinds))]
     if changed:
         call.farm.record(mo, "UpdatePassthruConfig", devices=changed)
 
@@ -65,10 +65,10 @@ def _configure(host: Host, wanted: Any, rebinds: bool) -> dict[str, Any] | None:
     """
     at_once = rebinds and wanted.applyNow is not False and not isinstance(wanted, vim.host.SriovConfig)
     changed = functions.set_passthrough(host, wanted.id, bool(wanted.passthruEnabled), at_once=at_once)
-    told = {"id": wanted.id, "passthrough": bool(wanted.passthruEnabled)}
+    detail = {"id": wanted.id, "passthrough": bool(wanted.passthruEnabled)}
     nic = functions.nic_at(host, wanted.id)
     if isinstance(wanted, vim.host.SriovConfig) and nic is not None:
         count = int(wanted.numVirtualFunction) if wanted.sriovEnabled else 0
         changed = functions.set_functions(host, nic, count) or changed
-        told["functions"] = count
-    return told if changed else None
+        detail["functions"] = count
+    return detail if changed else None

@@ -1,4 +1,4 @@
-"""Where a VM can run: networks, memory, hardware version, and moving it there."""
+"""Hosts on which a VM can run: networks, memory, hardware version, and moving it there."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def unreserved_mb(farm: Farm, host: ManagedObject) -> int:
 
 
 def can_take(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
-    """Tell whether a host is up, out of maintenance, and has the VM's networks, memory and hardware version."""
+    """Return whether a host is up, out of maintenance, and has the VM's networks, memory and hardware version."""
     machine = farm.host(host)
     if not machine.up or machine.in_maintenance:
         return False

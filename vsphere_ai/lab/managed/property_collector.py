@@ -20,7 +20,7 @@ _tokens = itertools.count(1)
 # Objects a client may look at before it has logged in, as real servers allow.
 PUBLIC = ("ServiceInstance", "SessionManager")
 
-# The collector every client is given: its filters are the session's, nobody else sees them.
+# The collector every client is given: its filters are the session's, no other session sees them.
 SHARED = "propertyCollector"
 
 

@@ -158,7 +158,7 @@ def _finish(farm: Farm, mo: ManagedObject, config: Any, spec: Any, pool: Managed
             asked.changeVersion = None
             host = farm.host_of(mo)
             if given(asked):
-                changed, _told = changed_config(farm, mo, host, asked, powered_on=False)
+                changed, _detail = changed_config(farm, mo, host, asked, powered_on=False)
                 mo.props["config"] = changed
         if mo["config"].hardware.memoryMB > MOST_MEMORY_MB:
             raise invalid_argument("spec.memoryMB", str(mo["config"].hardware.memoryMB))

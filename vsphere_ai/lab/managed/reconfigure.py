@@ -66,13 +66,13 @@ def reconfigure(call: Call, spec: Any) -> Any:
     def work(_task: Task) -> None:
         host = farm.host_of(mo)
         vm_states.refuse_change(farm, mo, spec)
-        config, told = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
+        config, detail = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
         if fingerprint(config) == fingerprint(mo["config"]):
             return
         config.changeVersion, config.modified = stamp(), now()
         mo.props["config"] = config
         refresh(farm, mo)
-        farm.record(mo, "ReconfigVM_Task", **told)
+        farm.record(mo, "ReconfigVM_Task", **detail)
 
     return farm.tasks.start(mo, "reconfigure", work)
 
@@ -121,20 +121,20 @@ def changed_config(
     if spec.version and spec.version != present.version:
         raise invalid_argument("spec.version", "use UpgradeVM_Task")
     config = copy.deepcopy(present)
-    told: dict[str, Any] = {}
+    detail: dict[str, Any] = {}
     change = Change(farm, mo, host, config, powered_on)
     devices = [change.apply(i, d) for i, d in enumerate(spec.deviceChange or ())]
     if any(devices):
-        told["devices"] = [d for d in devices if d]
-    told |= device_groups.settle(change, present, spec)
-    _settings(config, spec, told, powered_on)
-    _keep(config, spec, told, powered_on)
-    _extra_config(config, spec, told)
-    _memory(config, spec, told)
-    return config, told
+        detail["devices"] = [d for d in devices if d]
+    detail |= device_groups.settle(change, present, spec)
+    _settings(config, spec, detail, powered_on)
+    _keep(config, spec, detail, powered_on)
+    _extra_config(config, spec, detail)
+    _memory(config, spec, detail)
+    return config, detail
 
 
-def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> None:
+def _settings(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) -> None:
     for name, target in HARDWARE_FIELDS.items():
         value = getattr(spec, name)
         if value is not None and value != getattr(config.hardware, target):
@@ -142,7 +142,7 @@ def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) ->
                 raise invalid_argument(f"spec.{name}", str(value))
             _must_be_off(powered_on)
             setattr(config.hardware, target, value)
-            told[name] = int(value)
+            detail[name] = int(value)
     if config.hardware.numCPU % (config.hardware.numCoresPerSocket or 1):
         raise invalid_argument("spec.numCoresPerSocket", "it does not divide the number of CPUs")
     for name in (*COLD_FIELDS, *HOT_FIELDS):
@@ -156,10 +156,10 @@ def _settings(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) ->
         if name == "name" and not value:
             raise vim.fault.InvalidName(name=value, msg="The name '' is not valid.")
         setattr(config, name, value)
-        told[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
+        detail[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
 
 
-def _keep(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> None:
+def _keep(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) -> None:
     for name, target in {**KEPT, **KEPT_COLD}.items():
         value, now = getattr(spec, name), getattr(config, target)
         if value is None or not differs(value, now):
@@ -170,10 +170,10 @@ def _keep(config: Any, spec: Any, told: dict[str, Any], powered_on: bool) -> Non
             lay_over(now, value)
         else:
             setattr(config, target, value)
-        told[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
+        detail[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
 
 
-def _extra_config(config: Any, spec: Any, told: dict[str, Any]) -> None:
+def _extra_config(config: Any, spec: Any, detail: dict[str, Any]) -> None:
     present = {o.key: o.value for o in config.extraConfig or ()}
     for option in spec.extraConfig or ():
         if option.key.lower() in RESERVED_KEYS:
@@ -181,7 +181,7 @@ def _extra_config(config: Any, spec: Any, told: dict[str, Any]) -> None:
         value = "" if option.value is None else str(option.value)
         if present.get(option.key, "") == value:
             continue
-        told.setdefault("extraConfig", {})[option.key] = value
+        detail.setdefault("extraConfig", {})[option.key] = value
         if value:
             present[option.key] = value
         else:
@@ -189,7 +189,7 @@ def _extra_config(config: Any, spec: Any, told: dict[str, Any]) -> None:
     config.extraConfig = [vim.option.OptionValue(key=k, value=v) for k, v in present.items()]
 
 
-def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
+def _memory(config: Any, spec: Any, detail: dict[str, Any]) -> None:
     for name in ALLOCATIONS:
         wanted = getattr(spec, name)
         if wanted is None:
@@ -199,7 +199,7 @@ def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
             value = getattr(wanted, field)
             if value is not None and _differs(value, getattr(target, field)):
                 setattr(target, field, value)
-                told[f"{name}.{field}"] = int(value) if isinstance(value, int) else str(value.level)
+                detail[f"{name}.{field}"] = int(value) if isinstance(value, int) else str(value.level)
     for name, amount in (("cpuAllocation", config.hardware.numCPU), ("memoryAllocation", config.hardware.memoryMB)):
         shares = getattr(config, name).shares
         if shares is not None and shares.level in SHARES[name]:
@@ -214,7 +214,7 @@ def _memory(config: Any, spec: Any, told: dict[str, Any]) -> None:
 
 
 def _differs(value: Any, present: Any) -> bool:
-    """Tell whether a part of an allocation is another one; the number of shares counts with a custom level only."""
+    """Return whether a part of an allocation is another one; the number of shares counts with a custom level only."""
     if isinstance(value, vim.SharesInfo) and value.level != "custom":
         return bool(present is None or value.level != present.level)
     return bool(fingerprint(value) != fingerprint(present))

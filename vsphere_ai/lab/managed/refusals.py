@@ -57,7 +57,7 @@ def migration_failed(why: str) -> Exception:
 
 
 def bad_device(index: int, text: str, *, backing: bool = False) -> Exception:
-    """A device of a specification that cannot be so; `backing` tells that what is behind it is wrong."""
+    """A device of a specification that cannot be so; `backing` says that what is behind it is wrong."""
     typ = vim.fault.InvalidDeviceBacking if backing else vim.fault.InvalidDeviceSpec
     prefix = f"virtualDeviceSpec.device[{index}]"
     error: Exception = typ(deviceIndex=index, property=f"{prefix}.backing" if backing else prefix, msg=text)

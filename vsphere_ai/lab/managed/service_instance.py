@@ -116,5 +116,5 @@ def terminate(call: Call, sessionId: Any) -> None:
 
 @reads(vim.SessionManager, "SessionIsActive")
 def session_is_active(call: Call, sessionID: str, userName: str) -> bool:
-    """Tell whether a session lives."""
+    """Return whether a session lives."""
     return any(s.key == sessionID and s.user == userName for s in call.farm.sessions.live.values())

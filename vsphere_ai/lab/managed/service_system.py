@@ -46,14 +46,14 @@ def _info(services: Iterable[Service]) -> Any:
 
 @changes(vim.host.ServiceSystem, "StartService")
 def start_service(call: Call, id: str) -> None:
-    """Start a service; one that runs is left alone."""
+    """Start a service; one that runs is not changed."""
     if _set_running(call, id, True):
         call.farm.record(call.mo.extra["host"], "StartService", id=id)
 
 
 @changes(vim.host.ServiceSystem, "StopService")
 def stop_service(call: Call, id: str) -> None:
-    """Stop a service; one that does not run is left alone."""
+    """Stop a service; one that does not run is not changed."""
     if _set_running(call, id, False):
         call.farm.record(call.mo.extra["host"], "StopService", id=id)
 

@@ -201,11 +201,11 @@ def _depth(info: Any, node: Any) -> int:
     return depth
 
 
-def _cut(farm: Farm, mo: ManagedObject, node: Any, parent: Any, heirs: list[Any]) -> None:
+def _cut(farm: Farm, mo: ManagedObject, node: Any, parent: Any, children: list[Any]) -> None:
     """Take a snapshot out of its tree; the VM is at its parent then, if it was at what goes."""
     info = mo["snapshot"]
     siblings = parent.childSnapshotList if parent is not None else info.rootSnapshotList
-    left = [each for other in siblings for each in (heirs if other is node else [other])]
+    left = [each for other in siblings for each in (children if other is node else [other])]
     if parent is not None:
         parent.childSnapshotList = left
     elif left:

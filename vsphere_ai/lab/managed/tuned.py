@@ -1,4 +1,4 @@
-"""What the monitor demands of a VM's CPUs and of high latency sensitivity when it powers on."""
+"""Demands of the monitor on a VM's CPUs and on high latency sensitivity when it powers on."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ def assigned_licenses(call: Call, entityId: str | None = None) -> Any:
 
 @reads(vim.PerformanceManager, "QueryPerfProviderSummary")
 def provider_summary(call: Call, entity: Any) -> Any:
-    """Tell which statistics an object provides: hosts and VMs real-time ones."""
+    """Return which statistics an object provides: hosts and VMs real-time ones."""
     call.farm.store.get(entity)
     current = isinstance(entity, (vim.HostSystem, vim.VirtualMachine))
     return vim.PerformanceManager.ProviderSummary(
@@ -227,7 +227,7 @@ def managed_by(call: Call, extensionKey: str) -> Any:
 
 @reads(vim.CustomizationSpecManager, "DoesCustomizationSpecExist")
 def has_customization(_call: Call, name: str) -> bool:
-    """Tell whether there is a customization specification of this name: there is none."""
+    """Return whether there is a customization specification of this name: there is none."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""What vCenter tells of migrating vGPUs: per device, per profile with stun times, and whether DRS does it by itself."""
+"""Migration of vGPUs as vCenter describes it: per device, per profile with stun times, and whether DRS does it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY_ITSELF = (8, 0, 2)
 
 @reads(vim.host.GraphicsManager, "RetrieveVgpuProfileInfo")
 def retrieve_vgpu_profile_info(call: Call) -> Any:
-    """Tell of each vGPU type of the host's boards its size, how it shares the GPU, and how long a vMotion stuns."""
+    """Return of each vGPU type of the host's boards its size, how it shares the GPU, and how long a vMotion stuns."""
     _, host = host_of_manager(call)
     return [_profile_info(host, name, kind) for name, kind in sorted(known_types(host).items())]
 
@@ -58,7 +58,7 @@ def complete(host: Host, backing: Any) -> None:
 
 
 def drs_may(farm: Farm, cluster: ManagedObject) -> bool:
-    """Tell whether DRS of this vCenter and cluster evacuates VMs with vGPUs when a host enters maintenance mode."""
+    """Return whether DRS of this vCenter and cluster evacuates VMs with vGPUs when a host enters maintenance mode."""
     server = farm.scenario.vcenter
     version = release(server.version)
     if version >= BY_ITSELF:

@@ -1,4 +1,4 @@
-"""Which virtual functions running VMs hold, and whether one is left for a VM that powers on."""
+"""Virtual functions that running VMs hold, and whether one is left for a VM that powers on."""
 
 from __future__ import annotations
 

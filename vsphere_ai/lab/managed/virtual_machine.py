@@ -35,7 +35,7 @@ _stamps = itertools.count(1)
 
 
 def stamp() -> str:
-    """Return a changeVersion nobody had before."""
+    """Return a changeVersion that is new."""
     return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}.{next(_stamps)}"
 
 
@@ -282,7 +282,7 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
 
 
 def guest_changed(farm: Farm, mo: ManagedObject) -> None:
-    """Show the guest as its power state and Tools make it; a VM that is off tells little."""
+    """Show the guest as its power state and Tools make it; a VM that is off shows little."""
     config, tools = mo["config"], mo.extra["tools"]
     running = mo["runtime"].powerState == "poweredOn"
     status = {"none": "guestToolsNotInstalled", "unmanaged": "guestToolsUnmanaged"}.get(tools, "guestToolsCurrent")

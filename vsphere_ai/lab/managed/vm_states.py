@@ -98,7 +98,7 @@ def _manage(farm: Farm, mo: ManagedObject, agent: str) -> None:
 
 
 def is_kept_by_vcenter(vm: ManagedObject) -> bool:
-    """Tell whether vCenter itself moves a VM or powers it off when its host enters maintenance mode."""
+    """Return whether vCenter itself moves a VM or powers it off when its host enters maintenance mode."""
     return vm.extra.get("agent") in (VCLS, AGENT_MANAGER)
 
 

@@ -57,7 +57,7 @@ def _vmkload_mod(host: Host, argv: Sequence[str]) -> Result:
 
 
 def _esxcfg_info(host: Host, argv: Sequence[str]) -> Result:
-    """Print the part of `esxcfg-info` that tells whether virtualisation is enabled in the BIOS (3 is yes)."""
+    """Print the part of `esxcfg-info` that shows whether virtualisation is enabled in the BIOS (3 is yes)."""
     dots = "." * 60
     text = f"   |----HV Support{dots}{host.hv_support}\n   |----HV Replay Capable{dots[:53]}true\n"
     return Result(0, "+CPU Info : \n" + text if set(argv) <= {"-w", "-a"} else "")

@@ -132,7 +132,7 @@ def _parameters(host: Host, options: Options) -> str:
 
 
 def _set_parameters(host: Host, options: Options) -> str:
-    """Replace the whole option string, as ESXi does unless it is told to append; it is read at the next load."""
+    """Replace the whole option string, as ESXi does unless it is asked to append; it is read at the next load."""
     name, words = options["module"], options["parameter-string"].split()
     module, known = host.kernel_modules.get(name), _MODULE_PARAMETERS.get(name, {})
     if module is None:

@@ -1,4 +1,4 @@
-"""What a shell command answers, and the table in which commands are found."""
+"""Result of a shell command, and the table in which commands are found."""
 
 from __future__ import annotations
 

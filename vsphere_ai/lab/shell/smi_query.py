@@ -1,4 +1,4 @@
-"""`nvidia-smi --query-gpu` (CSV) and the parts of `nvidia-smi -q` that tell about MIG and vGPU mode."""
+"""`nvidia-smi --query-gpu` (CSV) and the parts of `nvidia-smi -q` about MIG and vGPU mode."""
 
 from __future__ import annotations
 

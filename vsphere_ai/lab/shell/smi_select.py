@@ -1,4 +1,4 @@
-"""How nvidia-smi names GPUs on its command line: index, PCI bus id in either spelling, or UUID."""
+"""Names of GPUs on the command line of nvidia-smi: index, PCI bus id in either spelling, or UUID."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def query(host: Host, gpus: Iterable[Gpu]) -> str:
         for vgpu in gpu.vgpus:
             lines.append(f"{'    vGPU ID':<42}: {vgpu.id}")
             guest = host.guest_of(vgpu.vm) or Guest(host.driver)
-            instance = vgpu.gi if vgpu.gi is not None and host.tells_instances else "N/A"
+            instance = vgpu.gi if vgpu.gi is not None and host.shows_instances else "N/A"
             rows = {
                 "VM ID": vgpu.id - 3251634000,
                 "VM Name": vgpu.vm,
