@@ -370,7 +370,7 @@ def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
         short = "  power: {shutdown_timeout: 1s}\n"
         done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=LONG)
         assert done.returncode == 1, done.stdout + done.stderr
-        assert "train-05 was told to shut down, and may do so yet" in done.stdout + done.stderr
+        assert "train-05 was asked to shut down and may do so yet" in done.stdout + done.stderr
         assert power(lab) == "poweredOn"
         lab.add_faults("- {on: HasPrivilegeOnEntities, do: hold}\n")
         with resumed(lab) as resume:

@@ -262,7 +262,7 @@ def test_a_guest_that_may_still_shut_down_is_not_forgotten(monkeypatch, on):
     if on is False:
         assert (run.open, executor.put_back, record.settled) == ((), [("power-on", name)], [("off", name)])
     else:
-        assert run.open == (f"{name} was told to shut down, and may do so yet: then vsphere-ai resume powers it on",)
+        assert run.open == (f"{name} was asked to shut down and may do so yet: then vsphere-ai resume powers it on",)
         assert (executor.put_back, record.settled) == ([], [])
 
 
@@ -519,12 +519,12 @@ def test_a_vm_that_somebody_switched_off_meanwhile_stays_off():
     record, name = Record(), vm(1).name
     run, executor, events = go(farm(), already={(name, "power-off")}, record=record)
     assert (run.exit_code, run.open, run.unstarted) == (0, (), 0)
-    assert run.left == (f"{name} was switched off meanwhile, not by this run: left off",)
+    assert run.external_changes == (f"{name} was powered off by someone else during the run; left powered off",)
     own = [word for target, word in executor.done if target == name]
     assert own == ["reconfigure", "as-planned"], "it is changed all the same"
     assert ("off", name) not in record.opened
     assert {("off", vm(2).name), ("maintenance", "esx01")} <= set(record.opened)
-    told = [words([e.planned.step])[0] for e in events if e.what == "skipped" and e.text == run.left[0]]
+    told = [words([e.planned.step])[0] for e in events if e.what == "skipped" and e.text == run.external_changes[0]]
     assert told == ["power-off", "power-on"]
 
 
@@ -541,7 +541,7 @@ def test_what_an_earlier_attempt_switched_is_ours():
     record = Record(Pending("off", vm(1)), Pending("ssh", ESX1))
     plan = farm(1, 1, config__service__service=NO_SSH)
     run, executor, _ = go(plan, already={(vm(1).name, "power-off"), ("esx01", "start-ssh")}, record=record)
-    assert (run.exit_code, run.left, run.count("done")) == (0, (), len(plan.steps))
+    assert (run.exit_code, run.external_changes, run.count("done")) == (0, (), len(plan.steps))
     assert {(vm(1).name, "power-on"), ("esx01", "stop-ssh")} <= set(executor.done)
 
 
@@ -549,7 +549,7 @@ def test_ssh_that_somebody_started_meanwhile_runs_on_and_again_after_a_reboot():
     record = Record()
     run, executor, _ = go(farm(1, 0, config__service__service=NO_SSH), already={("esx01", "start-ssh")}, record=record)
     assert (run.exit_code, run.open, executor.put_back) == (0, (), [])
-    assert run.left == ("SSH of esx01 was started meanwhile, not by this run: left running",)
+    assert run.external_changes == ("SSH of esx01 was started by someone else during the run; left running",)
     own = [word for target, word in executor.done if target == "esx01"]
     assert own.count("start-ssh") == 1
     assert own.index("start-ssh") > own.index("reboot"), "the reboot stops it"
@@ -563,7 +563,7 @@ def test_ssh_that_we_started_is_ours_also_when_a_boot_has_started_it():
     already = set()
     run, executor, _ = go(plan, during={("esx01", "reboot"): lambda say: already.add(("esx01", "start-ssh"))},
                        already=already)  # fmt: skip
-    assert (run.exit_code, run.left) == (0, ())
+    assert (run.exit_code, run.external_changes) == (0, ())
     assert ("esx01", "stop-ssh") in executor.done
 
 

@@ -1,19 +1,19 @@
-"""Whether there is room for one more host out of service, by how its cluster is now and not by how it was planned."""
+"""Availability budget of clusters: read before each host goes out of service, as the cluster is then."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Self
 
 from vsphere_ai.errors import NoRoom
-from vsphere_ai.execution.rollout import Rollout
+from vsphere_ai.execution.run_state import RunState
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.rolling import MAINTENANCE
 
-AGAIN = 1.0  # seconds between two looks for a turn that has to wait
+AGAIN = 1.0  # seconds between two reads for a host that has to wait
 PATIENCE = 60.0
 """Seconds a host may be not connected, as all are for a while after vCenter restarts; maintenance mode is meant."""
 Seen = Mapping[str, str]
@@ -21,22 +21,23 @@ Seen = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class _Short:
+class _OverBudget:
     reason: str
     since: float
     at: float
-    quiet: int | None
+    ended: int | None
+    """How many steps had ended when this was read, and none was running; None where some were running."""
     lasting: bool
 
 
 class Availability:
-    """Looks before every turn. It is asked by one thread; looking is done by others, which a slow vCenter may hold."""
+    """Reads in threads of its own, which a slow vCenter may hold; asked by one thread."""
 
-    def __init__(self, look: Callable[[Sequence[Target]], Seen], rollout: Rollout) -> None:
-        self._look, self._rollout = look, rollout
-        self._looks: dict[Target, tuple[Future[Seen], int | None]] = {}
-        self._short: dict[Target, _Short] = {}
-        self._pool = ThreadPoolExecutor(4, thread_name_prefix="look")
+    def __init__(self, read: Callable[[Sequence[Target]], Seen], state: RunState) -> None:
+        self._read, self._state = read, state
+        self._reads: dict[Target, tuple[Future[Seen], int | None]] = {}
+        self._over: dict[Target, _OverBudget] = {}
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="availability")
 
     def __enter__(self) -> Self:
         return self
@@ -44,63 +45,60 @@ class Availability:
     def __exit__(self, *_: object) -> None:
         self._pool.shutdown()
 
-    def looking(self) -> list[Future[Seen]]:
-        """Return the looks that are under way."""
-        return [future for future, _ in self._looks.values()]
+    def reading(self) -> list[Future[Seen]]:
+        """Return the reads that are under way."""
+        return [future for future, _ in self._reads.values()]
 
-    def is_there(self, step: str, down: Set[Target], *, quiet: int | None) -> bool:
-        """Tell whether this step may begin a turn; False as well while that is being looked up.
+    def allows(self, step: str, *, ended: int | None) -> bool:
+        """Return whether a step may take its host out of service; False as well while that is being read.
 
-        `down` are hosts of this run that are out of service. `quiet` is None while steps are under way that may make
-        room, else how many have ended: only what was seen since the last one counts for good. An error of looking is
-        raised.
+        `ended` is None while steps are running that may bring hosts back, else how many have ended: a refusal is final
+        only where it was read after the last one. An error of reading is raised.
         """
-        host = self._rollout.host(step)
-        cluster = self._rollout.cluster(host)
+        host = self._state.rollout.entries.get(step)
+        cluster = self._state.cluster_to_read(host)
         if host is None or not cluster:
             self.forget(step)
             return True
-        short = self._short.get(host)
-        if host not in self._looks:
-            if short is None or quiet not in (None, short.quiet) or time.monotonic() - short.at >= AGAIN:
-                self._looks[host] = self._pool.submit(self._look, cluster), quiet
+        over = self._over.get(host)
+        if host not in self._reads:
+            if over is None or ended not in (None, over.ended) or time.monotonic() - over.at >= AGAIN:
+                self._reads[host] = self._pool.submit(self._read, cluster), ended
             return False
-        look, before = self._looks[host]
-        if not look.done():
+        read, before = self._reads[host]
+        if not read.done():
             return False
         self.forget(step)
-        seen, now = look.result(), time.monotonic()
-        reason = self._rollout.over_budget(host, seen, down)
+        seen, now = read.result(), time.monotonic()
+        reason = self._state.over_budget(host, seen)
         if reason:
-            meant = {ref: why for ref, why in seen.items() if why == MAINTENANCE}
-            lasting = bool(self._rollout.over_budget(host, meant, down))
-            self._short[host] = _Short(
-                reason, short.since if short else now, now, before if before == quiet else None, lasting
-            )
+            lasting = bool(self._state.over_budget(host, {r: why for r, why in seen.items() if why == MAINTENANCE}))
+            since = over.since if over else now
+            self._over[host] = _OverBudget(reason, since, now, before if before == ended else None, lasting)
         return not reason
 
     def forget(self, step: str) -> None:
-        """Ask no further for this step."""
-        host = self._rollout.host(step)
+        """Read no further for this step."""
+        host = self._state.rollout.entries.get(step)
         if host is not None:
-            self._looks.pop(host, None)
-            self._short.pop(host, None)
+            self._reads.pop(host, None)
+            self._over.pop(host, None)
 
-    def why_not(self, step: str) -> str:
-        """Return why a turn had to wait when it was looked up last, "" when it did not."""
-        short = self._short_of(step)
-        return short.reason if short else ""
+    def reason(self, step: str) -> str:
+        """Return why a host had to wait when its cluster was read last, "" when it had not."""
+        over = self._over_of(step)
+        return over.reason if over else ""
 
-    def refuses(self, step: str) -> NoRoom | None:
-        """Return the error with which a turn is given up, once nothing of this run would make room for it."""
-        short = self._short_of(step)
-        if short is None or short.quiet is None or not (short.lasting or time.monotonic() - short.since >= PATIENCE):
+    def refusal(self, step: str) -> NoRoom | None:
+        """Return the error of a host that is not started, once nothing of this run would bring hosts back."""
+        over = self._over_of(step)
+        if over is None or over.ended is None or not (over.lasting or time.monotonic() - over.since >= PATIENCE):
             return None
         return NoRoom(
-            f"no further host is started: {short.reason}",
-            "bring them back or find out who works on them, then use resume",
+            f"no further host is started: {over.reason}",
+            "bring these hosts back into service, or ask the user who works on them, then use resume",
         )
 
-    def _short_of(self, step: str) -> _Short | None:
-        host = self._rollout.host(step)
-        return self._short.get(host) if host is not None else None
+    def _over_of(self, step: str) -> _OverBudget | None:
+        host = self._state.rollout.entries.get(step)
+        return self._over.get(host) if host is not None else None

@@ -1,4 +1,4 @@
-"""What happens while a plan is carried out, and how its steps and the whole of it end."""
+"""Events and outcomes of a run and of its steps."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal
 
 from vsphere_ai.errors import VsphereAiError, most_serious
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Wait
+from vsphere_ai.model.steps import AsPlanned
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
 
@@ -17,7 +17,7 @@ State = Literal["done", "failed", "unknown", "skipped"]
 
 @dataclass(frozen=True)
 class Event:
-    """Something that happened while applying: a step started, made progress or ended; or nothing did for a while."""
+    """An event of a run: a step started, made progress or ended; or nothing did for a while."""
 
     what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
     planned: PlannedStep | None = None
@@ -28,10 +28,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How one step ended. `error` is what stopped it; a skipped step names the step it waited for. `rule` is an id.
+    """Outcome of one step. `error` is what stopped it; `reason` is why it was skipped, `rule` the id of that.
 
-    A health gate that is done names the VMs it did not ask for. One that is `left` was skipped because somebody else
-    had switched before us what it is about: nothing is wrong.
+    The reason of a health gate that is done names the VMs that were not checked. A step is `external` when it was
+    skipped because someone else had made the change before: nothing is wrong.
     """
 
     planned: PlannedStep
@@ -39,20 +39,20 @@ class Outcome:
     seconds: float = 0.0
     error: VsphereAiError | None = None
     reason: str = ""
-    left: bool = False
+    external: bool = False
     rule: str = ""
 
     @property
     def well(self) -> bool:
         """Whether the steps that wait for it may start."""
-        return self.state == "done" or self.left
+        return self.state == "done" or self.external
 
 
 @dataclass(frozen=True)
 class Run:
-    """How a plan ended. `open` names what could not be put back: maintenance, SSH, VMs that are off.
+    """Outcome of a run. `open` names what could not be reverted: maintenance, SSH, VMs that are off.
 
-    `put_back` says what of that was put back at the end, because the steps that do it were not reached.
+    `put_back` says what was reverted at the end, because the steps that do it were not reached.
     """
 
     plan: Plan
@@ -64,7 +64,7 @@ class Run:
 
     @property
     def interrupted(self) -> bool:
-        """Whether an operator stopped it."""
+        """Whether the operator stopped it."""
         return self.signal != 0
 
     @property
@@ -78,22 +78,18 @@ class Run:
 
     @property
     def unstarted(self) -> int:
-        """How many steps were not started though they were to be: something failed, or an operator stopped the run."""
-        return sum(o.state == "skipped" and not o.left for o in self.outcomes)
+        """How many steps were not started because something failed, or the operator stopped the run."""
+        return sum(o.state == "skipped" and not o.external for o in self.outcomes)
 
     @property
-    def left(self) -> tuple[str, ...]:
-        """What somebody else had switched before the run came to it, and what stays so, in sentences."""
-        return tuple(dict.fromkeys(o.reason for o in self.outcomes if o.left))
+    def external_changes(self) -> tuple[str, ...]:
+        """What someone else had switched before the run came to it, and what is not changed, in sentences."""
+        return tuple(dict.fromkeys(o.reason for o in self.outcomes if o.external))
 
     def verified(self) -> tuple[Target, ...]:
         """Return the targets that were read back and found as planned."""
-        return tuple(sorted(o.planned.step.target for o in self.outcomes if o.state == "done" and reads_back(o)))
-
-
-def reads_back(outcome: Outcome) -> bool:
-    """Tell whether a step read its target back."""
-    return isinstance(outcome.planned.step, Wait) and outcome.planned.step.until == "as-planned"
+        done = (o.planned.step for o in self.outcomes if o.state == "done")
+        return tuple(sorted(step.target for step in done if isinstance(step, AsPlanned)))
 
 
 def failures(outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:

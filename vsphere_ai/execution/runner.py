@@ -1,43 +1,30 @@
-"""Runs a plan: each step as soon as what it waits for has ended well, several targets side by side."""
+"""Runner of a plan: starts each step once the steps that it waits for have ended well, several targets side by side."""
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from graphlib import TopologicalSorter
-from typing import Any, get_args
+from typing import Any
 
-from vsphere_ai.errors import (
-    HostUnhealthy,
-    NoRoom,
-    OutcomeUnknown,
-    Storage,
-    VsphereAiError,
-)
+from vsphere_ai.errors import OutcomeUnknown, Storage, VsphereAiError
 from vsphere_ai.execution.actions.cancel import Withdrawn
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.execution.availability import Availability
 from vsphere_ai.execution.cleanup import Cleanup
-from vsphere_ai.execution.external_changes import WORDS as EXTERNAL
-from vsphere_ai.execution.external_changes import ExternalChanges
 from vsphere_ai.execution.outcome import Event, Outcome, Run, State
-from vsphere_ai.execution.rollout import Rollout
-from vsphere_ai.execution.run_end import Ended
-from vsphere_ai.model.pending import NoRecord, Pending, Record, closed_by, opened_by
-from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Lifecycle, PendingKind, Step
+from vsphere_ai.execution.run_state import STOPPED, Reason, RunState
+from vsphere_ai.model.pending import NoRecord, Pending, Record, closed_by
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.schedule import PlannedStep
 from vsphere_ai.security.redaction import untrusted
 
 HEARTBEAT = 8.0  # seconds; an operator never waits more than 10 s for a sign of life
-STOPPED = "stopped by the operator"
 STOPPING = "finishing what is in flight, starting nothing new; again to leave at once"
-LONGEST = 300  # characters of the text of an error nobody thought of
+LONGEST = 300  # characters of the text of an unexpected error
 
 
 class Runner:
@@ -52,230 +39,166 @@ class Runner:
         parallel: int = 8,
         record: Record | None = None,
     ) -> None:
-        self._plan, self._executor, self._emit, self._parallel = plan, executor, emit, parallel
+        self._executor, self._emit, self._parallel = executor, emit, parallel
         self._record = record or NoRecord()
-        self._steps = {p.id: p for p in plan.steps}
-        self._starts_ssh = {p.step.target for p in plan.steps if _is(p, "start-ssh")}
-        self._own_ssh = {p.step.target for p in plan.steps if _is(p, "stop-ssh")}
-        self._external = ExternalChanges(self._record, executor.is_so)
-        self._rollout = Rollout(plan)
-        self._availability = Availability(executor.out_of_service, self._rollout)
-        self._told: dict[str, str] = {}
-        self._outcomes: dict[str, Outcome] = {}
-        self._owed: dict[PendingKind, set[Target]] = {k: set() for k in get_args(PendingKind)}
-        self._earlier = {(d.kind, d.target) for d in self._record.pending()}
-        self._owing = threading.Lock()
-        self.signalled = 0
-        self._unsaid = False  # that it was stopped
+        self._state = RunState(plan, self._record.pending())
+        self._availability = Availability(executor.out_of_service, self._state)
+        self._sorter: TopologicalSorter[str] = TopologicalSorter({p.id: p.after for p in plan.steps})
+        self._running: dict[Future[Outcome], str] = {}
+        self._reported: dict[str, str] = {}  # step -> why its host has to wait, as reported last
+        self._unreported = False  # that the run was stopped
         self._last_sign = time.monotonic()
+
+    @property
+    def signalled(self) -> int:
+        """The signal that stopped the run; 0 while there was none."""
+        return self._state.signal
 
     def stop(self, number: int, *, tell: bool = True) -> None:
         """Start no further step, because this signal came; called from a signal handler.
 
-        Nothing is said here: the signal may have interrupted its own thread in the middle of a line.
+        No event is emitted here: the signal may have interrupted its own thread in the middle of a line.
         """
-        self.signalled = number
-        self._unsaid = self._unsaid or tell
+        self._state.signal = number
+        self._unreported = self._unreported or tell
 
     def run(self) -> Run:
-        """Run every step whose predecessors ended well; then put back what was changed for the run only."""
+        """Run every step whose predecessors ended well; then revert what was changed for the run only."""
         started = time.monotonic()
-        sorter = TopologicalSorter({p.id: p.after for p in self._plan.steps})
-        sorter.prepare()
+        self._sorter.prepare()
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool, self._availability:
-            running: dict[Future[Outcome], str] = {}
-            held: list[str] = []  # hosts whose turn it is, but as many are out of service as may be
-            while sorter.is_active():
-                self._say_what_is_unsaid()
-                ready = sorted([*held, *sorter.get_ready()])
-                held = []
-                for name in ready:
-                    blocker = self._blocker(name)
-                    if blocker:
-                        self._skip(name, *blocker, sorter)
-                        continue
-                    try:
-                        begins = self._has_room(name, None if running else len(self._outcomes))
-                    except VsphereAiError as error:
-                        self._give_up(name, error, sorter)
-                        continue
-                    if begins:
-                        self._rollout.begins(name)
-                        running[pool.submit(self._do, self._steps[name])] = name
-                    else:
-                        held.append(name)
-                if running or self._availability.looking():
-                    self._collect(running, sorter)
-                elif held == ready:  # nothing in flight will make room
-                    self._nothing_moves(held, sorter)
-        self._say_what_is_unsaid()
-        cleanup = Cleanup(self._executor, self._record, self._external, self._say)
-        opened = cleanup.settle(Ended(self._plan, self._outcomes, self._owed, self._earlier))
-        outcomes, number = tuple(self._outcomes[p.id] for p in self._plan.steps), self.signalled
-        self._say_what_is_unsaid()
-        return Run(self._plan, outcomes, time.monotonic() - started, number, opened, tuple(cleanup.put_back))
+            held: list[str] = []  # steps that would take a host out of service while too many are
+            while self._sorter.is_active():
+                self._report_stop()
+                ready = sorted([*held, *self._sorter.get_ready()])
+                held = [name for name in ready if not self._start(name, pool)]
+                if self._running or self._availability.reading():
+                    self._collect()
+                elif held and held == ready:  # nothing in flight brings a host back
+                    self._give_up_one(held)
+        self._report_stop()
+        state, cleanup = self._state, Cleanup(self._executor, self._record, self._state, self._say)
+        left = cleanup.run()
+        outcomes, signal = tuple(state.outcomes[p.id] for p in state.plan.steps), state.signal
+        self._report_stop()
+        return Run(state.plan, outcomes, time.monotonic() - started, signal, left, tuple(cleanup.put_back))
 
-    def _has_room(self, name: str, quiet: int | None) -> bool:
-        down = self._down()
-        if self._rollout.full(name, down):
-            return False
-        if self._availability.is_there(name, down, quiet=quiet):
+    def _start(self, name: str, pool: ThreadPoolExecutor) -> bool:
+        """Start or end a step; False when it has to wait for hosts out of service."""
+        blocker = self._state.blocker(name)
+        if blocker:
+            self._skip(name, blocker)
             return True
-        reason = self._availability.why_not(name)
-        if reason and reason != self._told.get(name):
-            self._told[name] = reason
-            self._say(
-                Event(
-                    "waiting",
-                    text=f"{self._steps[name].step.target.name} has to wait: {reason}",
-                    rule="rollout.over-budget",
-                )
-            )
-        return False
+        try:
+            if self._has_to_wait(name):
+                return False
+        except VsphereAiError as error:
+            self._end(Outcome(self._state.steps[name], "failed", error=error))
+            return True
+        self._state.begin(name)
+        self._running[pool.submit(self._do, self._state.steps[name])] = name
+        return True
 
-    def _nothing_moves(self, held: list[str], sorter: TopologicalSorter[str]) -> None:
-        """Give one of the held up; where all wait for hosts that may come back by themselves, wait a little."""
+    def _has_to_wait(self, name: str) -> bool:
+        if self._state.waits_for(name):
+            return True
+        if self._availability.allows(name, ended=None if self._running else len(self._state.outcomes)):
+            return False
+        reason = self._availability.reason(name)
+        if reason and reason != self._reported.get(name):
+            self._reported[name] = reason
+            text = f"{self._state.steps[name].step.target.name} has to wait: {reason}"
+            self._say(Event("waiting", text=text, rule="rollout.over-budget"))
+        return True
+
+    def _give_up_one(self, held: list[str]) -> None:
+        """Give one of the held steps up; where all wait for hosts that may come back by themselves, wait a little."""
         for name in held:
-            full, error = self._rollout.full(name, self._down()), self._availability.refuses(name)
-            if full:
-                held.remove(name)
-                return self._skip(name, "rollout.over-budget", full, sorter)
+            reason, error = self._state.waits_for(name), self._availability.refusal(name)
+            if not reason and error is None:
+                continue
+            held.remove(name)
+            if reason:
+                return self._skip(name, ("rollout.over-budget", reason))
             if error is not None:
-                held.remove(name)
-                self._rollout.halt(name, error.message)
-                return self._give_up(name, error, sorter)
+                self._state.halt(name, error.message)
+                return self._end(Outcome(self._state.steps[name], "failed", error=error))
         time.sleep(0.2)
         if time.monotonic() - self._last_sign > HEARTBEAT:
-            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._availability.why_not, held)))))
+            self._say(Event("waiting", text="; ".join(dict.fromkeys(map(self._availability.reason, held)))))
         return None
 
-    def _give_up(self, name: str, error: VsphereAiError, sorter: TopologicalSorter[str]) -> None:
-        self._end(Outcome(self._steps[name], "failed", error=error))
-        sorter.done(name)
-
-    def _skip(self, name: str, rule: str, reason: str, sorter: TopologicalSorter[str]) -> None:
+    def _skip(self, name: str, why: Reason) -> None:
         self._availability.forget(name)
-        self._end(Outcome(self._steps[name], "skipped", reason=reason, rule=rule))
-        sorter.done(name)
+        rule, reason = why
+        self._end(Outcome(self._state.steps[name], "skipped", reason=reason, rule=rule))
 
-    def _down(self) -> set[Target]:
-        """Return the hosts that are out of service for this run, or may be: the answer to a step was lost."""
-        with self._owing:
-            down = self._owed["maintenance"] | self._owed["reboot"]
-        return down | {o.planned.step.target for o in self._outcomes.values() if o.state == "unknown"}
-
-    def _collect(self, running: dict[Future[Outcome], str], sorter: TopologicalSorter[str]) -> None:
-        awaited: list[Future[Any]] = [*running, *self._availability.looking()]
+    def _collect(self) -> None:
+        awaited: list[Future[Any]] = [*self._running, *self._availability.reading()]
         wait(awaited, timeout=1.0, return_when=FIRST_COMPLETED)
-        for future in [f for f in running if f.done()]:
-            name = running.pop(future)
+        for future in [f for f in self._running if f.done()]:
+            del self._running[future]
             self._end(future.result())
-            sorter.done(name)
-        if time.monotonic() - self._last_sign > HEARTBEAT and running:
-            names = ", ".join(sorted({self._steps[n].step.target.name for n in running.values()}))
+        if time.monotonic() - self._last_sign > HEARTBEAT and self._running:
+            names = ", ".join(sorted({self._state.steps[n].step.target.name for n in self._running.values()}))
             self._say(Event("waiting", text=f"still working on {names}"))
 
-    def _blocker(self, name: str) -> tuple[str, str] | None:
-        """Return id and text of why a step is skipped; None when it may start."""
-        planned = self._steps[name]
-        for earlier in planned.after:
-            outcome = self._outcomes[earlier]
-            if not outcome.well and earlier not in planned.behind:
-                step = outcome.planned.step
-                return outcome.rule or "step.blocked", outcome.reason or f"{step.target.name}: {step.summary}"
-        refusal = self._rollout.refusal(name)
-        if refusal:
-            return "rollout.halted", refusal
-        return ("run.stopped", STOPPED) if self.signalled and not self._finishes(name) else None
-
-    def _finishes(self, name: str) -> bool:
-        """After a stop, a target that is in the middle of its window is brought to the window's end."""
-        target = self._steps[name].step.target
-        left = self._external.is_left("off", target)  # its host's window ends after it, too
-        return left or any(target in self._owed[kind] for kind in ("maintenance", "off", "gate"))
-
     def _do(self, planned: PlannedStep) -> Outcome:
+        if self._state.is_stopped(planned.id):  # it waited for a free thread when the signal came
+            return _skipped(planned, STOPPED)
         started = time.monotonic()
-        if self.signalled and not self._finishes(planned.id):  # it waited for a free thread when the signal came
-            return Outcome(planned, "skipped", reason=STOPPED, rule="run.stopped")
         self._say(Event("start", planned))
-        step, took_effect = planned.step, False
-        all_pending: tuple[Pending, ...] = ()
+        opens: tuple[Pending, ...] = ()
         try:
-            all_pending = self._pending_of(step)
-            left = self._external.why_left(step, all_pending)
-            if left:
-                return self._leave(planned, left, started)
-            step, remark = self._external.without(step)
-            self._record.begin(planned.id, step, all_pending)
+            opens = self._state.opened_by(planned.step, self._executor.before(planned.step))
+            external = self._state.external(planned.step, opens, self._executor.is_so)
+            if external:
+                self._record.begin(planned.id, planned.step, ())
+                self._record.end(planned.id, "skipped", external[1])
+                return _skipped(planned, external, time.monotonic() - started, external=True)
+            step, remark = self._state.without_external(planned.step)
+            self._record.begin(planned.id, step, opens)
             self._executor.do(step, lambda text: self._progress(planned, text, started), planned.id)
-            took_effect = True
+            # also when that cannot be written down: it has to be reverted all the same
+            self._state.change(opens, closed_by(step))
             self._record.end(planned.id, "done", closes=closed_by(step))
         except Withdrawn:
             with suppress(Storage):
-                self._record.end(planned.id, "skipped", STOPPED, closes=all_pending)
-            return Outcome(planned, "skipped", time.monotonic() - started, reason=STOPPED, rule="run.stopped")
+                self._record.end(planned.id, "skipped", STOPPED[1], closes=opens)
+            return _skipped(planned, STOPPED, time.monotonic() - started)
         except VsphereAiError as error:
-            return self._broken(planned, error, started, all_pending)
+            return self._failed(planned, error, started, opens)
         except Exception as error:  # a bug must not leave a host half-way without a word
             wrapped = VsphereAiError(_first_line(error), "this is a bug in vsphere-ai, please report it")
             wrapped.__cause__ = error
-            return self._broken(planned, wrapped, started, all_pending)
-        finally:
-            if took_effect:  # also when that could not be written down: it has to be put back all the same
-                self._count(all_pending, closed_by(step))
+            return self._failed(planned, wrapped, started, opens)
         return Outcome(planned, "done", time.monotonic() - started, reason=remark)
 
-    def _count(self, all_pending: Collection[Pending], paid: Collection[Pending]) -> None:
-        with self._owing:
-            for pending in all_pending:
-                self._owed[pending.kind].add(pending.target)
-            for pending in paid:
-                self._owed[pending.kind].discard(pending.target)
-
-    def _leave(self, planned: PlannedStep, why: str, started: float) -> Outcome:
-        self._record.begin(planned.id, planned.step, ())
-        self._record.end(planned.id, "skipped", why)
-        kind = next(k for k in EXTERNAL if self._external.is_left(k, planned.step.target))
-        rule = f"external.{kind}"
-        return Outcome(planned, "skipped", time.monotonic() - started, reason=why, left=True, rule=rule)
-
-    def _pending_of(self, step: Step) -> tuple[Pending, ...]:
-        own = step.target in self._own_ssh and not self._external.is_left("ssh", step.target)
-        again = step.target in self._starts_ssh and not own
-        return opened_by(step, own_ssh=own, restarts_ssh=again, detail=self._executor.before(step))
-
-    def _broken(
-        self, planned: PlannedStep, error: VsphereAiError, started: float, all_pending: Collection[Pending]
+    def _failed(
+        self, planned: PlannedStep, error: VsphereAiError, started: float, opens: tuple[Pending, ...]
     ) -> Outcome:
         state: State = "unknown" if isinstance(error, OutcomeUnknown) else "failed"
-        # what was refused is not owed: kept, the debt would make ours what somebody else does there later
-        void: tuple[Pending, ...] = ()
-        if all_pending and self._executor.was_refused(planned.step, error):
-            void = tuple(d for d in all_pending if not self._owes(d))
+        # what was refused is not pending: kept, it would make ours what someone else does there later
+        void: list[Pending] = []
+        if opens and self._executor.was_refused(planned.step, error):
+            void = [p for p in opens if not self._state.is_pending(p)]
         with suppress(Storage):  # a journal that fails is what stopped us, then
             self._record.end(planned.id, state, error.message, closes=void)
         return Outcome(planned, state, time.monotonic() - started, error)
-
-    def _owes(self, pending: Pending) -> bool:
-        """Tell whether another step has made the same debt: of this run, or of an earlier attempt."""
-        with self._owing:
-            return pending.target in self._owed[pending.kind] or (pending.kind, pending.target) in self._earlier
 
     def _progress(self, planned: PlannedStep, text: str, started: float) -> None:
         self._say(Event("progress", planned, text, time.monotonic() - started))
 
     def _end(self, outcome: Outcome) -> None:
-        self._outcomes[outcome.planned.id] = outcome
-        unhealthy = isinstance(outcome.error, HostUnhealthy) and not isinstance(outcome.error, NoRoom)
-        self._rollout.ended(outcome.planned, well=outcome.well, started=outcome.state != "skipped", unhealthy=unhealthy)
+        self._state.end(outcome)
         text = outcome.error.message if outcome.error else outcome.reason
         rule = outcome.error.rule if outcome.error else outcome.rule
         self._say(Event(outcome.state, outcome.planned, text, outcome.seconds, rule))
+        self._sorter.done(outcome.planned.id)
 
-    def _say_what_is_unsaid(self) -> None:
-        if self._unsaid:
-            self._unsaid = False
+    def _report_stop(self) -> None:
+        if self._unreported:
+            self._unreported = False
             self._say(Event("stopping", text=STOPPING))
 
     def _say(self, event: Event) -> None:
@@ -284,11 +207,12 @@ class Runner:
         self._emit(event)
 
 
+def _skipped(planned: PlannedStep, why: Reason, seconds: float = 0.0, *, external: bool = False) -> Outcome:
+    rule, reason = why
+    return Outcome(planned, "skipped", seconds, reason=reason, external=external, rule=rule)
+
+
 def _first_line(error: Exception) -> str:
-    """Say what an error is: some libraries put a whole object, over many lines, into its text."""
+    """Return the type and first line of an error: some libraries put a whole object, over many lines, into its text."""
     line = next(iter(untrusted(str(error)).strip().splitlines()), "")
     return safe(f"{type(error).__name__}: {line[:LONGEST]}".removesuffix(": "))
-
-
-def _is(planned: PlannedStep, action: str) -> bool:
-    return isinstance(planned.step, Lifecycle) and planned.step.action == action

@@ -140,7 +140,7 @@ def summary_line(run: Run, exit_code: int = 0, remarks: Sequence[tuple[str, str]
         "verified": [t.name for t in run.verified()],
         "open": list(run.open),
         "put_back": list(run.put_back),
-        "external_changes": list(run.left),
+        "external_changes": list(run.external_changes),
         "outcomes": outcomes,
         "remarks": _remarks(remarks),
     }

@@ -46,9 +46,9 @@ def run_text(run: Run) -> str:
     if run.put_back:
         lines.append("PUT BACK")
         lines += [f"  {safe(line)}" for line in run.put_back]
-    if run.left:
+    if run.external_changes:
         lines.append("EXTERNAL CHANGES")
-        lines += [f"  {safe(line)}" for line in run.left]
+        lines += [f"  {safe(line)}" for line in run.external_changes]
     if run.open:
         lines.append("LEFT OPEN")
         lines += [f"  ! {safe(line)}" for line in run.open]
