@@ -7,6 +7,7 @@ import time
 
 import pytest
 from support.estates import ESX1, ESX2, OFF, PCI, estate, guest, host, made, smi, vm, wants
+from support.farms import DIRECT, FULL, MIG, farm
 from support.judging import words
 
 from vsphere_ai.errors import (
@@ -25,16 +26,7 @@ from vsphere_ai.execution.outcome import failures
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.playbook import Rolling
 from vsphere_ai.model.pending import NoRecord, Pending
-from vsphere_ai.model.state import Target
-from vsphere_ai.resources.host_graphics import HostGraphics
-from vsphere_ai.resources.mig import Mig
-from vsphere_ai.resources.vm_hardware import VmHardware
 
-DIRECT, MIG, FULL = (
-    HostGraphics(default_type="shared_direct"),
-    Mig(mode="enabled"),
-    VmHardware(memory_reservation="full"),
-)
 NO_SSH = ({"_typeName": "HostService", "key": "TSM-SSH", "running": False, "policy": "off"},)
 
 
@@ -101,17 +93,6 @@ def go(plan, failing=None, during=None, *, parallel=8, already=(), record=None, 
             failed.set()
 
     return Runner(plan, executor, heard, parallel=parallel, record=record).run(), executor, events
-
-
-def farm(hosts=2, vms=2, *, budget=1, **more):
-    """N hosts to be rebooted, with N running VMs of the playbook on the first one."""
-    machines = [Target("host", f"esx{n:02d}", f"HostSystem:host-{n}") for n in range(1, hosts + 1)]
-    guests = [vm(n) for n in range(1, vms + 1)]
-    seen = estate(*(host(h, **more) for h in machines), *(guest(v, ESX1) for v in guests))
-    rolling = Rolling(evacuate="power_off", max_unavailable=budget)
-    plan = made(seen, {h: wants(DIRECT, MIG, rolling=rolling) for h in machines} | {v: wants(FULL) for v in guests})
-    assert plan.problems == ()
-    return plan
 
 
 def vms_only(count):
