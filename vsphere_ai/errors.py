@@ -82,7 +82,7 @@ class Conflict(VsphereAiError):
     rule = "conflict"
 
 
-class ChangedMeanwhile(Conflict):
+class ConcurrentChange(Conflict):
     """VCenter did not take a change, because the object is not in the version the change was made for."""
 
     rule = "object.changed"

@@ -14,7 +14,7 @@ from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.probing import Shells
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, VimFault
+from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, VimFault
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.model.steps import Probe
 from vsphere_ai.reading.collector import Depth, Request, collect
@@ -141,7 +141,7 @@ def test_a_vm_is_reconfigured_in_plain_values_and_read_back(vcenter):
         "config.extraConfig"
     )
     assert after.get("config.hardware.device") == before.get("config.hardware.device")
-    with pytest.raises(Conflict, match="somebody else"):
+    with pytest.raises(ConcurrentChange):
         vcenter.run_task(vm, "ReconfigVM_Task", {"spec": spec}, timeout=20)
 
 

@@ -123,7 +123,7 @@ def test_somebody_is_told_while_it_lasts_and_when_it_is_over(quick):
     told = []
     limits = replace(quick, longest_pause=0.1)
     shared = Outage(limits)
-    shared.tell = told.append
+    shared.notify = told.append
     shared.over()
     assert told == []
     trial = Trial(shared, limits)
@@ -196,13 +196,13 @@ def test_a_run_waits_longer_than_a_plan(fake, connect, drop):
         vcenter.now()
     left[:] = [drop] * 4
     vcenter._session.outage.over()
-    vcenter.serve("run-1", tell=told.append)
+    vcenter.serve("run-1", notify=told.append)
     vcenter.now()
 
 
 def test_requests_of_a_step_carry_its_name_and_those_of_others_do_not(fake, connect):
     vcenter = connect(fake)
-    vcenter.serve("run-1", tell=print)
+    vcenter.serve("run-1", notify=print)
     with vcenter.doing("s007"):
         vcenter.now()
     vcenter.now()
@@ -213,7 +213,7 @@ def test_requests_of_a_step_carry_its_name_and_those_of_others_do_not(fake, conn
 def test_the_task_of_a_step_is_told_before_it_is_waited_for(fake, connect):
     vcenter = connect(fake)
     order = []
-    vcenter.serve("run-1", tell=print, submitted=lambda step, task: order.append((step, task)))
+    vcenter.serve("run-1", notify=print, submitted=lambda step, task: order.append((step, task)))
     fake.script["PowerOnVM_Task"] = lambda _: '<returnval type="Task">task-7</returnval>'
     fake.script["CreatePropertyCollector"] = lambda _: order.append("waited") or FAULT.format("InvalidState")
     with vcenter.doing("s001"), pytest.raises(OutcomeUnknown):

@@ -9,7 +9,7 @@ import pytest
 
 from vsphere_ai.connect.plain import NotExpressible
 from vsphere_ai.connect.vcenter import VCenter
-from vsphere_ai.errors import Conflict, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
+from vsphere_ai.errors import ConcurrentChange, Denied, OutcomeUnknown, Refused, StepFailed, Unreachable, VimFault
 
 HOST = "HostSystem:host-1"
 SERVICES = "HostServiceSystem:serviceSystem-1"
@@ -184,7 +184,7 @@ def test_a_change_that_never_left_is_unreachable_not_unknown(serve, good_tls, au
             Denied,
             "Permission was denied",
         ),
-        (fault("ConcurrentAccess", "changed"), Conflict, "somebody else"),
+        (fault("ConcurrentAccess", "changed"), ConcurrentChange, "^StartService on"),
         (fault("InvalidState", "Not in this state."), VimFault, "Not in this state"),
         (fault("NotFound"), VimFault, "NotFound"),
     ],

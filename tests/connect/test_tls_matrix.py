@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 import trustme
 
-from vsphere_ai.connect.tls import Endpoint, doubt, fetch_certificate, refusal
+from vsphere_ai.connect.tls import Endpoint, distrust, fetch_certificate, refusal
 from vsphere_ai.connect.trusted import keep_certificate
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, Unreachable
@@ -96,7 +96,7 @@ def test_by_the_ca_file_every_other_certificate_is_refused_unasked(serve, server
         VCenter.connect(endpoint, limits=limits)
     assert fake.received == 0
     assert "tls." in caught.value.remedy or "TLS 1.2" in caught.value.remedy
-    refused = doubt(endpoint, 2.0)
+    refused = distrust(endpoint, 2.0)
     assert refused is not None
     assert refused.message == caught.value.message
 
@@ -112,7 +112,7 @@ def test_a_wrong_pin_is_refused_unasked_and_the_right_one_is_trusted(serve, serv
     assert fake.received == 0
     assert "tls.fingerprint" in caught.value.remedy
     endpoint = replace(fake.endpoint(fingerprint=right), address=address)
-    assert doubt(endpoint, 2.0) is None
+    assert distrust(endpoint, 2.0) is None
     with VCenter.connect(endpoint, limits=limits):
         assert fake.count("Login") == 1
 

@@ -7,7 +7,7 @@ import threading
 import pytest
 from support.estates import ESX1, ESX2
 
-from vsphere_ai.errors import ChangedMeanwhile, Conflict
+from vsphere_ai.errors import ConcurrentChange, Conflict
 from vsphere_ai.execution.actions.configure import MOST_ATTEMPTS, Changes
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.deferred import Deferred
@@ -62,7 +62,7 @@ class Switch:
             self.meddle.pop(0)(self)
         given = args["spec"]["configVersion"]
         if given != self.now["config.configVersion"]:
-            raise ChangedMeanwhile("somebody else changed it meanwhile", "")
+            raise ConcurrentChange("another user has changed it since planning", "")
         self.sent.append((ref, given, args["spec"]))
         self.count()
 

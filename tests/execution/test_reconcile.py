@@ -9,7 +9,7 @@ from support.acting import VM, Clock, Server, Shells, executor
 from support.estates import ESX1, pvrdma_device, vgpu_device
 
 from vsphere_ai.errors import (
-    ChangedMeanwhile,
+    ConcurrentChange,
     Conflict,
     Denied,
     OutcomeUnknown,
@@ -309,13 +309,13 @@ THEN = {DEVICES: (vgpu_device(13000, "a"), pvrdma_device(4000)), "config.firmwar
 
 def test_each_refusal_reads_again_and_sends_the_new_version():
     readings = [{**THEN, "config.changeVersion": str(n)} for n in range(1, 5)]
-    server = Busy(ChangedMeanwhile("x"), ChangedMeanwhile("x"), ChangedMeanwhile("x"), readings=readings)
+    server = Busy(ConcurrentChange("x"), ConcurrentChange("x"), ConcurrentChange("x"), readings=readings)
     planned(server, **THEN).do(STEP, print)
     assert [c[2]["spec"]["changeVersion"] for c in server.calls] == ["1", "2", "3", "4"]
 
 
 def test_after_four_refusals_it_is_a_conflict():
-    server = Busy(*[ChangedMeanwhile("x")] * 9, readings=[THEN])
+    server = Busy(*[ConcurrentChange("x")] * 9, readings=[THEN])
     with pytest.raises(Conflict, match="4 times refused") as caught:
         planned(server, **THEN).do(STEP, print)
     assert len(server.calls) == 4

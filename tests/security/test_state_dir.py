@@ -72,7 +72,7 @@ def test_a_link_is_not_followed(state, tmp_path):
 def test_somebody_elses_folder_is_refused(state, monkeypatch):
     own_folder("runs")
     monkeypatch.setattr(os, "getuid", lambda: state.stat().st_uid + 1)
-    with pytest.raises(Storage, match="belongs to somebody else"):
+    with pytest.raises(Storage, match="belongs to another user"):
         own_folder("runs")
 
 

@@ -229,7 +229,7 @@ def certificate(session: Session) -> Iterator[Check]:
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
     try:
         der = tls.fetch_certificate(endpoint, TIMEOUT)
-        doubt = tls.doubt(endpoint, TIMEOUT)
+        doubt = tls.distrust(endpoint, TIMEOUT)
     except VsphereAiError as error:
         yield Check("certificate", "fail", error.message, error.remedy)
         return

@@ -73,7 +73,7 @@ class Session:
         chosen = self.settings
         purpose = f"password of {chosen.username} at {chosen.address}"
         password = fetch(chosen.password, self.inventory.base, purpose=purpose).reveal()
-        return VCenter.connect(endpoint_of(chosen, password), tell=self.options.progress)
+        return VCenter.connect(endpoint_of(chosen, password), notify=self.options.progress)
 
     @cached_property
     def _shells(self) -> Callable[[Target], Ssh] | None:
@@ -370,7 +370,7 @@ class Session:
         shared = shared or target.kind not in ("host", "vm")
         fresh = collect_one(self.vcenter, self._shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
-            raise StepFailed(f"{target.name} was removed meanwhile", "plan again", rule="object.gone")
+            raise StepFailed(f"{target.name} was removed since planning", "plan again", rule="object.gone")
         others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}
         facts = {**estate.objects, **others, target.ref: fresh[target.ref]}
         return wanted, Estate(estate.about, facts)

@@ -224,7 +224,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
 
     _is_free(record)
     # from here on vCenter is waited for as in the run itself
-    session.vcenter.serve(record.id, tell=lambda line: streams.say(safe(line), "vcenter.waiting"))
+    session.vcenter.serve(record.id, notify=lambda line: streams.say(safe(line), "vcenter.waiting"))
     announce_ssh(session)
     context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
     outstanding = record.pending()

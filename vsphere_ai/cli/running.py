@@ -104,7 +104,7 @@ def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, re
         context = _context(session, loaded, estate, record, watch)
         runner = Runner(plan, Executor(context), watch.emit, parallel=session.options.parallel, record=record)
         watch.runner = runner
-        session.vcenter.serve(record.id, tell=watch.tell, submitted=_noting(record))
+        session.vcenter.serve(record.id, notify=watch.tell, submitted=_noting(record))
         with signals.first(watch.stopped), signals.farewell(watch.last_words):
             run = runner.run()
             code = watch.exit_code(run) or request.partly or (LEFT_OUT if request.missing else 0)

@@ -58,7 +58,7 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     for line in _certificate_lines(chosen, endpoint, der):
         click.echo(line)
     _compare(endpoint, seen, fingerprint)
-    doubt = tls.doubt(endpoint, TIMEOUT)
+    doubt = tls.distrust(endpoint, TIMEOUT)
     click.echo(f"  so far       {_so_far(chosen, doubt, seen)}")
     if doubt is None and not write:
         click.echo("Nothing to do.")

@@ -1,4 +1,4 @@
-"""HTTP answers of a SOAP service: unpacked, and bounded in size and time before anybody parses them."""
+"""HTTP answers of a SOAP service: unpacked, and bounded in size and time before they are parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LARGEST = 64 << 20
 """Bytes of one answer after unpacking; a page of 500 virtual machines has a few million."""
 _PIECE = 1 << 16
 _PACKED = ("gzip", "deflate")
-_ANY_WRAPPER = 47  # zlib's number for "gzip or zlib, look yourself"
+_ANY_WRAPPER = 47  # zlib's number for "gzip or zlib, detect it"
 
 
 class Answer(http.client.HTTPResponse):

@@ -63,7 +63,7 @@ class SshEndpoint:
 
 
 STOPPED = 5.0
-"""Seconds beyond a limit that only pass while this process is stopped or its machine sleeps: nobody was silent."""
+"""Seconds beyond a limit that only pass while this process is stopped or its machine sleeps, not the host."""
 
 
 @dataclass(frozen=True)
@@ -157,11 +157,11 @@ class Ssh:
             self._abandon(command, why, changes=changes)
         finally:
             watchdog.cancel()
-            with contextlib.suppress(Exception):  # it says goodbye to whoever has left
+            with contextlib.suppress(Exception):  # it sends a message to a peer that may be gone
                 channel.close()
 
     def _session(self, deadline_s: float) -> tuple[paramiko.Transport, paramiko.Channel]:
-        """Open a session; on a connection that has broken meanwhile, on a new one: nothing was sent yet."""
+        """Open a session, on a new connection where the present one has broken: nothing was sent yet."""
         for left in reversed(range(self.limits.attempts)):
             self.open()
             transport = self._transport
@@ -222,7 +222,7 @@ class Ssh:
                 f"{at.host}: {at.address}:{at.port} cannot be reached: {_say(error)}",
                 "Check address and firewalls.",
             ) from error
-        with contextlib.suppress(OSError):  # reset already: the handshake will tell
+        with contextlib.suppress(OSError):  # reset already: the handshake will fail
             # Two small packets a command: with Nagle's algorithm on, each costs 40 ms.
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         begun = time.monotonic()
@@ -261,7 +261,7 @@ class Ssh:
             if "timeout" in str(error).lower():
                 kind = Unreachable if time.monotonic() - begun < self.limits.login + STOPPED else Broken
                 raise kind(f"{at.host}: the SSH login got no answer: {_say(error)}") from error
-            if "EOF" in str(error):  # "transport shut down or saw EOF": nobody said no
+            if "EOF" in str(error):  # "transport shut down or saw EOF": the login was not refused
                 raise Broken(f"{at.host}: the SSH login broke off: {_say(error)}") from error
             raise CredentialRefused(
                 f"{at.host} does not accept the SSH login of {at.username}",
@@ -305,7 +305,7 @@ class Ssh:
 def fetch_host_key(
     address: str, port: int, limits: SshLimits | None = None, *, known: HostKeys | None = None, host: str = ""
 ) -> paramiko.PKey:
-    """Return the key a host shows now, for an operator to compare and trust; nobody logs in.
+    """Return the key a host shows now, for an operator to compare and trust, without a login.
 
     With `known` the host is asked for a type of key that is known of it, so that the two can be compared.
     """

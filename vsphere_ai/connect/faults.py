@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.connect.plain import to_plain
-from vsphere_ai.errors import ChangedMeanwhile, Denied, VimFault, VsphereAiError
+from vsphere_ai.errors import ConcurrentChange, Denied, VimFault, VsphereAiError
 from vsphere_ai.security.redaction import untrusted
 
 _REMEDIES = {
     "TaskInProgress": "Wait until the other task has ended, then run again.",
     "InvalidPowerState": "Look at the power state in the vSphere Client, then plan again.",
-    "ManagedObjectNotFound": "It was removed meanwhile; plan again.",
+    "ManagedObjectNotFound": "It was removed since planning; plan again.",
     "MethodNotFound": "This vCenter is too old for it.",
     "HostNotConnected": "Connect the host in the vSphere Client, then run again.",
     "InsufficientGraphicsResourcesFault": "Look at the GPUs' free capacity with `vsphere-ai capacity`.",
@@ -20,7 +20,7 @@ _REMEDIES = {
 }
 
 
-_TELLING = ("name", "property", "invalidProperty", "privilegeId", "reason", "existingState")
+_REASON_FIELDS = ("name", "property", "invalidProperty", "privilegeId", "reason", "existingState")
 """Fields of faults that say what is wrong, where the server sends no text."""
 
 
@@ -36,7 +36,7 @@ def text_of(fault: Any) -> str:
 def type_of(detail: Mapping[str, Any]) -> str:
     """Return the fault's type, with what says most about it when there is no text."""
     name = str(detail.get("_typeName", "fault"))
-    extra = [str(detail[key]) for key in _TELLING if detail.get(key)]
+    extra = [str(detail[key]) for key in _REASON_FIELDS if detail.get(key)]
     return f"{name} ({untrusted(', '.join(extra))})" if extra else name
 
 
@@ -67,7 +67,7 @@ def error_of(fault: Any, doing: str) -> VsphereAiError:
         need = f"The account needs the privilege {privilege}" if privilege else "The account lacks a privilege"
         return Denied(f"{doing}: {said}", f"{need} on {detail.get('object', 'the object')}.")
     if name == "ConcurrentAccess":
-        return ChangedMeanwhile(
-            f"{doing}: somebody else changed it meanwhile", "Plan again and look at the difference."
+        return ConcurrentChange(
+            f"{doing}: another user has changed it since planning", "Plan again and look at the difference."
         )
     return VimFault(f"{doing}: {said}", _REMEDIES.get(name, ""), detail)

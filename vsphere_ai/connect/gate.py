@@ -1,4 +1,4 @@
-"""A credential that was refused once is not tried again in a run, so that no account gets locked."""
+"""Gate for logins: a credential that was refused once is not tried again in a run, so that no account gets locked."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class HostKeys:
             raise Denied(
                 f"{host} shows another host key than the known one: {shown}, expected {expected}",
                 f"If the host was reinstalled, compare with its console and run `vsphere-ai trust host {host}`; "
-                "otherwise somebody may be listening in.",
+                "otherwise the connection may be intercepted.",
                 rule="ssh.host-key",
             )
         raise Denied(

@@ -1,4 +1,4 @@
-"""Keeps an idle session open: vCenter and gateways forget one that asks nothing for minutes."""
+"""Keep-alive of an idle session: vCenter and gateways end one without a request for minutes."""
 
 from __future__ import annotations
 

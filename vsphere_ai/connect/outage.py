@@ -1,4 +1,4 @@
-"""How long a vCenter that does not answer is waited for: one budget per outage, whoever asks."""
+"""Outage of a vCenter that does not answer: one time budget, shared by all threads."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import Untypable
 from vsphere_ai.errors import Unparsed, Unreachable, VsphereAiError
 
-TELL = 8.0
-"""Seconds between two signs of life while nothing answers."""
+NOTICE = 8.0
+"""Seconds between two notices while nothing answers."""
 MOST_UNREADABLE = 5
-"""Answers in a row that nobody can read, after which the server is taken to mean them."""
+"""Unreadable answers in a row, after which the request fails."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Lost(Exception):
         return isinstance(self.error, Untypable)
 
     def refusal(self, endpoint: Endpoint) -> VsphereAiError:
-        """Say what this means to an operator, once nobody asks again."""
+        """Return the error for an operator, once the request is not repeated any more."""
         if self.unparsed:
             return Unparsed(
                 f"{endpoint} gave an answer that cannot be read: pyVmomi {self}",
@@ -81,17 +81,17 @@ def distrusted(error: BaseException) -> bool:
 
 
 class Outage:
-    """The time since a vCenter stopped answering, shared by every thread; one answer to anybody ends it."""
+    """The time since a vCenter stopped answering, shared by every thread; an answer to any thread ends it."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._lock = threading.Lock()
         self._back = threading.Event()
         self._since: float | None = None
-        self._told = 0.0
+        self._noticed = 0.0
         self.budget = limits.patience
-        self.tell: Callable[[str], None] = lambda _line: None
-        """Told every few seconds that vCenter is waited for, and when it answers again."""
+        self.notify: Callable[[str], None] = lambda _line: None
+        """Called with a line of text every few seconds while vCenter does not answer, and when it answers again."""
 
     def over(self) -> None:
         """Note that vCenter has answered."""
@@ -99,10 +99,10 @@ class Outage:
             return
         with self._lock:
             since, self._since = self._since, None
-            told, self._told = self._told, 0.0
+            noticed, self._noticed = self._noticed, 0.0
         self._back.set()
-        if since is not None and told:
-            self.tell(f"vCenter answers again after {time.monotonic() - since:.0f} s")
+        if since is not None and noticed:
+            self.notify(f"vCenter answers again after {time.monotonic() - since:.0f} s")
 
     def begun(self, at: float) -> float:
         """Note that a request begun at a time was not answered; return when the outage began."""
@@ -113,15 +113,15 @@ class Outage:
             return self._since
 
     def pause(self, seconds: float, lost: Lost) -> None:
-        """Wait, or until somebody else had an answer."""
+        """Wait `seconds`, or until another thread has had an answer."""
         now = time.monotonic()
         with self._lock:
             since = self._since
-            tell = since is not None and now - max(self._told, since) >= min(TELL, self._limits.longest_pause * 0.8)
-            if tell:
-                self._told = now
-        if tell and since is not None:
-            self.tell(f"still waiting for vCenter, {now - since:.0f} s of at most {self.budget:.0f} s ({lost})")
+            due = since is not None and now - max(self._noticed, since) >= min(NOTICE, self._limits.longest_pause * 0.8)
+            if due:
+                self._noticed = now
+        if due and since is not None:
+            self.notify(f"still waiting for vCenter, {now - since:.0f} s of at most {self.budget:.0f} s ({lost})")
         self._back.wait(seconds)
 
 
@@ -141,7 +141,7 @@ class Trial:
             return False
         longest = min(self._limits.longest_pause, self._limits.backoff * 2**self._attempts)
         pause = longest * random.uniform(0.7, 1.0)  # noqa: S311 - so that many do not ask at the same moment
-        # others may have had answers meanwhile, which is no reason to ask for ever for what nobody gets
+        # answers to other threads are no reason to repeat this request for ever
         if time.monotonic() + pause - min(since, self._first) > self._outage.budget:
             return False
         self._attempts = min(self._attempts + 1, 16)

@@ -1,4 +1,4 @@
-"""Between pyVmomi objects and plain values: mappings with ``_typeName``, tuples, references, ISO times."""
+"""Conversion between pyVmomi objects and plain values: mappings with ``_typeName``, tuples, references, ISO times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The privilege a method of the vSphere API asks for, as pyVmomi's own type information states it."""
+"""Privilege that a method of the vSphere API needs, from pyVmomi's type information."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading commands on many hosts at once; a host that does not answer is a finding, not the end."""
+"""Probes: read-only commands on many hosts at once; a host that does not answer is a finding, not an error."""
 
 from __future__ import annotations
 

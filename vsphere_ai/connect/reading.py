@@ -38,7 +38,7 @@ def read_all(session: Session, paths: Paths) -> dict[str, Facts]:
 
 
 def read_objects(session: Session, refs: Sequence[str], paths: Paths) -> dict[str, Facts]:
-    """Read the given paths of the named objects only; an object that is gone meanwhile is left out."""
+    """Read the given paths of the named objects only; an object that is gone is left out."""
     wanted = dict.fromkeys(r for r in refs if _applies(r, paths))
     return _read(session, paths, lambda known: _of_refs(session, wanted, known)) if wanted else {}
 

@@ -1,4 +1,4 @@
-"""The SSH service of an ESXi host (TSM-SSH), seen and switched through vCenter, and left as it was found."""
+"""SSH service of an ESXi host (TSM-SSH): its state, started and stopped through vCenter, and restored afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 SSH = "TSM-SSH"
 PATHS = ("config.lockdownMode", "config.service.service", "configManager.serviceSystem", "runtime.connectionState")
-"""What has to be read of a host before anybody uses SSH on it."""
+"""What has to be read of a host before SSH is used on it."""
 ACCESS_MANAGER, EXCEPTIONS_METHOD = "configManager.hostAccessManager", "QueryLockdownExceptions"
 EXCEPTIONS = "lockdown-exceptions"
 """Name of the query for the exception users; its answer is the fact ``query:lockdown-exceptions`` of a host."""
@@ -45,7 +45,7 @@ def locked_out(host: Facts, user: str) -> ProbeFailure | None:
     """Return why lockdown mode keeps a user from logging in over SSH; None when it does not.
 
     In either mode exception users with the administrator role on the host are let in (vSphere Security, Lockdown Mode);
-    whether the user has that role, the login shows. Without the answer to `exceptions` nobody is let in.
+    whether the user has that role, the login shows. Without the answer to `exceptions` every user counts as locked out.
     """
     if not is_locked(host):
         return None
@@ -115,7 +115,7 @@ def running(vcenter: VCenter, host: Facts, note: Note) -> Iterator[bool]:
 
 
 def stopped(vcenter: VCenter, host: Facts) -> Facts | None:
-    """Stop the SSH service of a host that somebody left running; return its facts. None while it is not connected."""
+    """Stop the SSH service of a host where it still runs; return its facts. None while the host is not connected."""
     if host.get("runtime.connectionState", "connected") != "connected":
         return None
     if not is_running(host):

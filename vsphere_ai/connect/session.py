@@ -27,7 +27,7 @@ from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, Vsph
 T = TypeVar("T")
 OPERATION = "operationID"
 PROMPT = 2.0
-"""Seconds in which a broken connection shows; whoever is silent takes longer."""
+"""Seconds in which a broken connection shows; a silent server takes longer."""
 SLOWEST = 2
 """How many times longer than its limit an answer may take that keeps coming in."""
 part: ContextVar[str] = ContextVar("part", default="")
@@ -115,7 +115,7 @@ def _left(connection: Any) -> bool:
         return False
     except OSError:
         return True
-    return True  # its end, or something nobody asked for
+    return True  # its end, or an answer without a request
 
 
 class Session:
@@ -175,7 +175,7 @@ class Session:
             try:
                 self.invoke(self.content.sessionManager, "Logout")
             except Lost:
-                # a session that stays open counts against vCenter's limit; but nobody waits for a silent server twice
+                # a session that stays open counts against vCenter's limit; but a silent server is not waited for twice
                 if time.monotonic() - begun < PROMPT:
                     self.invoke(self.content.sessionManager, "Logout")
         self.stub.DropConnections()
@@ -265,7 +265,7 @@ class Session:
                 raise Unreachable(f"{self.endpoint}: this session was closed")
             if generation != self._generation:
                 return
-            if self._refused is not None:  # whoever asks again would bring the account closer to being locked
+            if self._refused is not None:  # another attempt would bring the account closer to being locked
                 raise self._refused
             if failures != self._failures:
                 raise Lost(TimeoutError("another login was not answered"), sent=False)
@@ -275,7 +275,7 @@ class Session:
             if len(self._relogins) >= self.MOST_LOGINS:
                 raise Denied(
                     f"{self.endpoint} ended the session {len(self._relogins)} times within ten minutes",
-                    "Look whether somebody terminates sessions, and at vCenter's session timeout.",
+                    "Check whether an administrator terminates sessions, and vCenter's session timeout.",
                 )
             try:
                 self._login()

@@ -1,4 +1,4 @@
-"""Waiting for a vCenter task: woken by the server, bounded by a deadline, and never silent for long."""
+"""Monitor of a vCenter task: woken by the server, bounded by a deadline, with progress every few seconds."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, Vsp
 
 Progress = Callable[[int | None], None]
 _WAKE_S = 8
-"""The longest wait in one request; after each one `progress` is told, so that an operator sees life."""
+"""Longest wait in seconds in one request; `progress` is called after each one."""
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _LOOK = "Look at the task in vCenter, then plan again."
 _ENDED = ("success", "error")
 
 
-class TaskWatch:
+class TaskMonitor:
     """Follows one task. `subject` is the object the task works on: a VM's pending question is reported."""
 
     def __init__(self, session: Session, task: str, subject: str, doing: str) -> None:

@@ -114,8 +114,8 @@ def fetch_certificate(endpoint: Endpoint, timeout: float) -> bytes:
     return der
 
 
-def doubt(endpoint: Endpoint, timeout: float) -> Denied | None:
-    """Tell why a server's certificate is not trusted by what the endpoint names; None when it is. Nobody logs in."""
+def distrust(endpoint: Endpoint, timeout: float) -> Denied | None:
+    """Return why a server's certificate is not trusted by the endpoint's settings; None when it is. No login."""
     try:
         with (
             socket.create_connection((endpoint.address, endpoint.port), timeout) as raw,

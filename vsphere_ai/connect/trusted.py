@@ -1,4 +1,4 @@
-"""Keeps what an operator agreed to trust: host keys in a known_hosts file, a vCenter's certificate in a PEM file."""
+"""Trust store of an operator: host keys in a known_hosts file, the certificate of a vCenter in a PEM file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Keep other commands from changing a file of this folder meanwhile; the kernel ends that with the process."""
+    """Lock a folder against other commands of this tool; the kernel ends the lock with the process."""
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)

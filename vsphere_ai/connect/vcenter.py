@@ -11,7 +11,7 @@ from typing import Any, Self
 from vsphere_ai.connect import plain, reading
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
-from vsphere_ai.connect.tasks import Progress, TaskWatch
+from vsphere_ai.connect.tasks import Progress, TaskMonitor
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.vmomi import VmomiSupport
 from vsphere_ai.errors import StepFailed
@@ -56,29 +56,29 @@ class VCenter:
         limits: Limits | None = None,
         minimum: str = MINIMUM,
         operation: str = "",
-        tell: Callable[[str], None] | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> Self:
         """Verify the server, agree on a version, log in once. Refused when it is older than `minimum`.
 
-        `operation` is sent along with every request, so that vCenter's log shows which run it belongs to. `tell` gets
+        `operation` is sent along with every request, so that vCenter's log shows which run it belongs to. `notify` gets
         a line every few seconds while vCenter does not answer.
         """
         session = Session(endpoint, limits or DEFAULTS, minimum)
         session.stub.run = operation
-        session.outage.tell = tell or session.outage.tell
+        session.outage.notify = notify or session.outage.notify
         return cls(session)
 
     def serve(
-        self, run: str, *, tell: Callable[[str], None], submitted: Callable[[str, str], None] | None = None
+        self, run: str, *, notify: Callable[[str], None], submitted: Callable[[str, str], None] | None = None
     ) -> None:
         """Work for a run from now on: requests carry its name, and an outage is waited for as long as runs do.
 
-        `tell` gets a line every few seconds while vCenter does not answer; `submitted` the step (see `doing`) and the
+        `notify` gets a line every few seconds while vCenter does not answer; `submitted` the step (see `doing`) and the
         reference of every task that a call has started, before it is waited for.
         """
         self._session.stub.run = run
         self._session.outage.budget = self._session.limits.run_patience
-        self._session.outage.tell = tell
+        self._session.outage.notify = notify
         self._submitted = submitted or self._submitted
 
     @contextmanager
@@ -199,7 +199,7 @@ class VCenter:
         task = str(self.call(ref, method, args))
         if part.get():
             self._submitted(part.get(), task)
-        TaskWatch(self._session, task, ref, f"{method} on {ref}").wait(timeout, progress)
+        TaskMonitor(self._session, task, ref, f"{method} on {ref}").wait(timeout, progress)
 
     def _prepare(self, ref: str, method: str, args: Mapping[str, Any]) -> tuple[Any, list[Any]]:
         target = plain.to_object(ref)

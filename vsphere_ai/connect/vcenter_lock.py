@@ -1,11 +1,11 @@
-"""The advisory lock in vCenter: a folder that only one run can create, which says whose it is and lapses by itself.
+"""Advisory lock in vCenter: a folder that only one run can create, which names its holder and expires by itself.
 
 Below the root folder is a folder `HOME`, which stays; an administrator may create it and give rights there only. A
-lock is the folder `NAME` in it: vCenter creates a name once (`DuplicateName`). The names of the folders inside it tell
-the rest: whose it is, since when by vCenter's clock, and the periods ``0``, ``1``, … it was renewed for. Period ``0``
-makes it complete. A lock ends `GRACE` periods after the start of its latest one. Its holder renews it by creating the
-next period; whoever takes over a lapsed one creates the same name first. So only one of them succeeds, however late
-either of them is.
+lock is the folder `NAME` in it: vCenter creates a name once (`DuplicateName`). The names of the folders inside it
+are its fields: the holder, its start by vCenter's clock, and the periods ``0``, ``1``, … it was renewed for. Period
+``0`` makes it complete. A lock expires `GRACE` periods after the start of its latest one. Its holder renews it by
+creating the next period; a run that takes over an expired lock creates the same name first. So only one of them
+succeeds, however late either of them is.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ HOME, NAME = "vsphere-ai locks", "lock"
 PERIOD = 600.0
 """Seconds for which one renewal is good."""
 GRACE = 3
-"""Periods after which a lock that is not renewed lapses: two renewals may fail."""
+"""Periods after which a lock that is not renewed expires: two renewals may fail."""
 MAKING = 1.0
-"""Seconds a lock may stay incomplete; whoever is making one needs a few calls."""
+"""Seconds a lock may stay incomplete; its maker needs a few calls."""
 DESTROYING = 60.0
 MOST_ATTEMPTS = 20
 LONGEST_NAME = 80
@@ -58,21 +58,21 @@ class Found:
 
     @property
     def expires(self) -> datetime | None:
-        """When it lapses, by vCenter's clock; None when that cannot be known, because it was never completed."""
+        """When it expires, by vCenter's clock; None when that is not known, because it was never completed."""
         if self.period < 0 or self.holder.since is None:
             return None
         try:
             return self.holder.since + timedelta(seconds=(self.period + GRACE) * self.every)
-        except OverflowError:  # somebody made up a name
+        except OverflowError:  # a name that no run has written
             return None
 
     def expired(self, now: datetime) -> bool:
-        """Return whether anybody may take it over."""
+        """Return whether it may be taken over."""
         return self.expires is None or now >= self.expires
 
 
 class Busy(Exception):
-    """Somebody else holds the lock."""
+    """Another run holds the lock."""
 
     def __init__(self, found: Found) -> None:
         super().__init__(found.ref)
@@ -88,7 +88,7 @@ class _Taken(Exception):
 
 
 class Announce(Protocol):
-    """Told the reference of a lock as soon as it is there, before it is complete."""
+    """Called with the reference of a lock as soon as it is there, before it is complete."""
 
     def __call__(self, ref: str) -> None:
         """Write it down."""
@@ -104,12 +104,12 @@ class VCenterLock:
 
     @property
     def expires(self) -> datetime:
-        """When it lapses unless it is renewed, by vCenter's clock."""
+        """When it expires unless it is renewed, by vCenter's clock."""
         return self.since + timedelta(seconds=(self.period + GRACE) * self.every)
 
     def remark(self, run: str) -> None:
         """Say in the lock which run it serves."""
-        _tell(self._vcenter, self.ref, f"run {run}")
+        _write(self._vcenter, self.ref, f"run {run}")
 
     def renew(self) -> datetime:
         """Bring it up to the present period, and return vCenter's time. Raises `Lost`; other errors: try again."""
@@ -119,7 +119,7 @@ class VCenterLock:
             try:
                 _create(self._vcenter, self.ref, str(self.period + 1))
             except _Taken:
-                # ours, if an answer was lost before: nobody else may create it before the lock has lapsed
+                # ours, if an answer was lost before: no other run may create it before the lock has expired
                 if not (self._unsure and in_time):
                     raise Lost from None
             except OutcomeUnknown:
@@ -151,7 +151,7 @@ def find(vcenter: VCenter) -> Found | None:
 def acquire(
     vcenter: VCenter, holder: Holder, *, dead: Collection[str] = (), every: float = PERIOD, announce: Announce
 ) -> VCenterLock:
-    """Take the lock; `Busy` when somebody has it. Locks in `dead` are known to have lost their holders."""
+    """Take the lock; `Busy` when another run has it. Locks in `dead` are known to have lost their holders."""
     home = _home(vcenter)
     for _ in range(MOST_ATTEMPTS):
         try:
@@ -173,7 +173,7 @@ def acquire(
 
 
 def remove(vcenter: VCenter, ref: str) -> bool:
-    """Destroy a lock; False when it was gone. `StepFailed` when somebody has put something into it."""
+    """Destroy a lock; False when it was gone. `StepFailed` when another user has put something into it."""
     inside = _children(vcenter, ref)
     if any(not r.startswith("Folder:") or facts.get("childEntity") for r, facts in inside.items()):
         # destroying a folder destroys what is in it: hosts and VMs as well
@@ -198,12 +198,12 @@ def place(vcenter: VCenter) -> tuple[str, str]:
 
 
 def _complete(vcenter: VCenter, ref: str, holder: Holder, every: float) -> VCenterLock | None:
-    """Say whose a new lock is, then make it valid; None when somebody took it for one whose maker had died."""
+    """Write the holder into a new lock, then complete it; None when another run took it for an abandoned one."""
     since = vcenter.now().replace(microsecond=0)
     try:
-        _tell(vcenter, ref, f"since {since:{_TIME}}, renewed every {every:g} s, process {holder.pid}")
-        _tell(vcenter, ref, f"by {holder.user}@{holder.machine}")
-        _tell(vcenter, ref, f"for {holder.run}")
+        _write(vcenter, ref, f"since {since:{_TIME}}, renewed every {every:g} s, process {holder.pid}")
+        _write(vcenter, ref, f"by {holder.user}@{holder.machine}")
+        _write(vcenter, ref, f"for {holder.run}")
         _create(vcenter, ref, "0")
     except (_Taken, OutcomeUnknown):
         remove(vcenter, ref)
@@ -219,7 +219,7 @@ def _take_over(vcenter: VCenter, found: Found) -> None:
     try:
         _create(vcenter, found.ref, str(found.period + 1))
     except (_Taken, OutcomeUnknown):
-        return  # its holder, or somebody else, was first
+        return  # its holder, or another run, was first
     except VimFault as error:
         if error.fault != "ManagedObjectNotFound":
             raise
@@ -233,14 +233,14 @@ def _look(vcenter: VCenter) -> Found | None:
     if ref is None:
         return None
     names = [str(facts.get("name") or "") for facts in _children(vcenter, ref).values()]
-    told = {word: rest for word, _, rest in (n.partition(" ") for n in names)}
+    fields = {word: rest for word, _, rest in (n.partition(" ") for n in names)}
     begun = next((m for m in map(_SINCE.fullmatch, names) if m), None)
-    user, _, machine = told.get("by", "").rpartition("@")
+    user, _, machine = fields.get("by", "").rpartition("@")
     holder = Holder(
         user=user,
         machine=machine,
         pid=int(begun[3]) if begun else 0,
-        run=told.get("run") or told.get("for", ""),
+        run=fields.get("run") or fields.get("for", ""),
         since=_moment(begun[1]) if begun else None,
     )
     period = max((int(n) for n in names if _PERIOD.fullmatch(n)), default=-1)
@@ -259,7 +259,7 @@ def _home(vcenter: VCenter) -> str:
     found = _child(vcenter, root, HOME)
     if found is not None:
         return found
-    _tell(vcenter, root, HOME)
+    _write(vcenter, root, HOME)
     found = _child(vcenter, root, HOME)
     if found is None:
         raise StepFailed(f"the folder '{HOME}' was created and cannot be seen", "the account needs System.View on it")
@@ -282,8 +282,8 @@ def _children(vcenter: VCenter, ref: str) -> dict[str, Any]:
     return dict(found)
 
 
-def _tell(vcenter: VCenter, parent: str, name: str) -> None:
-    """Create a folder whose name says something; that it exists already is as good, so it may be sent again."""
+def _write(vcenter: VCenter, parent: str, name: str) -> None:
+    """Create a folder whose name is a field of the lock; it may exist already, so it may be sent again."""
     for last in (False, True):
         try:
             _create(vcenter, parent, name)

@@ -1,4 +1,4 @@
-"""The API version to speak with a server: the newest both sides know, asked for before anybody logs in."""
+"""API version for a server: the newest that both sides know, read before the login."""
 
 from __future__ import annotations
 

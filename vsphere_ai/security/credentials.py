@@ -1,4 +1,4 @@
-"""Fetches the password behind a reference, wherever it is: environment, file, program, key ring or terminal."""
+"""Credentials: the password behind a reference, from environment, file, program, key ring or terminal."""
 
 from __future__ import annotations
 

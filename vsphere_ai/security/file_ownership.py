@@ -22,7 +22,7 @@ class Gap(NamedTuple):
 def gap(path: Path) -> Gap | None:
     """Return the first place through which another user decides what a file holds; None when there is none.
 
-    The file and every folder and link on the way to it have to belong to this user or to root, and nobody else may
+    The file and every folder and link on the way to it have to belong to this user or to root, and no one else may
     write there. The folder of the file itself has to be closed to others; above it, a folder like /tmp that keeps
     entries for their owners is fine. With sudo, the user who called it counts as well, as git does it
     (safe.directory, CVE-2022-24765). `OSError` when something on the way cannot be looked at.

@@ -1,7 +1,7 @@
 """Redaction of secrets in everything that is written: whatever way they are spelt, they come out as ``***``.
 
 A password may be a word or a number that stands in this tool's own output as well (``vmware``, ``131072``). Masked
-there, it would take rule ids and verdicts out of a report, and tell what it is by what is missing. Such a one is masked
+there, it would remove rule ids and verdicts from a report, and show by the gaps what it is. Such a secret is masked
 only in what servers and hosts answer (`untrusted`), and a simple word only as a whole token.
 """
 
@@ -82,7 +82,7 @@ def _tokens(words: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _is_own(secret: str) -> bool:
-    """Return whether a secret is a word this tool says itself, or a number, which any output may hold."""
+    """Return whether a secret is a word of this tool's own output, or a number, which any output may hold."""
     if not _SIMPLE.fullmatch(secret):
         return False
     return bool(_NUMBER.fullmatch(secret)) or _is_token(secret.casefold(), _own_words())
@@ -109,13 +109,13 @@ def _own_words() -> str:
 
 
 def notes() -> tuple[str, ...]:
-    """Return in words which secrets are not masked everywhere, without telling them."""
+    """Return sentences about the secrets that are not masked everywhere, without the secrets."""
     return _known.notes
 
 
 @contextmanager
 def fresh() -> Iterator[None]:
-    """Begin without a secret, and forget at the end those of meanwhile: one command's are not the next one's."""
+    """Begin without secrets, and forget those of the block at its end: the next command has its own."""
     global _known
     with _lock:
         before, _known = _known, _Known()

@@ -1,4 +1,4 @@
-"""Passwords: kept out of every output, and named in files only by a reference to where they are."""
+"""Secrets, and the references to them in files: a secret is kept out of every output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMS = '"env:NAME", "file:PATH", "cmd:PROGRAM ARGUMENTS", "keyring:SERVICE/USER
 class Secret:
     """A value that shows itself as ``***`` wherever it is printed; only `reveal` gives it away.
 
-    It is also made known to `redact`, which masks it where it gets into a text by another way.
+    It is also registered with `redaction`, which masks it in every other text.
     """
 
     __slots__ = ("_value",)
@@ -67,7 +67,7 @@ def parse(reference: str) -> dict[str, str]:
     """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `Denied` when it is none."""
     found = REFERENCE.fullmatch(reference)
     if found is None:
-        # The text may be a password somebody typed: it is not repeated here.
+        # The text may be a password in the wrong place: it is not repeated here.
         raise Denied("this is not a reference to a password", f"write {FORMS}")
     return {name: text for name, text in found.groupdict().items() if text is not None}
 

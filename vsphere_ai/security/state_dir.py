@@ -1,4 +1,4 @@
-"""Where this tool keeps what it has to remember between two commands."""
+"""State folder of this tool: journals, locks and runs, kept between two commands."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _own(folder: Path, forbidden: int, words: str, remedy: str) -> Path:
     if stat.S_ISLNK(found.st_mode):
         raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", OWN)
     if found.st_uid != os.getuid():
-        raise Storage(f"{folder} belongs to somebody else (user {found.st_uid})", OWN)
+        raise Storage(f"{folder} belongs to another user (user {found.st_uid})", OWN)
     if found.st_mode & forbidden:
         raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}")
     return folder

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from vsphere_ai.errors import ChangedMeanwhile, Conflict
+from vsphere_ai.errors import ConcurrentChange, Conflict
 from vsphere_ai.execution.actions.context import Context, Say
 from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.model.deferred import is_deferred
@@ -46,7 +46,7 @@ class Versions:
                 spec = {**args["spec"], VERSION: self._version(step, ref)}
                 try:
                     self._context.task(replace(step.target, ref=ref), step.method, {**args, "spec": spec}, say)
-                except ChangedMeanwhile:
+                except ConcurrentChange:
                     say("somebody else changed it at the same moment; looking what is different")
                 else:
                     return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vsphere_ai.errors import ChangedMeanwhile, Conflict, StepFailed
+from vsphere_ai.errors import ConcurrentChange, Conflict, StepFailed
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.execution.actions.config_version import Versions, has_version
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
@@ -72,7 +72,7 @@ class Changes:
             spec = looked_up(config_spec(step, self._version(step)), self._context.vcenter)
             try:
                 self._context.task(step.target, "ReconfigVM_Task", {"spec": spec}, say)
-            except ChangedMeanwhile:
+            except ConcurrentChange:
                 say("somebody else changed the VM at the same moment; looking what is different")
             else:
                 return
