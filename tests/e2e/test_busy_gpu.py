@@ -104,9 +104,6 @@ def test_capacity_shows_instance_driver_and_licence(cli, lab, farm):
         "Unlicensed (Unrestricted)",
     )
     assert (shown["train-03"]["guest_driver"], shown["train-03"]["licence"]) == (None, None)
-    assert cli("capacity", "-i", INVENTORY) == 0
-    assert f"    guests  driver 535.54.03, licensed: train-01 (GPU instance {held['train-01']})" in cli.out
-    assert "no driver loaded, licence not shown: train-03" in " ".join(cli.out.split())
 
 
 def test_check_tells_licence_and_guest_driver(cli, lab):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -135,7 +136,7 @@ def test_a_whole_way_ends_with_zero(cli, lab):
     )
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     assert cli("rdma", "trace", "train-01", "train-03") == 0, cli.out
-    assert "train-01 - train-03            RoCE, RDMA MTU 4096" in cli.out
+    assert re.search(r"train-01 - train-03 .*RoCE.*4096", cli.out)
     assert cli("rdma", "trace", "train-0[1:3]") == 2  # train-02 has no adapter
     assert "pvrdma: [{port_group: dvpg-rdma}]" in cli.out
 

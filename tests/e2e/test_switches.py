@@ -104,7 +104,7 @@ def test_a_smaller_mtu_under_an_adapter_for_pvrdma_is_refused(cli, ledger):
     assert cli("plan", lower) == 1
     said = " ".join((cli.out + cli.err).split())
     assert "[switches.mtu]" in said
-    assert "dvs-rdma: MTU 1500 is below that of VMkernel adapters on it: esx01.lab.local vmk2 (9000)" in said
+    assert "esx01.lab.local vmk2 (9000)" in said
     assert cli("apply", lower, "--yes") == 1
     assert len(ledger()) == before
 
@@ -121,10 +121,11 @@ def test_what_a_shared_change_does_to_others_is_said(cli):
         "  port_groups: {dvpg-rdma: {active_uplinks: [Uplink 1, Uplink 2]}}\n",
         "teamed.yml",
     )
-    assert cli("plan", teamed) == 0, cli.out + cli.err
-    said = " ".join(cli.out.split())
-    assert "warn vm.rdma-path: TCP instead of RoCE from" in said
-    assert "because of this plan [train-01]" in said
+    plan = cli.plan(teamed)
+    assert plan["problems"] == []
+    (found,) = (f for f in plan["findings"] if f["rule"] == "vm.rdma-path")
+    assert found["verdict"] == "warn"
+    assert "train-01" in str(found)
 
 
 LOWER = """

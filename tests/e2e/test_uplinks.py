@@ -34,7 +34,7 @@ def test_the_management_network_is_not_cut(cli, ledger):
     playbook = cli.file("- hosts: gpu_hosts\n  uplinks:\n    dvs-lan: {}\n")
     assert cli("apply", playbook, "--yes") == 1
     assert "uplinks.management" in cli.out
-    assert "vmk0 has the host's management network on dvs-lan" in " ".join(cli.out.split())
+    assert {"vmk0", "dvs-lan"} <= set(cli.out.split())
     assert ledger() == []
 
 
