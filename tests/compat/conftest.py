@@ -142,9 +142,11 @@ class World:
             answers = {p.removeprefix("probe:"): Output(0, v) for p, v in merged.items()
                        if p.startswith("probe:") and v is not ABSENT}  # fmt: skip
             facts[ref] = Facts(ref, shown, (unreadable or {}).get(ref, {}), answers)
-        states = {(ref, kind): _state(kind, **fields) for (ref, kind), fields in (planned or {}).items()}
+        states = {}
+        for (ref, kind), fields in (planned or {}).items():
+            states.setdefault(ref, {})[kind] = _state(kind, **fields)
         estate = Estate(replace(ABOUT, **(about or {})), facts)
-        return View(estate, states, frozenset(rebooting), frozenset(states))
+        return View(estate, {}, frozenset(rebooting), states)
 
 
 @pytest.fixture(scope="session")

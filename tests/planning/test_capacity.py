@@ -8,7 +8,7 @@ from vsphere_ai.model.facts import Output
 from vsphere_ai.model.view import View
 from vsphere_ai.planning import capacity
 from vsphere_ai.planning.capacity import problems_of, question_of, slots_of
-from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import GpuMig, Mig
@@ -139,7 +139,7 @@ def test_instances_are_gone_after_a_reboot_and_with_their_vm():
     leaving = slots_of(view(facts, guests), make.ESX1, ())[0]
     assert [i.profile_name for i in leaving.present] == ["2g.10gb"]
     rebooted = View(
-        make.estate(facts, guests), observe_all(make.estate(facts, guests), kinds()), frozenset({make.ESX1.ref})
+        make.estate(facts, guests), observe(make.estate(facts, guests), kinds()), frozenset({make.ESX1.ref})
     )
     assert slots_of(rebooted, make.ESX1, ())[0].present == ()
 
@@ -286,7 +286,7 @@ def test_a_running_vm_that_was_not_read_makes_its_gpu_unsure():
     first, second = slots_of(view(facts), make.ESX1, ())
     assert (first.guessed, second.guessed) == (True, False)
     # after a reboot nobody is there
-    rebooted = View(make.estate(facts), observe_all(make.estate(facts), kinds()), frozenset({make.ESX1.ref}))
+    rebooted = View(make.estate(facts), observe(make.estate(facts), kinds()), frozenset({make.ESX1.ref}))
     assert not slots_of(rebooted, make.ESX1, ())[0].guessed
 
 

@@ -12,7 +12,7 @@ from vcr.errors import CannotOverwriteExistingCassetteException
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Conflict, Denied, VimFault, VsphereAiError
 from vsphere_ai.model.steps import Invoke, Reconfigure
-from vsphere_ai.planning.planner import make_plan, observe_all
+from vsphere_ai.planning.planner import make_plan, observe
 from vsphere_ai.resources import kinds
 
 LARGEST = 300 << 10
@@ -91,7 +91,7 @@ def test_bulk_read(replay):
     assert [v.name for v in estate.vms] == ["infra-01", "odd-01", *(f"train-0{i}" for i in (1, 2, 3, 4))]
     train = next(v for v in estate.vms if v.name == "train-01")
     assert estate.path_of(train.ref) == "/DC0/vm/ai/training/train-01"
-    states = observe_all(estate, kinds())
+    states = observe(estate, kinds())
     assert states[train.ref, "hardware"].version == 17
     assert states[train.ref, "vgpu"].profiles == ()
     first = next(h for h in estate.hosts if h.name == "esx01.lab.local")

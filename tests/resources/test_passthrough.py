@@ -11,7 +11,7 @@ from support.plays import THROUGH
 
 from vsphere_ai.model.steps import Invoke
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.host_graphics import HostGraphics
@@ -116,7 +116,7 @@ def test_a_gpu_that_carries_vgpus_stays_with_them():
 
 def test_a_gpu_with_mig_is_refused():
     of = estate(machine(ESX1))
-    states = observe_all(of, kinds())
+    states = observe(of, kinds())
     on = {(ESX1.ref, "mig"): Mig.model_construct(gpus={GPU_0: GpuMig.model_construct(mode="enabled", layout=())})}
     view = View(of, {**states, **on})
     assert [p.rule for p in Passthrough(devices={GPU_0: True}).problems(ESX1, view)] == ["passthrough.mig"]
@@ -155,12 +155,12 @@ def test_a_vm_may_have_what_this_plan_passes_through():
 
 def test_a_playbook_states_what_is_passed_through():
     of = estate(machine(ESX1, passed={GPU_0: ""}, waiting={NIC_1: True}))
-    view = View(of, observe_all(of, kinds()))
+    view = View(of, observe(of, kinds()))
     state = view.state(ESX1.ref, "passthrough")
     assert state.export(ESX1, view, "playbook").state.devices == {GPU_0: True}
     assert state.export(ESX1, view, "playbook").left_out == f"passthrough left out: {NIC_1} is on after a restart"
     nothing = estate(machine(ESX1))
-    view = View(nothing, observe_all(nothing, kinds()))
+    view = View(nothing, observe(nothing, kinds()))
     assert view.state(ESX1.ref, "passthrough").export(ESX1, view, "playbook").state is None
 
 

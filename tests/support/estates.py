@@ -10,7 +10,7 @@ from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import About, Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources import kinds
 
 PCI = ("0000:3b:00.0", "0000:86:00.0")
@@ -193,7 +193,7 @@ def estate(*facts: Facts, about: About = ABOUT) -> Estate:
 
 def view(of: Estate, **more: Any) -> View:
     """Return a view of what is, with every state observed."""
-    return View(of, observe_all(of, kinds()), **more)
+    return View(of, observe(of, kinds()), **more)
 
 
 def state_of(kind: Any, facts: Facts) -> Any:

@@ -13,7 +13,7 @@ from vsphere_ai.errors import VimFault
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.steps import Wait
-from vsphere_ai.planning.planner import make_plan, observe_all
+from vsphere_ai.planning.planner import make_plan, observe
 from vsphere_ai.reading.collector import Depth, Request, collect
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.switches import Switches
@@ -72,7 +72,7 @@ def test_a_switch_and_its_port_group_are_made_and_then_as_planned(vcenter):
     done = carry_out(vcenter, estate, plan_for(estate, **wanted))
     assert done == ["CreateDVS_Task", "AddDVPortgroup_Task"]
     after = read(vcenter)
-    states = observe_all(after, KINDS)
+    states = observe(after, KINDS)
     switch = states[after.datacenters[0].ref, "switches"].switches["dvs-rdma"]
     assert switch.uplinks == ("Uplink 1",)
     group = states[after.datacenters[0].ref, "port_groups"].port_groups["dvpg-rdma"]
@@ -85,7 +85,7 @@ def test_a_port_group_is_changed_to_a_trunk(vcenter):
     estate = read(vcenter)
     carry_out(vcenter, estate, plan_for(estate, port_groups={"DC0_DVPG0": {"trunk": ("100-199", "300")}}))
     after = read(vcenter)
-    now = observe_all(after, KINDS)[after.datacenters[0].ref, "port_groups"].port_groups
+    now = observe(after, KINDS)[after.datacenters[0].ref, "port_groups"].port_groups
     assert now["DC0_DVPG0"].trunk == ("100-199", "300")
 
 

@@ -16,11 +16,11 @@ from vsphere_ai.fabric import devices, dvs
 from vsphere_ai.gpu import live
 from vsphere_ai.language import playbook as playbooks
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
-from vsphere_ai.language.playbook import Play, Playbook, TargetPlan
+from vsphere_ai.language.play import Desired, Play, Playbook, TargetPlan
 from vsphere_ai.language.selection import narrow, select
 from vsphere_ai.model.facts import Estate, ProbeFailure, with_probes
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.malformed import marks
+from vsphere_ai.model.malformed import marks_of
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query, Step
@@ -28,7 +28,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_ROOM
 from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.gpu_waits import unasked
-from vsphere_ai.planning.observing import evaluate_with, observe_all
+from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.planning.planner import Besides, Item, Plan, again, check, planned, reading_back, remaining
 from vsphere_ai.planning.resume import Owed, lay_over
 from vsphere_ai.planning.rollback import stated_before
@@ -63,6 +63,7 @@ class Session:
     def __init__(self, inventory: Inventory, playbook: Playbook | None, options: Options) -> None:
         self.inventory, self.playbook, self.options = inventory, playbook, options
         self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
+        self._desired: tuple[Playbook, Estate, Desired] | None = None
 
     @cached_property
     def vcenter(self) -> VCenter:
@@ -186,11 +187,15 @@ class Session:
             raise UsageError(text, hint, rule="usage.limit") from None
         return self.limited(estate, tuple(dict.fromkeys(found)))
 
-    def desired(self, playbook: Playbook, estate: Estate) -> Mapping[Target, TargetPlan]:
+    def desired(self, playbook: Playbook, estate: Estate) -> Desired:
         """Return what the playbook wants of each target, narrowed by `--limit`."""
-        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
-        chosen = set(self.limited(estate, tuple(wanted)))
-        return {t: p for t, p in wanted.items() if t in chosen}
+        known = self._desired  # a run asks for each target that it reads back, on the same estate
+        if known is None or known[0] is not playbook or known[1] is not estate:
+            wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+            chosen = set(self.limited(estate, tuple(wanted)))
+            made = Desired({t: p for t, p in wanted.items() if t in chosen})
+            known = self._desired = (playbook, estate, made)
+        return known[2]
 
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
         """Narrow targets to those `--limit` names (as datacenters, hosts or VMs)."""
@@ -283,8 +288,7 @@ class Session:
     def before(self, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:
         """Return what a plan is about to change as a playbook of how it is now: what a rollback goes back to."""
         wanted = self.desired(playbook, estate)
-        stated = {(t.ref, s.kind): s for t, p in wanted.items() for s in p.states}
-        view = View(estate, observe_all(estate, kinds()), stated=stated)
+        view = View(estate, observe(estate, kinds()), stated=wanted.stated)
         changing = {(i.target, i.kind) for i in plan.changed()}
         plays = [self._play_before(t, p, [k for k in kinds() if (t, k) in changing], view) for t, p in wanted.items()]
         return Playbook(f"before {playbook.path}", playbook.digest, tuple(p for p in plays if p.states))
@@ -309,7 +313,7 @@ class Session:
 
         def examined(estate: Estate) -> tuple[Finding, ...]:
             chosen = set(self.limited(estate, (*estate.hosts, *estate.vms)))
-            view = View(estate, observe_all(estate, kinds()))
+            view = View(estate, observe(estate, kinds()))
             return tuple(f for f in gate.examine_all(view) if f.target is None or f.target in chosen)
 
         return evaluate_with(kinds(), self.read_everything(), examined)[0]
@@ -344,7 +348,7 @@ class Session:
             if isinstance(answer, ProbeFailure) and answer.rule == "ssh.denied":
                 raise Denied(f"{target.name} cannot be read back: {answer.reason}", answer.help)
         items, sound = evaluate_with(kinds(), now, lambda e: remaining(wanted, e, kinds(), target, but_last=but_last))
-        if lost := [m for m in marks(sound) if m.facts.ref == target.ref]:
+        if lost := marks_of(sound[target.ref]):
             raise StepFailed(f"{target.name} cannot be read back: {lost[0].path}: {lost[0].reason}", LOOK)
         return items
 
@@ -354,7 +358,7 @@ class Session:
         """Read one target again in the same way and return the steps that are left there; None when nobody can tell."""
         wanted, now = self._read_again(playbook, estate, target, shared)
         steps, sound = evaluate_with(kinds(), now, lambda e: again(wanted, e, kinds(), target))
-        return None if any(m.facts.ref == target.ref for m in marks(sound)) else steps
+        return None if marks_of(sound[target.ref]) else steps
 
     def _read_again(
         self, playbook: Playbook, estate: Estate, target: Target, shared: bool
@@ -371,9 +375,8 @@ class Session:
         fresh = collect_one(self.vcenter, self._shells, request, depth, shared=shared)
         if target.ref not in fresh.objects:
             raise StepFailed(f"{target.name} was removed since planning", "plan again", rule="object.gone")
-        others = {r: f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:"))}
-        facts = {**estate.objects, **others, target.ref: fresh[target.ref]}
-        return wanted, Estate(estate.about, facts)
+        others = (f for r, f in fresh.objects.items() if not r.startswith(("HostSystem:", "VirtualMachine:")))
+        return wanted, estate.with_objects((*others, fresh[target.ref]))
 
     def _request(self, choose: Callable[[Estate], Depth]) -> Request:
         from vsphere_ai.reading.collector import Request

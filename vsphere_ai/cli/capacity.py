@@ -137,10 +137,10 @@ def _answer(
 
 def _as_it_is(estate: Estate) -> View:
     from vsphere_ai.model.view import View
-    from vsphere_ai.planning.observing import observe_all
+    from vsphere_ai.planning.observing import observe
     from vsphere_ai.resources import kinds
 
-    return View(estate, observe_all(estate, kinds()))
+    return View(estate, observe(estate, kinds()))
 
 
 def _running(estate: Estate) -> frozenset[str]:

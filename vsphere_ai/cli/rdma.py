@@ -58,7 +58,7 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.view import View
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
-    from vsphere_ai.planning.observing import evaluate_with, observe_all
+    from vsphere_ai.planning.observing import evaluate_with, observe
     from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
     from vsphere_ai.resources import kinds
 
@@ -67,7 +67,7 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     pause_status()
 
     def followed(estate: Estate) -> list[Trace]:
-        view = View(estate, observe_all(estate, kinds()))
+        view = View(estate, observe(estate, kinds()))
         return [t for vm in chosen for t in trace(estate, vm, view.candidates(vm.ref))]
 
     traces, estate = evaluate_with(kinds(), estate, followed)

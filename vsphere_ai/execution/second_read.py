@@ -41,7 +41,7 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     vms = _unread(estate, running, "config.hardware.device")
     if unread or vms:
         found = collect_one(vcenter, None, request, Depth(frozenset(unread), frozenset(vms)), shared=False)
-        estate = Estate(estate.about, {**estate.objects, **found.objects})
+        estate = estate.with_objects(found.objects.values())
     silent = [h for h in hosts if not estate[h].probes]
     if shells is None or not silent:
         return estate

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -146,6 +147,20 @@ class TargetPlan:
     spare_hosts: int = 0
     start_ssh: bool = True
     """Whether a run may start the SSH service of a host; the inventory says."""
+
+
+class Desired(dict[Target, TargetPlan]):
+    """What a playbook wants of each of its targets; not changed once it is made."""
+
+    @cached_property
+    def stated(self) -> Mapping[tuple[str, str], Resource]:
+        """The wanted states by reference of the target and kind."""
+        return {(target.ref, state.kind): state for target, plan in self.items() for state in plan.states}
+
+
+def stated_of(desired: Mapping[Target, TargetPlan]) -> Mapping[tuple[str, str], Resource]:
+    """Return the wanted states by reference of the target and kind."""
+    return (desired if isinstance(desired, Desired) else Desired(desired)).stated
 
 
 def to_document(playbook: Playbook) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.patterns import PatternError, parse
 from vsphere_ai.language.play import (
+    Desired,
     Kinds,
     Options,
     Play,
@@ -87,9 +88,7 @@ def choose_vcenter(playbook: Playbook | None, inventory: Inventory, name: str) -
     return known[names[0]]
 
 
-def desired(
-    playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = ""
-) -> Mapping[Target, TargetPlan]:
+def desired(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str = "") -> Desired:
     """Return what is wanted of each target of an estate, by target.
 
     With `vcenter`, only plays for that vCenter are looked at. `InputError` names every pattern that means nothing and
@@ -110,7 +109,7 @@ def desired(
         message = f"two plays want a different '{what}' of {shown}: here and at {earlier}"
         faults.add(mark, message, "keep one of them", excerpt=excerpt(playbook.text, mark, len(what)))
     faults.raise_any()
-    return {target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)}
+    return Desired({target: replace(found[target].plan(), start_ssh=inventory.start_ssh) for target in sorted(found)})
 
 
 def managed(playbook: Playbook, inventory: Inventory, estate: Estate, *, vcenter: str) -> frozenset[Target]:

@@ -6,12 +6,13 @@ A reference to a managed object is the string ``Type:moid``, e.g. ``HostSystem:h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
-from vsphere_ai.model.agent_vms import agent_of, manager_of
+from vsphere_ai.model.agent_vms import PATHS, agent_of, manager_of
+from vsphere_ai.model.observed import laid_over
 from vsphere_ai.model.state import Target, TargetKind
 
 UNTYPED = "the answer holds a value that cannot be typed"
@@ -95,9 +96,19 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in version.split(".") if n.isdigit())
 
 
+INDEXED = ("name", "parent", "runtime.host", "config.template", *PATHS)
+"""What decides where an estate lists a datacenter, a host or a VM."""
+LISTED: Mapping[str, TargetKind] = {"Datacenter": "datacenter", "HostSystem": "host", "VirtualMachine": "vm"}
+T = TypeVar("T")
+G = TypeVar("G", bound=Hashable)
+
+
 @dataclass(frozen=True)
 class Estate:
-    """Everything one reading brought, by reference, and the relations between objects."""
+    """Everything one reading brought, by reference, and the relations between objects.
+
+    What it lists is found out once, and kept by estates that differ in nothing that decides it.
+    """
 
     about: About
     objects: Mapping[str, Facts]
@@ -109,10 +120,39 @@ class Estate:
         """Return the facts of an object, None when it was not read."""
         return self.objects.get(ref) if ref else None
 
+    def with_objects(self, facts: Iterable[Facts]) -> Estate:
+        """Return the estate with objects in the place of those of the same reference, or added to them."""
+        changed = {f.ref: f for f in facts}
+        if not changed:
+            return self
+        made = Estate(self.about, laid_over(self.objects, changed))
+        if all(self._listed_alike(f) for f in changed.values()):
+            made.__dict__.update((n, v) for n, v in self.__dict__.items() if n not in ("about", "objects"))
+        return made
+
+    def _listed_alike(self, facts: Facts) -> bool:
+        before = self.objects.get(facts.ref)
+        paths = INDEXED if _type(facts.ref) in LISTED else ("name",)
+        return before is not None and all(before.get(path) == facts.get(path) for path in paths)
+
+    @cached_property
+    def _by_type(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[tuple[str, str]]] = {}
+        for ref, facts in self.objects.items():
+            found.setdefault(_type(ref), []).append((facts.name, ref))
+        return {kind: tuple(ref for _, ref in sorted(own)) for kind, own in found.items()}
+
     def of_type(self, *types: str) -> Iterator[Facts]:
         """Yield objects whose managed type is one of `types`, by name."""
-        found = (f for r, f in self.objects.items() if r.partition(":")[0] in types)
-        return iter(sorted(found, key=lambda f: (f.name, f.ref)))
+        found = [self.objects[ref] for each in dict.fromkeys(types) for ref in self._by_type.get(each, ())]
+        return iter(found if len(types) == 1 else sorted(found, key=lambda f: (f.name, f.ref)))
+
+    def kind_of(self, ref: str) -> TargetKind | None:
+        """Return as which kind of target an object is listed; None for any other object."""
+        kind, facts = LISTED.get(_type(ref)), self.objects.get(ref)
+        if facts is None or (kind == "vm" and (facts.get("config.template") or agent_of(facts.properties))):
+            return None
+        return kind
 
     @cached_property
     def hosts(self) -> tuple[Target, ...]:
@@ -146,7 +186,9 @@ class Estate:
 
     def targets(self, kind: TargetKind) -> tuple[Target, ...]:
         """Return every target of a kind, by name."""
-        return {"datacenter": self.datacenters, "host": self.hosts, "vm": self.vms}[kind]
+        if kind == "datacenter":
+            return self.datacenters
+        return self.hosts if kind == "host" else self.vms
 
     def parent_of(self, facts: Facts) -> Facts | None:
         """Return what an object is in. A VM of a vApp has no parent: the vApp is in a VM folder, which counts."""
@@ -185,14 +227,23 @@ class Estate:
 
     def managed_on(self, host: str) -> tuple[Target, ...]:
         """Return the VMs registered on a host that are not the user's to change, by name."""
-        return tuple(v for v in self.managed if self[v.ref].get("runtime.host") == host)
+        return self._managed_by_host.get(host, ())
 
     @cached_property
     def _vms_by_host(self) -> Mapping[str, tuple[Target, ...]]:
-        found: dict[str, list[Target]] = {}
-        for vm in self.vms:
-            found.setdefault(self[vm.ref].get("runtime.host", ""), []).append(vm)
-        return {host: tuple(vms) for host, vms in found.items()}
+        return grouped(self.vms, lambda vm: self[vm.ref].get("runtime.host", ""))
+
+    @cached_property
+    def _managed_by_host(self) -> Mapping[str, tuple[Target, ...]]:
+        return grouped(self.managed, lambda vm: self[vm.ref].get("runtime.host", ""))
+
+    def hosts_in(self, parent: str) -> tuple[Target, ...]:
+        """Return the hosts of a compute resource (cluster or standalone), by name."""
+        return self._hosts_by_parent.get(parent, ())
+
+    @cached_property
+    def _hosts_by_parent(self) -> Mapping[str, tuple[Target, ...]]:
+        return grouped(self.hosts, lambda host: str(self[host.ref].get("parent")))
 
     def hosts_for(self, vm: str) -> tuple[Target, ...]:
         """Return every host a VM can run on: the hosts of its cluster, else its own host."""
@@ -200,12 +251,22 @@ class Estate:
         if own is None:
             return ()
         parent = self[own.ref].get("parent", "")
-        if not parent.startswith("ClusterComputeResource:"):
-            return (own,)
-        return tuple(h for h in self.hosts if self[h.ref].get("parent") == parent)
+        return self.hosts_in(parent) if parent.startswith("ClusterComputeResource:") else (own,)
+
+
+def _type(ref: str) -> str:
+    return ref.partition(":")[0]
+
+
+def grouped(items: Iterable[T], key: Callable[[T], G]) -> dict[G, tuple[T, ...]]:
+    """Return items by their key, each group in the order in which they came."""
+    found: dict[G, list[T]] = {}
+    for item in items:
+        found.setdefault(key(item), []).append(item)
+    return {name: tuple(own) for name, own in found.items()}
 
 
 def with_probes(estate: Estate, asked: Estate) -> Estate:
     """Return an estate with the answers that hosts of another reading of it gave over SSH."""
     hosts = [h.ref for h in estate.hosts if h.ref in asked.objects and asked[h.ref].probes]
-    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=asked[r].probes) for r in hosts}})
+    return estate.with_objects(replace(estate[r], probes=asked[r].probes) for r in hosts)

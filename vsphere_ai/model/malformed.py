@@ -50,12 +50,12 @@ class Mark:
 
 def marks(estate: Estate) -> tuple[Mark, ...]:
     """Return the values that were left out."""
-    return tuple(
-        Mark(facts, path, reason)
-        for facts in estate.objects.values()
-        for path, reason in facts.unreadable.items()
-        if reason.startswith(MALFORMED)
-    )
+    return tuple(mark for facts in estate.objects.values() if facts.unreadable for mark in marks_of(facts))
+
+
+def marks_of(facts: Facts) -> tuple[Mark, ...]:
+    """Return the values of one object that were left out."""
+    return tuple(Mark(facts, path, why) for path, why in facts.unreadable.items() if why.startswith(MALFORMED))
 
 
 def evaluate(estate: Estate, use: Callable[[Estate], T]) -> tuple[T, Estate]:
@@ -86,7 +86,7 @@ def without(estate: Estate, read: Read, reason: str) -> Estate:
     else:
         kept = {path: value for path, value in facts.properties.items() if path != read.path}
         facts = replace(facts, properties=kept, unreadable=unreadable)
-    return Estate(estate.about, {**estate.objects, read.ref: facts})
+    return estate.with_objects((facts,))
 
 
 def said(error: BaseException) -> str:

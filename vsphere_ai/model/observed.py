@@ -1,85 +1,113 @@
-"""States of what was read: each is observed when it is first asked for, and planned ones are laid over them."""
+"""States that are observed when they are first asked for, and values that are laid over others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from vsphere_ai.model.state import State
 
 Key = tuple[str, str]
 """The reference of an object, and a kind."""
-_NOT_YET = object()
+K = TypeVar("K")
+V = TypeVar("V")
 
 
-class Observed(Mapping[Key, Any]):
-    """The observed state of every kind on every object it is for.
+class Observed(Mapping[Key, State | None]):
+    """The observed state of every kind on every object it is for; None where it cannot be known.
 
-    `refs` has the references of the objects by kind; `observe(ref, kind)` is called once for each state asked for.
+    `kinds` are the kinds in the order in which keys are listed, `refs(kind)` the objects of one, `has(ref, kind)` says
+    whether an object is one of them, and `observe(ref, kind)` is called once for each state that is asked for.
     """
 
-    def __init__(self, refs: Mapping[str, Collection[str]], observe: Callable[[str, str], Any]) -> None:
-        self._refs, self._observe = refs, observe
-        self._found: dict[Key, Any] = {}
+    def __init__(
+        self,
+        kinds: tuple[str, ...],
+        refs: Callable[[str], Iterator[str]],
+        has: Callable[[str, str], bool],
+        observe: Callable[[str, str], State | None],
+    ) -> None:
+        self.kinds, self._refs, self._has, self._observe = kinds, refs, has, observe
+        self._found: dict[Key, State | None] = {}
 
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Every kind that some object has."""
-        return frozenset(kind for kind, refs in self._refs.items() if refs)
-
-    def __getitem__(self, key: Key) -> Any:
-        found = self._found.get(key, _NOT_YET)
-        if found is _NOT_YET:
-            ref, kind = key
-            if ref not in self._refs.get(kind, ()):
+    def __getitem__(self, key: Key) -> State | None:
+        if key not in self._found:
+            if not self._has(*key):
                 raise KeyError(key)
-            found = self._found[key] = self._observe(ref, kind)
-        return found
+            self._found[key] = self._observe(*key)
+        return self._found[key]
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """Return a state, observed when it is first asked for; `default` on an object that the kind is not for."""
+        found = self._found.get(key, self)
+        if found is not self:
+            return found
+        return self[key] if self._has(*key) else default
 
     def __contains__(self, key: object) -> bool:
-        return isinstance(key, tuple) and key[0] in self._refs.get(key[1], ())
+        return key in self._found or (isinstance(key, tuple) and self._has(*key))
 
     def __iter__(self) -> Iterator[Key]:
-        return ((ref, kind) for kind, refs in self._refs.items() for ref in refs)
-
-    def __len__(self) -> int:
-        return sum(len(refs) for refs in self._refs.values())
-
-
-class Overlay(Mapping[Key, Any]):
-    """States as they are below, but for those laid over them."""
-
-    def __init__(self, below: Mapping[Key, Any], laid: Mapping[Key, Any]) -> None:
-        self._below, self._laid = below, laid
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """Every kind there is a state of."""
-        return kinds_of(self._below) | {kind for _, kind in self._laid}
-
-    def with_laid(self, states: Mapping[Key, Any]) -> Overlay:
-        """Return these states with more laid over them."""
-        return Overlay(self._below, {**self._laid, **states})
-
-    def __getitem__(self, key: Key) -> Any:
-        return self._laid[key] if key in self._laid else self._below[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._laid or key in self._below
-
-    def __iter__(self) -> Iterator[Key]:
-        yield from self._below
-        yield from (key for key in self._laid if key not in self._below)
+        return ((ref, kind) for kind in self.kinds for ref in self._refs(kind))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def kinds_of(states: Mapping[Key, Any]) -> frozenset[str]:
-    """Return every kind there is a state of."""
-    if isinstance(states, Observed | Overlay):
-        return states.kinds
-    return frozenset(kind for _, kind in states)
+class _Record(Generic[K, V]):
+    """What was laid over something, numbered in order; several mappings read it, each up to its own number."""
+
+    def __init__(self, entries: dict[K, list[tuple[int, V]]], size: int) -> None:
+        self.entries, self.size = entries, size
 
 
-def laid_over(states: Mapping[Key, Any], more: Mapping[Key, Any]) -> Mapping[Key, Any]:
-    """Return states with others laid over them; none of those below is observed for that."""
-    return states.with_laid(more) if isinstance(states, Overlay) else Overlay(states, more)
+class Layered(Mapping[K, V]):
+    """Values as they are below, but for those laid over them. Laying more over them leaves this mapping as it is.
+
+    What it costs to lay a value over others does not grow with their number.
+    """
+
+    def __init__(self, below: Mapping[K, V], record: _Record[K, V] | None = None) -> None:
+        self._below = below
+        self._record: _Record[K, V] = record or _Record({}, 0)
+        self._size = self._record.size
+
+    def over(self, more: Mapping[K, V]) -> Layered[K, V]:
+        """Return these values with more laid over them."""
+        record = self._record if self._record.size == self._size else _Record(self._own(), self._size)
+        record.size += 1
+        for key, value in more.items():
+            record.entries.setdefault(key, []).append((record.size, value))
+        return Layered(self._below, record)
+
+    def _own(self) -> dict[K, list[tuple[int, V]]]:
+        own = {key: [e for e in entries if e[0] <= self._size] for key, entries in self._record.entries.items()}
+        return {key: entries for key, entries in own.items() if entries}
+
+    def _laid(self, key: object) -> tuple[int, V] | None:
+        entries = self._record.entries.get(key)  # type: ignore[arg-type]
+        return next((e for e in reversed(entries) if e[0] <= self._size), None) if entries else None
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """Return the value of a key, `default` where there is none."""
+        laid = self._laid(key)
+        return self._below.get(key, default) if laid is None else laid[1]
+
+    def __getitem__(self, key: K) -> V:
+        laid = self._laid(key)
+        return self._below[key] if laid is None else laid[1]
+
+    def __contains__(self, key: object) -> bool:
+        return self._laid(key) is not None or key in self._below
+
+    def __iter__(self) -> Iterator[K]:
+        yield from self._below
+        yield from (key for key in self._record.entries if key not in self._below and self._laid(key) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+def laid_over(below: Mapping[K, V], more: Mapping[K, V]) -> Layered[K, V]:
+    """Return values with others laid over them; nothing below is looked at for that."""
+    return (below if isinstance(below, Layered) else Layered(below)).over(more)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.observed import kinds_of, laid_over
+from vsphere_ai.model.observed import Key, Observed, laid_over
 from vsphere_ai.model.state import Placed, State, Target
 
 S = TypeVar("S", bound=State)
@@ -18,26 +18,30 @@ S = TypeVar("S", bound=State)
 class View:
     """The estate as it will be when the steps planned so far have run.
 
-    `states` holds, per (reference, kind), the observed state or, once planned, the wanted one.
-    `rebooting` names the hosts this plan reboots; `planned` says which states are planned and not yet true;
-    `stated` holds, by the same keys, what the playbook itself says, planned yet or not: None = it leaves that open.
-    `left_out` names the targets of the playbook that `--limit` leaves out.
+    `states` holds, per (reference, kind), the observed state, or what a reboot will leave of it; `planned` holds, per
+    reference and kind, the states that are planned and not yet true. `rebooting` names the hosts this plan reboots;
+    `stated` holds, by the keys of `states`, what the playbook itself says, planned yet or not: None = it leaves that
+    open. `left_out` names the targets of the playbook that `--limit` leaves out.
     """
 
     estate: Estate
-    states: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    states: Mapping[Key, Any] = field(default_factory=dict)
     rebooting: frozenset[str] = frozenset()
-    planned: frozenset[tuple[str, str]] = frozenset()
-    stated: Mapping[tuple[str, str], Any] = field(default_factory=dict)
+    planned: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    stated: Mapping[Key, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
 
     def state(self, ref: str, kind: str) -> Any:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
-        return self.states.get((ref, kind))
+        return self._state(ref, kind)
+
+    def _state(self, ref: str, kind: str) -> Any:
+        planned = self.planned.get(ref)
+        return planned[kind] if planned and kind in planned else self.states.get((ref, kind))
 
     def get(self, kind: type[S], ref: str) -> S | None:
         """Return what `state` does, typed by the class of its kind; None if unknown."""
-        found = self.states.get((ref, kind.kind))
+        found = self.state(ref, kind.kind)
         return found if isinstance(found, kind) else None
 
     def said(self, kind: type[S], ref: str) -> S | None:
@@ -47,18 +51,19 @@ class View:
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
-        """Every kind there is a state of, by name."""
-        return tuple(sorted(kinds_of(self.states)))
+        """Every kind that an object may have a state of, by name."""
+        known = self.states.kinds if isinstance(self.states, Observed) else (kind for _, kind in self.states)
+        return tuple(sorted({*known, *(kind for states in self.planned.values() for kind in states)}))
 
-    def wanted(self, ref: str) -> Iterator[Any]:
+    def wanted(self, ref: str, kinds: Iterable[str] | None = None) -> Iterator[Any]:
         """Yield the states of an object as they will be: planned, else as the playbook states them, else observed.
 
-        A state that is only stated may leave open (None) what is not settled yet.
+        A state that is only stated may leave open (None) what is not settled yet. With `kinds`, of these kinds only.
         """
-        for kind in self.kinds:
-            key = (ref, kind)
-            stated = self.stated.get(key) if key not in self.planned else None
-            found = self.states.get(key) if stated is None else stated
+        planned = self.planned.get(ref, {})
+        for kind in self.kinds if kinds is None else kinds:
+            stated = self.stated.get((ref, kind)) if kind not in planned else None
+            found = self._state(ref, kind) if stated is None else stated
             if found is not None:
                 yield found
 
@@ -68,22 +73,34 @@ class View:
 
     def is_planned(self, ref: str, kind: str) -> bool:
         """Tell whether this plan changes that state (it is not true yet)."""
-        return (ref, kind) in self.planned
+        return kind in self.planned.get(ref, ())
+
+    def planned_kinds(self, ref: str) -> Collection[str]:
+        """Return the kinds that this plan changes on an object."""
+        return self.planned.get(ref, {}).keys()
 
     def with_planned(self, ref: str, state: State) -> View:
         """Return the view with one more planned state laid over it."""
-        key = (ref, state.kind)
-        made = replace(self, states=laid_over(self.states, {key: state}), planned=self.planned | {key})
-        if state.kind in self.kinds:
-            made.__dict__["kinds"] = self.kinds  # counting them again for every VM would take the longer, the more
-        return made
+        own = {**self.planned.get(ref, {}), state.kind: state}
+        return self._like(planned=laid_over(self.planned, {ref: own}), new=state.kind)
+
+    def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, Any]) -> View:
+        """Return the view in which hosts reboot, with what that leaves of observed states in their place."""
+        return self._like(rebooting=hosts, states=laid_over(self.states, states))
 
     def with_facts(self, facts: Iterable[Facts]) -> View:
         """Return the view with objects as they will be read once what is planned so far is done."""
-        changed = {f.ref: f for f in facts}
-        return replace(self, estate=Estate(self.estate.about, {**self.estate.objects, **changed})) if changed else self
+        changed = tuple(facts)
+        return self._like(estate=self.estate.with_objects(changed)) if changed else self
+
+    def _like(self, *, new: str = "", **changes: Any) -> View:
+        """Return the view with changes; its kinds are not counted again unless one is `new`."""
+        made = replace(self, **changes)
+        if not new or new in self.kinds:
+            made.__dict__["kinds"] = self.kinds
+        return made
 
     def candidates(self, vm: str) -> tuple[Target, ...]:
         """Return the hosts a VM can run on once the plan is carried out: those all its states can run on."""
-        states = [s for kind in self.kinds if isinstance(s := self.states.get((vm, kind)), Placed)]
+        states = [s for kind in self.kinds if isinstance(s := self._state(vm, kind), Placed)]
         return tuple(h for h in self.estate.hosts_for(vm) if all(s.runs_on(h, self) for s in states))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -18,10 +18,10 @@ from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.planning.vgpus import vgpus_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
@@ -56,18 +56,20 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
     names = {ref: host.name for ref, host in own.items() if host is not None}
     hosts = {host.name: host for host in own.values() if host is not None}
     at_home = question.of_hosts(names)
+    demands = grouped(at_home.demands, lambda demand: names[demand.name])
     refused = False
     for name, slots in at_home.farm.hosts.items():
-        here = [d for d in at_home.demands if names[d.name] == name]
-        answer = solve(replace(at_home.farm, slots=tuple(slots)), here)
+        here = demands.get(name, ())
+        farm = replace(at_home.farm, slots=tuple(slots))
+        answer = solve(farm, here)
         unsure = any(s.unsure for s in slots)
         if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
-            answer = solve(replace(at_home.farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
+            answer = solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
         problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
         if problems and isinstance(answer, NoFit):
             problems = [_with_moves(p, view, question, names) for p in problems]
         if not problems and name in hosts:
-            problems += _beside_layouts(view, hosts[name], at_home, here)
+            problems += _beside_layouts(view, hosts[name], replace(at_home, farm=farm), here)
         refused = refused or bool(problems)
         yield from problems
     if spare_hosts and not refused:
@@ -124,7 +126,7 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
 
     Somebody else's instance in use is never touched, so that plan could not put the layout right either.
     """
-    fixed = _fixed(view, host, question.farm.hosts[host.name])
+    fixed = _fixed(view, host, question.farm.slots)
     if not any(slot.fixed for slot in fixed):
         return
     answer = solve(replace(question.farm, slots=fixed), here)
@@ -184,17 +186,19 @@ def room_words(room: Mapping[str, int]) -> str:
 def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[Target] | None = None) -> Question:
     """Return the GPUs of the hosts (all by default) and the VMs with vGPUs that will run on them.
 
-    A VM that is on and that the plan neither changes nor reboots away stays on its GPUs.
+    `vms_that_will_run` holds the references of all VMs that are on once the plan is carried out. One that is on, and
+    that the plan neither changes nor reboots away, stays on its GPUs.
     """
     chosen = tuple(view.estate.hosts if hosts is None else hosts)
-    stay = {v.ref for v in view.estate.vms if v.ref in vms_that_will_run and _stays_on(view, v.ref)}
+    vms = sorted(v for h in chosen for v in view.estate.vms_on(h.ref) if v.ref in vms_that_will_run)
+    stay = {v.ref for v in vms if _stays_on(view, v.ref)}
     slots = {h.name: slots_of(view, h, stay) for h in chosen}
     policies = {h.name: _policy(view, h.ref) for h in chosen}
     demands, targets = [], {}
-    for vm in view.estate.vms:
+    for vm in vms:
         own_host = view.estate.host_of(vm.ref)
-        profiles = _profiles(view, vm.ref)
-        if vm.ref not in vms_that_will_run or not profiles or own_host is None or own_host.name not in slots:
+        profiles = vgpus_of(vm, view)
+        if not profiles or own_host is None:
             continue
         around = frozenset(h.name for h in view.estate.hosts_for(vm.ref) if h.name in slots)
         demands.append(VmDemand(vm.ref, profiles, around, own_host.name if vm.ref in stay else None))
@@ -203,14 +207,13 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
     return Question(farm, tuple(demands), targets)
 
 
-def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ...]:
-    """Return the GPUs of a host that give vGPUs once the plan is carried out; `stay` are the VMs that keep theirs.
+def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]:
+    """Return the GPUs of a host that give vGPUs once the plan is carried out; `staying` are the VMs that keep theirs.
 
     GPUs are left out of which neither the catalogue nor the host's own list tells what they take.
     """
     facts, now = view.facts(host.ref), readable(view.facts(host.ref))
     infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
-    staying = set(stay)
     slots = []
     for pci, listed in boards_as_listed(facts).items():
         board = listed.board
@@ -235,14 +238,14 @@ def slots_of(view: View, host: Target, stay: Iterable[str]) -> tuple[GpuSlot, ..
         unseen = mode == "mig" and not _has_layout(view, host.ref, pci) and all(g.pci != pci for g in now.gpus)
         slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
         slots.append(_with_instances(slot, view, host.ref, now, _Guests(guests, staying)))
-    return _with_running(slots, view, infos, [v.ref for v in view.estate.vms_on(host.ref) if v.ref in staying])
+    return _with_running(slots, view, infos, [v for v in view.estate.vms_on(host.ref) if v.ref in staying])
 
 
 class _Guests(NamedTuple):
     """VMs on a GPU now, and those of the host that keep their vGPUs."""
 
     now: tuple[str, ...]
-    staying: set[str]
+    staying: Set[str]
 
 
 def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Guests) -> GpuSlot:
@@ -289,17 +292,17 @@ def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
 
 
 def _with_running(
-    slots: list[GpuSlot], view: View, infos: Mapping[str, Mapping[str, Any]], vms: Iterable[str]
+    slots: list[GpuSlot], view: View, infos: Mapping[str, Mapping[str, Any]], vms: Iterable[Target]
 ) -> tuple[GpuSlot, ...]:
     """Put the vGPUs of VMs that stay on the GPUs that show them, each GPU that shows a VM first getting one of it."""
-    for vm in vms:
-        shown = [at for at, s in enumerate(slots) if vm in infos.get(s.pci, {}).get("vm", ())]
+    for vm in vms if slots else ():
+        shown = [at for at, s in enumerate(slots) if vm.ref in infos.get(s.pci, {}).get("vm", ())]
         places = [*shown, *shown * 31, *range(len(slots))]
-        for name in _profiles(view, vm):
+        for name in vgpus_of(vm, view):
             at = next((p for p in places if _may_run(slots[p], name)), None)
             if at is not None:
                 places.remove(at)
-                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm, name)))
+                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
     return tuple(slots)
 
 
@@ -314,15 +317,9 @@ def _was_read(view: View, vm: str) -> bool:
 
 def _stays_on(view: View, vm: str) -> bool:
     host = view.estate.host_of(vm)
-    changed = any(ref == vm for ref, _ in view.planned)
+    changed = bool(view.planned_kinds(vm))
     on = view.facts(vm).get("runtime.powerState") in ("poweredOn", "suspended")
     return on and not changed and host is not None and host.ref not in view.rebooting
-
-
-def _profiles(view: View, vm: str) -> tuple[str, ...]:
-    facts = view.estate.get(vm)
-    target = Target("vm", facts.name if facts else vm, vm)
-    return vgpus_of(target, view)
 
 
 def _observed_profiles(facts: Facts) -> tuple[str, ...]:

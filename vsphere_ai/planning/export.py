@@ -15,7 +15,7 @@ from vsphere_ai.model.malformed import PROBE, marks
 from vsphere_ai.model.state import Problem, Target, is_observed
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import RULE
-from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
@@ -28,12 +28,11 @@ MOST = 100
 
 def observed(estate: Estate, targets: Sequence[Target]) -> tuple[dict[Target, list[Resource]], dict[Target, list[str]]]:
     """Return the present states of targets as a playbook may state them, and what of each no playbook can."""
-    states = observe_all(estate, kinds())
-    view = View(estate, states)
+    view = View(estate, observe(estate, kinds()))
     found: dict[Target, list[Resource]] = {}
     remarks: dict[Target, list[str]] = {}
     for target in targets:
-        own = [states.get((target.ref, k)) for k, c in kinds().items() if c.target == target.kind]
+        own = [view.state(target.ref, k) for k, c in kinds().items() if c.target == target.kind]
         stated = [s.export(target, view, "playbook") for s in own if s is not None]
         found[target] = [e.state for e in stated if isinstance(e.state, Resource)]
         failure = next((o for o in estate[target.ref].probes.values() if isinstance(o, ProbeFailure)), None)

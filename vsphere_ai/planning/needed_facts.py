@@ -12,7 +12,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import Kinds, observe_all
+from vsphere_ai.planning.observing import Kinds, observe
 from vsphere_ai.resources.base import Resource
 
 RULE = "vcenter.malformed"
@@ -20,7 +20,7 @@ HELP = (
     "look at this object in the vSphere Client and correct it, or leave the target out; "
     "VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
 )
-PlanOnce = Callable[[Mapping[Target, TargetPlan], Kinds, Mapping[tuple[str, str], Any], View], object]
+PlanOnce = Callable[[Mapping[Target, TargetPlan], Kinds, View, View], object]
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,10 @@ class _View(View):
         self.asked.add((ref, kind))
         return super().state(ref, kind)
 
-    def wanted(self, ref: str) -> Iterator[Any]:
-        self.asked.update((ref, kind) for kind in self.kinds)
-        return super().wanted(ref)
+    def wanted(self, ref: str, kinds: Iterable[str] | None = None) -> Iterator[Any]:
+        asked = tuple(self.kinds if kinds is None else kinds)
+        self.asked.update((ref, kind) for kind in asked)
+        return super().wanted(ref, asked)
 
 
 def missing_facts(
@@ -57,7 +58,7 @@ def missing_facts(
     if not lost:
         return Missing()
     traced, log = logged(estate)
-    states = observe_all(estate, kinds)
+    states = observe(estate, kinds)
     hidden = _hidden(traced, log, kinds, lost)
     problems = {_problem(t, m) for t in acted_on for m in lost.values() if m.facts.ref == t.ref}
     for target, plan in desired.items():
@@ -65,7 +66,7 @@ def missing_facts(
             view = _View(traced, states)
             log.clear()
             with suppress(*ERRORS):  # by itself it may lack what others of the plan prepare; what it read counts
-                once({target: replace(plan, states=(state,))}, kinds, states, view)
+                once({target: replace(plan, states=(state,))}, kinds, View(traced, states), view)
             read = {*log, *hidden.get((target.ref, state.kind), ())}
             read.update(r for key in view.asked for r in hidden.get(key, ()))
             needed = (lost[r] for r in read if r in lost and _counts(target, r.ref, estate))

@@ -1,11 +1,11 @@
-"""What is there: the observed state of every kind on every target, and an estate of which all of them can be read."""
+"""Observed states of every kind on every target, and the estate without the values that keep them from being read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, evaluate
@@ -16,21 +16,13 @@ T = TypeVar("T")
 Kinds = Mapping[str, type[Resource]]
 
 
-def observe_all(estate: Estate, kinds: Kinds) -> dict[tuple[str, str], Any]:
-    """Return the observed state of every kind on every datacenter, host and VM that was read."""
-    return {
-        (target.ref, kind): cls.observe(estate[target.ref], estate)
-        for kind, cls in kinds.items()
-        for target in estate.targets(cls.target)
-    }
-
-
-def observe_when_asked(estate: Estate, kinds: Kinds) -> Observed:
-    """Return the same states, each observed when it is first asked for: for looking at one target."""
-    refs = {t: dict.fromkeys(each.ref for each in estate.targets(t)) for t in {c.target for c in kinds.values()}}
+def observe(estate: Estate, kinds: Kinds) -> Observed:
+    """Return the observed state of every kind on every datacenter, host and VM, each observed when it is asked for."""
     return Observed(
-        {kind: refs[cls.target] for kind, cls in kinds.items()},
-        lambda ref, kind: kinds[kind].observe(estate[ref], estate),
+        tuple(kinds),
+        refs=lambda kind: (target.ref for target in estate.targets(kinds[kind].target)),
+        has=lambda ref, kind: kind in kinds and estate.kind_of(ref) == kinds[kind].target,
+        observe=lambda ref, kind: kinds[kind].observe(estate[ref], estate),
     )
 
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
-from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.language.play import TargetPlan, stated_of
+from vsphere_ai.model.facts import About, Estate, grouped
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.observed import laid_over
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -20,7 +18,7 @@ from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.gpu_waits import silent
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.needed_facts import missing_facts
-from vsphere_ai.planning.observing import evaluate_with, observe_all, observe_when_asked, sort_kinds
+from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
 from vsphere_ai.planning.power_on_notes import order_notes
 from vsphere_ai.planning.power_on_order import power_ons
 from vsphere_ai.planning.reboot_losses import kept_modes, loss_of
@@ -233,15 +231,13 @@ def _final_pass(
     left_out: frozenset[str] = frozenset(),
 ) -> _Pass:
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
-    observed = observe_all(estate, kinds)
-    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
-    before = view = View(estate, observed, stated=stated, left_out=left_out)
+    before = view = View(estate, observe(estate, kinds), stated=stated_of(desired), left_out=left_out)
     done = _Pass(view)
     for _ in range(PASSES):
-        done = _plan_once(desired, kinds, observed, view)
+        done = _plan_once(desired, kinds, before, view)
         if done.rebooting == view.rebooting:
             break
-        view = _after_reboots(replace(before, rebooting=done.rebooting | view.rebooting), estate)
+        view = _after_reboots(before, done.rebooting | view.rebooting)
     done.before = before
     return done
 
@@ -275,9 +271,8 @@ def again(
 def _alone(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
 ) -> _Pass:
-    observed = observe_when_asked(estate, kinds)
-    stated = {(t.ref, s.kind): s for t, plan in desired.items() for s in plan.states}
-    return _plan_once({target: desired[target]}, kinds, observed, View(estate, observed, stated=stated))
+    view = View(estate, observe(estate, kinds), stated=stated_of(desired))
+    return _plan_once({target: desired[target]}, kinds, view, view)
 
 
 @dataclass
@@ -299,17 +294,13 @@ class _Pass:
 
 
 def _plan_once(
-    desired: Mapping[Target, TargetPlan],
-    kinds: Mapping[str, type[Resource]],
-    observed: Mapping[tuple[str, str], Any],
-    view: View,
+    desired: Mapping[Target, TargetPlan], kinds: Mapping[str, type[Resource]], before: View, view: View
 ) -> _Pass:
     result = _Pass(view)
+    wanted = grouped(((t, s) for t in sorted(desired) for s in desired[t].states), lambda each: each[1].kind)
     for kind in sort_kinds(kinds):
-        for target in sorted(desired):
-            for state in desired[target].states:
-                if state.kind == kind:
-                    _plan_state(result, target, state, observed.get((target.ref, kind)))
+        for target, state in wanted.get(kind, ()):
+            _plan_state(result, target, state, before.state(target.ref, kind))
     return result
 
 
@@ -331,11 +322,12 @@ def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | 
     result.items.append(Item(target, state.kind, fields, recreate, tuple(settled.notes(target, planned))))
 
 
-def _after_reboots(view: View, estate: Estate) -> View:
-    rebooting = (h for h in estate.hosts if h.ref in view.rebooting)
-    found = ((h, kind, view.state(h.ref, kind)) for h in rebooting for kind in view.kinds)
+def _after_reboots(before: View, rebooting: frozenset[str]) -> View:
+    view = replace(before, rebooting=rebooting)
+    hosts = (h for h in view.estate.hosts if h.ref in rebooting)
+    found = ((h, kind, view.state(h.ref, kind)) for h in hosts for kind in before.kinds)
     left = {(h.ref, kind): state.project(h, view, "reboot").state for h, kind, state in found if state is not None}
-    return replace(view, states=laid_over(view.states, left))
+    return before.after_reboots(rebooting, left)
 
 
 def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:

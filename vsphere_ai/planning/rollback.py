@@ -14,7 +14,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import observe_all
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Item, Plan
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.mixins import VmDevices
@@ -59,7 +59,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[Mapping[str, Any]], estate:
 
     `approved` are the items of the run's plan as its journal has them; `estate` is what the rollback was planned on.
     """
-    view = View(estate, observe_all(estate, kinds))
+    view = View(estate, observe(estate, kinds))
     items = {(i.target.ref, i.kind): i for i in plan.items}
     elsewhere = _implied(plan, view)
     own = {(each["target"]["ref"], each["kind"]) for each in approved}

@@ -62,7 +62,7 @@ def make_rolls(
     problems: list[Problem] = []
     for ref, members in sorted(clusters.items()):
         order = sorted(members, key=lambda h: (h not in begun, h))
-        cluster = tuple(h for h in estate.hosts if estate[h.ref].get("parent") == ref)
+        cluster = estate.hosts_in(ref)
         wanted = min(_share(rolling_of(desired, h).max_unavailable, len(cluster)) for h in order)
         slots, found = _slots(estate, order, cluster, wanted)
         problems += found

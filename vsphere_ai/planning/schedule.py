@@ -15,7 +15,7 @@ from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.playbook import Power, TargetPlan
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
@@ -135,12 +135,13 @@ def arrange(
     rolls = _rolls(work)
     moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
     _add_moves(work, moves)
+    cycled = tuple(sorted(work.cycled))
+    cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
     for host in turns:
-        _add_gate(work, host, [v for v in sorted(work.cycled) if work.cycled[v] == host], moves.by_host.get(host, ()))
+        _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
     _take_turns(work, rolls)
     _share(work)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
-    cycled = tuple(sorted(work.cycled))
     impact = Impact(
         reboots=reboots,
         maintenance=tuple(sorted(windows)),

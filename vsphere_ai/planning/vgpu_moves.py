@@ -18,14 +18,14 @@ from vsphere_ai.compat.host_driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.language.playbook import TargetPlan
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
 from vsphere_ai.planning.rolling import Roll, is_down, rolling_of
-from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.planning.vgpus import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")
@@ -99,7 +99,8 @@ class _Sequence:
         self._estate = outlook.before.estate
         self._members = {h.name: h for h in roll.members}
         self._at = {v: h for v in leaving if (h := self._estate.host_of(v.ref)) in roll.members}
-        on = frozenset(v.ref for v in self._estate.vms if self._estate[v.ref].get("runtime.powerState") in ON)
+        here = [v for h in roll.members for v in self._estate.vms_on(h.ref)]
+        on = frozenset(v.ref for v in here if self._estate[v.ref].get("runtime.powerState") in ON)
         farm = question_of(outlook.before, on, roll.members).farm
         self._policies = farm.policies
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
@@ -107,7 +108,8 @@ class _Sequence:
         self._branches = {h: branch(self._facts(h)) for h in roll.members}
         self._devices = {h: _device_ids(self._facts(h)) for h in roll.members}
         for host in roll.members:  # VMs that are off, and are to find their GPUs when they power on
-            self._reserve(host, [v for v in self._estate.vms_on(host.ref) if v.ref in outlook.will_run - on])
+            off = [v for v in self._estate.vms_on(host.ref) if v.ref not in on]
+            self._reserve(host, [v for v in off if v.ref in outlook.will_run])
 
     def run(self, moves: Moves) -> None:
         """Go through the turns in their order; what cannot be placed is a problem, and ends it."""
@@ -155,7 +157,8 @@ class _Sequence:
 
     def _reserve(self, host: Target, vms: Iterable[Target]) -> None:
         """Keep the GPUs that VMs get on their own host; whether they do is another question (`capacity.no-room`)."""
-        demands = [VmDemand(v.ref, p, frozenset({host.name})) for v in sorted(vms) if (p := self._wanted(v))]
+        after = self._outlook.after
+        demands = [VmDemand(v.ref, p, frozenset({host.name})) for v in sorted(vms) if (p := vgpus_of(v, after))]
         if demands:
             answer = solve(GpuHosts(self._slots[host.name], self._policies), demands)
             if isinstance(answer, Fit):
@@ -224,10 +227,6 @@ class _Sequence:
         backings = (d.get("backing") or {} for d in self._estate[vm.ref].get("config.hardware.device", ()))
         return tuple(sorted(str(b["vgpu"]).lower() for b in backings if b.get("vgpu")))
 
-    def _wanted(self, vm: Target) -> tuple[str, ...]:
-        view = self._outlook.after
-        return vgpus_of(vm, view)
-
     # -- words
 
     def _refusals(
@@ -285,11 +284,12 @@ def view_after(view: View, moves: Iterable[Migration]) -> View:
         return view
     estate, changed = view.estate, []
     refs = {v.ref for v in last}
+    coming = grouped(last.values(), lambda migration: migration.target)
     for host in estate.hosts:
         infos = estate[host.ref].get("config.graphicsInfo")
         if infos is None:
             continue
-        come = [(m.vm.ref, m.gpus) for m in last.values() if m.target == host]
+        come = [(m.vm.ref, m.gpus) for m in coming.get(host, ())]
         shown = tuple(
             {**g, "vm": (*(r for r in g.get("vm") or () if r not in refs), *(r for r, at in come if g["pciId"] in at))}
             for g in infos

@@ -161,7 +161,7 @@ def _with_answers(
 def ask_also(vcenter: VCenter, shells: Shells | None, request: Request, estate: Estate, hosts: Iterable[str]) -> Estate:
     """Ask what `request.ask` wants to know of an estate that was read, and run the probes on these hosts."""
     answers = _answers(vcenter, estate, request, ())
-    return ask_hosts(vcenter, shells, request, Estate(estate.about, {**estate.objects, **answers}), hosts)
+    return ask_hosts(vcenter, shells, request, estate.with_objects(answers.values()), hosts)
 
 
 def ask_hosts(
@@ -174,7 +174,7 @@ def ask_hosts(
     if request.progress:
         request.progress(f"{vcenter.name}: asking {len(probed)} hosts over SSH")
     answers = prober_of(vcenter, shells, request).probe_all(probed, request.probes, request.parallel)
-    return Estate(estate.about, {**estate.objects, **{r: replace(estate[r], probes=a) for r, a in answers.items()}})
+    return estate.with_objects(replace(estate[r], probes=a) for r, a in answers.items())
 
 
 def prober_of(vcenter: VCenter, shells: Shells, request: Request) -> Prober:
@@ -198,7 +198,7 @@ def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Fact
 def _as_found(estate: Estate) -> Estate:
     """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
     found = _as_stopped(estate, ssh_markers.left(estate.about.instance))
-    return Estate(estate.about, {**estate.objects, **found}) if found else estate
+    return estate.with_objects(found.values())
 
 
 def _as_stopped(estate: Estate, refs: Iterable[str]) -> dict[str, Facts]:

@@ -143,10 +143,11 @@ class GpuPassthrough(Rule):
 
 def _wants_others(case: Case) -> bool:
     """Tell whether anybody wants a GPU of this host that is not passed through: a playbook, or a VM with vGPUs."""
-    view, here = case.view, case.view.estate.vms_on(case.ref)
-    stated = {ref for ref, _ in view.stated}
-    hosts = {v: view.estate.hosts_for(v.ref) for v in view.estate.vms if v.ref in stated}
-    may_come = [v for v, possible in hosts.items() if case.ref in {h.ref for h in possible}]
+    view, estate = case.view, case.view.estate
+    here, cluster = estate.vms_on(case.ref), estate.cluster_of(case.ref)
+    others = estate.hosts_in(cluster.ref) if cluster and cluster.ref.startswith("ClusterComputeResource:") else ()
+    around = (vm for host in others for vm in estate.vms_on(host.ref))
+    may_come = (vm for vm in around if any((vm.ref, kind) in view.stated for kind in view.kinds))
     return (case.ref, "mig") in view.stated or any(vgpus_of(vm, view) for vm in (*here, *may_come))
 
 

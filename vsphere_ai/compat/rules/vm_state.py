@@ -240,7 +240,7 @@ class VmMethods(Rule):
 
 
 def _is_changed(case: Case) -> bool:
-    return any(ref == case.ref for ref, _ in case.view.planned)
+    return bool(case.view.planned_kinds(case.ref))
 
 
 def _is_upgraded(case: Case) -> bool:
@@ -252,7 +252,7 @@ def _only_upgraded(case: Case) -> bool:
     """Tell whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
     before = kinds()["hardware"].observe(case.view.facts(case.ref), case.view.estate)
     after = case.view.state(case.ref, "hardware")
-    others = any(ref == case.ref and kind != "hardware" for ref, kind in case.view.planned)
+    others = any(kind != "hardware" for kind in case.view.planned_kinds(case.ref))
     if others or not isinstance(after, State):
         return False
     return [c.name for c in differences(before, after)] == ["version"]
