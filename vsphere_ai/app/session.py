@@ -192,9 +192,8 @@ class Session:
         known = self._desired  # a run asks for each target that it reads back, on the same estate
         if known is None or known[0] is not playbook or known[1] is not estate:
             wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
-            chosen = set(self.limited(estate, tuple(wanted)))
-            made = Desired({t: p for t, p in wanted.items() if t in chosen})
-            known = self._desired = (playbook, estate, made)
+            own = Desired({t: wanted[t] for t in self.limited(estate, tuple(wanted))})
+            known = self._desired = (playbook, estate, own)
         return known[2]
 
     def limited(self, estate: Estate, targets: Sequence[Target]) -> tuple[Target, ...]:
