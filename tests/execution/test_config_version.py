@@ -92,7 +92,7 @@ def test_somebody_elses_change_of_the_same_setting_is_a_conflict():
     switch = Switch()
     planned = Facts(SWITCH, {"name": "dvs-rdma", **switch.now})
     switch.now.update({"config.maxMtu": 1400, "config.configVersion": "6"})
-    with pytest.raises(Conflict, match="somebody changed dvs-rdma since this was planned: maxMtu is 1400, was 1500"):
+    with pytest.raises(Conflict, match="dvs-rdma was changed by someone else after planning: maxMtu is 1400, was 1500"):
         sending(switch, planned).invoke(step(maxMtu=9000), say)
     assert switch.sent == []
 
@@ -120,7 +120,7 @@ def test_a_change_at_the_same_moment_of_the_same_setting_is_a_conflict():
 def test_somebody_who_never_stops_is_not_waited_for_forever():
     switch = Switch()
     switch.meddle = [Switch.count] * 50
-    with pytest.raises(Conflict, match=f"{MOST_ATTEMPTS} times refused"):
+    with pytest.raises(Conflict, match=f"{MOST_ATTEMPTS} attempts refused"):
         sending(switch).invoke(step(maxMtu=9000), say)
     assert len(switch.meddle) == 50 - MOST_ATTEMPTS
 

@@ -18,12 +18,13 @@ from vsphere_ai.errors import (
     Unreachable,
     VimFault,
 )
-from vsphere_ai.execution.actions import conflicts, context
+from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts, Output
 from vsphere_ai.model.state import FieldChange
 from vsphere_ai.model.steps import Invoke, Reboot, Reconfigure, Shell
+from vsphere_ai.model.three_way import holds
 from vsphere_ai.planning.planner import Item
 
 LEFT = Item(VM, "vgpu", (FieldChange("profiles", (), ("a",)),))
@@ -316,7 +317,7 @@ def test_each_refusal_reads_again_and_sends_the_new_version():
 
 def test_after_four_refusals_it_is_a_conflict():
     server = Busy(*[ConcurrentChange("x")] * 9, readings=[THEN])
-    with pytest.raises(Conflict, match="4 times refused") as caught:
+    with pytest.raises(Conflict, match="4 attempts refused") as caught:
         planned(server, **THEN).do(STEP, print)
     assert len(server.calls) == 4
     assert caught.value.exit_code == 3
@@ -325,9 +326,9 @@ def test_after_four_refusals_it_is_a_conflict():
 @pytest.mark.parametrize(
     ("now", "says"),
     [
-        ({DEVICES: (vgpu_device(13000, "b"), pvrdma_device(4000))}, "VirtualPCIPassthrough devices are b, were a"),
-        ({DEVICES: (vgpu_device(13000, "a"), vgpu_device(13001, "a"), pvrdma_device(4000))}, "are a ×2, were a"),
-        ({DEVICES: (pvrdma_device(4000),)}, "devices are none, were a"),
+        ({DEVICES: (vgpu_device(13000, "b"), pvrdma_device(4000))}, "VirtualPCIPassthrough devices is b, was a"),
+        ({DEVICES: (vgpu_device(13000, "a"), vgpu_device(13001, "a"), pvrdma_device(4000))}, "is a ×2, was a"),
+        ({DEVICES: (pvrdma_device(4000),)}, "devices is none, was a"),
         ({"config.firmware": "efi"}, "firmware is efi, was bios"),
         ({"config.extraConfig": ({"_typeName": "OptionValue", "key": "k", "value": "0"},)}, "k is 0, was none"),
     ],
@@ -395,7 +396,7 @@ def test_graphics_are_replaced_only_where_they_are_as_planned():
 
 
 @pytest.mark.parametrize(
-    ("now", "wanted", "holds"),
+    ("now", "wanted", "held"),
     [
         ({"a": 1, "b": 2}, {"a": 1}, True),
         ({"a": 2}, {"a": 1}, False),
@@ -405,8 +406,8 @@ def test_graphics_are_replaced_only_where_they_are_as_planned():
         (1, (1,), False),
     ],
 )
-def test_having_everything_that_is_wanted(now, wanted, holds):
-    assert conflicts.holds(now, wanted) is holds
+def test_having_everything_that_is_wanted(now, wanted, held):
+    assert holds(now, wanted) is held
 
 
 # -- names of operations

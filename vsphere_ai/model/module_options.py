@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from vsphere_ai.model.three_way import compare
+
 Options = Mapping[str, str | None]
 """Option -> value as it is written; None: a word without a value."""
 
@@ -53,7 +55,8 @@ def merged(planned: str | None, wanted: str, now: str | None) -> str | tuple[str
     """
     base, goal, present = parsed(planned), parsed(wanted), parsed(now)
     ours = [n for n in {**base, **goal} if (n in base, base.get(n)) != (n in goal, goal.get(n))]
-    taken = tuple(n for n in ours if present.get(n) not in (base.get(n), goal.get(n)))
+    before = {n: base.get(n) for n in ours}
+    taken = tuple(p.name for p in compare(before, present, {n: goal.get(n) for n in ours}) if p.conflict)
     if taken:
         return taken
     kept = {n: v for n, v in present.items() if n not in ours or n in goal}

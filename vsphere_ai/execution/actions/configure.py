@@ -1,4 +1,4 @@
-"""What changes a configuration: one ReconfigVM_Task per VM, methods of managers, commands on hosts."""
+"""Changes of a configuration: one ReconfigVM_Task per VM, methods of managers, commands on hosts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from vsphere_ai.errors import ConcurrentChange, Conflict, StepFailed
+from vsphere_ai.errors import ConcurrentChange, StepFailed
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.execution.actions.config_version import Versions, has_version
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
@@ -15,11 +15,8 @@ from vsphere_ai.execution.actions.resolve import looked_up
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.security import redaction
 
-_AGAIN = "somebody changed it: look at it, then plan again"
 MOST_ATTEMPTS = 4
 """How often a reconfiguration is sent when others change the same VM at the same moment."""
-WHOLE = {"UpdateGraphicsConfig": "config.graphicsConfig"}
-"""Methods that replace all there is: what they replace has to be what was planned with."""
 
 
 class Changes:
@@ -38,8 +35,6 @@ class Changes:
             self._versions.send(step, ref, say)
             return
         args = looked_up(step.args, vcenter)
-        if self._is_there(step, args):
-            return
         if step.method.endswith("_Task"):
             self._context.task(replace(step.target, ref=ref), step.method, args, say)
             return
@@ -47,68 +42,39 @@ class Changes:
         if prepared is not None:
             vcenter.call(ref, step.method, prepared)
 
-    def _is_there(self, step: Invoke, args: Mapping[str, Any]) -> bool:
-        """Tell whether what replaces all there is was set since planning; `Conflict` when something else was."""
-        path, planned = WHOLE.get(step.method, ""), self._context.planned.get(step.target.ref)
-        if not path or planned is None or path not in planned.properties:
-            return False
-        now = self._context.read(step.target, path).get(path)
-        if now == planned.get(path):
-            return False
-        if all(conflicts.holds(now, value) for value in args.values()):
-            return True  # by the call whose answer was lost
-        raise Conflict(
-            f"{step.target.name}: somebody changed {path.removeprefix('config.')} since this was planned",
-            _AGAIN,
-            rule="object.changed",
-        )
-
     def reconfigure(self, step: Reconfigure, say: Say) -> None:
-        """Send one ReconfigVM_Task; `Conflict` when what it is about is not what it was when this was planned.
+        """Send one ReconfigVM_Task; `Conflict` when what it is about is not as it was at planning.
 
-        Each time vCenter refuses because somebody changed the VM after it was read, it is read and compared again.
+        Each time vCenter refuses because someone else changed the VM after it was read, it is read and compared again.
         """
         for _ in range(MOST_ATTEMPTS):
             spec = looked_up(config_spec(step, self._version(step)), self._context.vcenter)
             try:
                 self._context.task(step.target, "ReconfigVM_Task", {"spec": spec}, say)
             except ConcurrentChange:
-                say("somebody else changed the VM at the same moment; looking what is different")
+                say("changed by someone else at the same moment; comparing again")
             else:
                 return
-        raise Conflict(
-            f"{step.target.name}: somebody else keeps changing it; {MOST_ATTEMPTS} times refused",
-            _AGAIN,
-            rule="object.keeps-changing",
-        )
+        raise conflicts.keeps_changing(step.target.name, MOST_ATTEMPTS)
 
     def _version(self, step: Reconfigure) -> str | None:
-        """Return the version a change is for: sent again after a lost answer, it cannot be done twice."""
+        """Return the version a change is for: sent again after a lost response, it cannot be done twice."""
         now = self._context.read(step.target, "config.changeVersion", *conflicts.paths(step))
         planned = self._context.planned.get(step.target.ref)
-        changed = conflicts.differences(step, planned, now) if planned is not None else ()
-        if changed:
-            raise Conflict(
-                f"{step.target.name}: somebody changed it since this was planned: {'; '.join(changed)}",
-                _AGAIN,
-                rule="object.changed",
-            )
+        if planned is not None:
+            conflicts.refuse(step.target.name, conflicts.differences(step, planned, now))
         present = {d["key"]: d for d in now.get(conflicts.DEVICES) or ()}
         known = {d["key"]: d for d in (planned.get(conflicts.DEVICES) if planned is not None else None) or ()}
         for change in step.device_changes:
             key = change["device"].get("key")
             # an edit may change the MAC address, so what is sent does not say which device was meant
             if change["operation"] != "add" and not _same_device(present.get(key), known.get(key, change["device"])):
-                raise Conflict(
-                    f"{step.target.name}: device {key} is not what it was when this was planned",
-                    _AGAIN,
-                    rule="object.changed",
-                )
+                raise conflicts.changed(f"{step.target.name}: device {key} is not what it was at planning")
         version: str | None = now.get("config.changeVersion")
         return version
 
     def shell(self, step: Shell) -> None:
-        """Run one command; `StepFailed` with its words when it ends badly."""
+        """Run one command; `StepFailed` with its output when it fails."""
         with self._context.shell(step.target) as shell:
             answer = shell.run(step.argv, COMMAND_TIMEOUT, changes=True)
         if answer.status != 0:

@@ -1,4 +1,4 @@
-"""What somebody else changed between planning and now, of that which a step is about to set."""
+"""Concurrent changes of a VM that a step is about to reconfigure, and the refusal to overwrite such changes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from vsphere_ai.errors import Conflict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.model.text import shown
+from vsphere_ai.model.three_way import Part, compare
 
+AGAIN = "look at the change, then plan again"
 DEVICES, EXTRA = "config.hardware.device", "config.extraConfig"
 _ELSEWHERE = {
     "memoryAllocation": "config.memoryAllocation.reservation",
@@ -21,32 +23,51 @@ _ELSEWHERE = {
 """Where a field of a ConfigSpec is read, unless it is called the same in ``config``."""
 
 
+def changed(text: str) -> Conflict:
+    """Return the refusal of a step that would overwrite a change of someone else."""
+    return Conflict(text, AGAIN, rule="object.changed")
+
+
+def refuse(target: str, parts: Iterable[Part]) -> None:
+    """Raise `Conflict` with these parts of a target, where there are any."""
+    text = "; ".join(map(str, parts))
+    if text:
+        raise changed(f"{target} was changed by someone else after planning: {text}")
+
+
+def keeps_changing(target: str, attempts: int) -> Conflict:
+    """Return the refusal of a step that was sent several times, each time at the same moment as another change."""
+    return Conflict(
+        f"someone else keeps changing {target}; {attempts} attempts refused", AGAIN, rule="object.keeps-changing"
+    )
+
+
 def paths(step: Reconfigure) -> tuple[str, ...]:
     """Return the property paths that show what a step is about to set."""
     extra = (EXTRA,) if step.extra_config else ()
     return (DEVICES, *extra, *(_path(name) for name in step.spec))
 
 
-def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[str, ...]:
-    """Return in words what is not as it was when the step was planned; nothing else of the VM is looked at."""
-    return tuple(_differences(step, planned, now))
+def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[Part, ...]:
+    """Return the parts of a VM that the step is about to set and that are not as they were at planning.
+
+    Also those that are as wanted already: a reconfigure whose response was lost is not sent again for a newer version.
+    """
+    return tuple(p for p in _parts(step, planned, now) if not p.unchanged)
 
 
-def _differences(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[str]:
+def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
     for kind in dict.fromkeys(c["device"]["_typeName"] for c in step.device_changes):
         before, after = (_devices(facts.get(DEVICES) or (), kind) for facts in (planned, now))
-        if Counter(map(identity, before)) != Counter(map(identity, after)):
-            names = (shown(tuple(sorted(map(_name, found)))) for found in (after, before))
-            yield f"{kind} devices are {{}}, were {{}}".format(*names)
+        same = Counter(map(identity, before)) == Counter(map(identity, after))
+        old_names, new_names = (tuple(sorted(map(_name, found))) for found in (before, after))
+        yield Part(f"list of {kind} devices", old_names, new_names, same)
     if EXTRA in planned.properties:
         old, new = _options(planned), _options(now)
         for key, _ in step.extra_config:
-            if old.get(key, "") != new.get(key, ""):
-                yield f"{key} is {shown(new.get(key) or None)}, was {shown(old.get(key) or None)}"
-    for name in step.spec:
-        path = _path(name)
-        if path in planned.properties and planned.get(path) != now.get(path):
-            yield f"{path.removeprefix('config.')} is {shown(now.get(path))}, was {shown(planned.get(path))}"
+            yield Part(key, old.get(key), new.get(key), old.get(key) == new.get(key))
+    found = {_path(name): value for name, value in step.spec.items()}
+    yield from compare(planned.properties, now.properties, found)
 
 
 def identity(device: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -66,15 +87,6 @@ def identity(device: Mapping[str, Any]) -> tuple[Any, ...]:
     )
 
 
-def holds(now: Any, wanted: Any) -> bool:
-    """Tell whether a plain value has everything that is wanted; servers add fields of their own."""
-    if isinstance(wanted, Mapping):
-        return isinstance(now, Mapping) and all(holds(now.get(k), v) for k, v in wanted.items())
-    if isinstance(wanted, tuple | list):
-        return isinstance(now, tuple | list) and len(now) == len(wanted) and all(map(holds, now, wanted))
-    return bool(now == wanted)
-
-
 def _path(name: str) -> str:
     return _ELSEWHERE.get(name, f"config.{name}")
 
@@ -90,4 +102,5 @@ def _name(device: Mapping[str, Any]) -> str:
 
 
 def _options(facts: Facts) -> dict[str, str]:
-    return {o["key"]: str(o.get("value", "")) for o in facts.get(EXTRA) or ()}
+    """Return the extra configuration; a key with an empty value is as good as not there."""
+    return {o["key"]: str(o["value"]) for o in facts.get(EXTRA) or () if str(o.get("value", ""))}

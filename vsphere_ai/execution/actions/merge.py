@@ -1,18 +1,20 @@
-"""Calls that replace what is there on a host: sent where that is as planned, and with what everybody else has there."""
+"""Calls that replace what is there on a host: sent where that is as planned, and with what others have set there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vsphere_ai.errors import Conflict, VimFault
-from vsphere_ai.execution.actions import conflicts
+from vsphere_ai.execution.actions.conflicts import changed, refuse
 from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.module_options import merged
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import shown
+from vsphere_ai.model.three_way import Part, compare, holds
 
-_AGAIN = "somebody changed it: look at it, then plan again"
+Args = Mapping[str, Any]
+_GRAPHICS = "config.graphicsConfig"
 _VNICS, _PNICS, _PCI = "config.network.vnic", "config.network.pnic", "config.pciPassthruInfo"
 _ASKED_FOR = {
     "passthruEnabled": "passthruEnabled",
@@ -27,7 +29,8 @@ class Merging:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._prepare = {
+        self._prepare: dict[str, Callable[[Target, str, Args], Args | None]] = {
+            "UpdateGraphicsConfig": self._graphics,
             "UpdateModuleOptionString": self._options,
             "AddVirtualNic": self._added,
             "UpdateVirtualNic": self._updated,
@@ -36,42 +39,44 @@ class Merging:
             "UpdatePhysicalNicLinkSpeed": self._speed,
         }
 
-    def prepared(self, target: Target, ref: str, method: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Return what to send; `Conflict` when somebody changed what this is about since planning."""
+    def prepared(self, target: Target, ref: str, method: str, args: Args) -> Args | None:
+        """Return what to send; `Conflict` when someone else changed what this is about since planning."""
         prepare = self._prepare.get(method)
         return prepare(target, ref, args) if prepare else args
 
-    def _options(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _planned(self, target: Target) -> Facts:
+        return self._context.planned.get(target.ref) or Facts(target.ref)
+
+    def _graphics(self, target: Target, ref: str, args: Args) -> Args | None:
+        """The whole configuration is replaced, so all of it counts."""
+        planned = self._planned(target)
+        if _GRAPHICS not in planned.properties:
+            return args
+        before, now = planned.get(_GRAPHICS), self._context.read(target, _GRAPHICS).get(_GRAPHICS)
+        part = Part(_GRAPHICS, before, now, now == before, all(holds(now, value) for value in args.values()))
+        refuse(target.name, [part] if part.conflict else ())
+        return args if part.unchanged else None
+
+    def _options(self, target: Target, ref: str, args: Args) -> Args | None:
         """Another kind of the same plan (SR-IOV) or an administrator may have set other options of the module."""
         name = args["name"]
         now = self._context.vcenter.call(ref, "QueryConfiguredModuleOptionString", {"name": name})
-        planned = self._context.planned.get(target.ref)
-        before = planned.get(f"query:{name}") if planned is not None else None
+        before = self._planned(target).get(f"query:{name}")
         options = merged(now if before is None else before, args["options"], now)
         if isinstance(options, tuple):
-            raise Conflict(
-                f"{target.name}: options of {name} changed since planning: {', '.join(options)}",
-                _AGAIN,
-                rule="object.changed",
-            )
+            text = f"options of module {name}: {', '.join(options)}"
+            raise changed(f"{target.name} was changed by someone else after planning: {text}")
         return None if options == (now or "") else {**args, "options": options}
 
-    def _settings(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _settings(self, target: Target, ref: str, args: Args) -> Args | None:
         """Each advanced setting has to be as it was, or is as wanted already."""
-        planned = self._context.planned.get(target.ref)
-        left = []
-        for option in args["changedValue"]:
-            key, value = option["key"], option["value"]
-            fact = f"option:{key}"
-            if planned is None or fact not in planned.properties:
-                left.append(option)
-                continue
-            now = self._option(ref, key)
-            if now == value:
-                continue
-            self._require(target, key, planned.get(fact), now)
-            left.append(option)
-        return {**args, "changedValue": tuple(left)} if left else None
+        planned, wanted = self._planned(target), {o["key"]: o["value"] for o in args["changedValue"]}
+        before = {key: planned.get(f"option:{key}") for key in wanted if f"option:{key}" in planned.properties}
+        parts = compare(before, {key: self._option(ref, key) for key in before}, wanted)
+        refuse(target.name, (p for p in parts if p.conflict))
+        done = {p.name for p in parts if p.done and p.name in before}
+        left = tuple(o for o in args["changedValue"] if o["key"] not in done)
+        return {**args, "changedValue": left} if left else None
 
     def _option(self, ref: str, key: str) -> Any:
         try:
@@ -82,76 +87,55 @@ class Merging:
             raise
         return next((v.get("value", "") for v in values or ()), None)
 
-    def _passed_through(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """Given away whole, shared by SR-IOV, and how often: none of it may have changed, whichever is meant."""
-        now, before = self._passthroughs(target, live=True), self._passthroughs(target, live=False)
+    def _passed_through(self, target: Target, ref: str, args: Args) -> Args | None:
+        """Passed through as a whole, shared by SR-IOV, and how often: none of it may have changed."""
+        now, before = (_devices(facts) for facts in (self._context.read(target, _PCI), self._planned(target)))
         left = []
         for config in args["config"]:
             id = config["id"]
-            wanted = {_ASKED_FOR.get(k, k): v for k, v in config.items() if k in _ASKED_FOR}
-            if id in now and conflicts.holds(now[id], wanted):
+            wanted = {_ASKED_FOR[k]: v for k, v in config.items() if k in _ASKED_FOR}
+            if id in now and holds(now[id], wanted):
                 continue
-            for name in _ASKED_FOR.values() if id in before else ():
-                self._require(target, f"{name} of {id}", before[id].get(name), now.get(id, {}).get(name))
+            old, new = ({f"{n} of {id}": d.get(id, {}).get(n) for n in _ASKED_FOR.values()} for d in (before, now))
+            refuse(target.name, (p for p in compare(old, new, new) if not p.unchanged and id in before))
             left.append(config)
         return {**args, "config": tuple(left)} if left else None
 
-    def _passthroughs(self, target: Target, *, live: bool) -> dict[str, Mapping[str, Any]]:
-        planned = self._context.read(target, _PCI) if live else self._context.planned.get(target.ref)
-        return {d["id"]: d for d in (planned.get(_PCI) if planned is not None else None) or ()}
+    def _speed(self, target: Target, ref: str, args: Args) -> Args | None:
+        name, planned = f"speed of {args['device']}", self._planned(target).get(_PNICS)
+        before = {name: _link(planned, args["device"])} if planned is not None else {}
+        now = {name: _link(self._context.read(target, _PNICS).get(_PNICS), args["device"])}
+        (part,) = compare(before, now, {name: _link_speed(args)})
+        refuse(target.name, [part] if part.conflict else ())
+        return None if part.done else args
 
-    def _speed(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        device, planned = args["device"], self._context.planned.get(target.ref)
-        before = planned.get(_PNICS) if planned is not None else None
-        now = _link(self._context.read(target, _PNICS).get(_PNICS), device)
-        if now == _link_speed(args):
-            return None
-        if before is not None:
-            self._require(target, f"the speed of {device}", _link(before, device), now)
-        return args
-
-    def _require(self, target: Target, what: str, before: Any, now: Any) -> None:
-        if before != now:
-            raise Conflict(
-                f"{target.name}: {what} is {shown(now)} since this was planned, was {shown(before)}",
-                _AGAIN,
-                rule="object.changed",
-            )
-
-    def _added(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """A second one is not made where the answer to the first call was lost, or where somebody was faster."""
+    def _added(self, target: Target, ref: str, args: Args) -> Args | None:
+        """A second one is not made where the response to the first call was lost, or where someone else made one."""
         key = (args["nic"].get("distributedVirtualPort") or {}).get("portgroupKey")
         found = [v for v in self._present(target) if _group(v) == key]
         if not found:
             return args
-        if len(found) == 1 and conflicts.holds(found[0]["spec"].get("ip"), args["nic"]["ip"]):
+        if len(found) == 1 and holds(found[0]["spec"].get("ip"), args["nic"]["ip"]):
             return None
-        raise Conflict(
-            f"{target.name}: {found[0]['device']} has appeared on that port group since planning",
-            _AGAIN,
-            rule="object.changed",
-        )
+        raise changed(f"{target.name}: {found[0]['device']} has appeared on that port group since planning")
 
-    def _updated(self, target: Target, ref: str, args: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    def _updated(self, target: Target, ref: str, args: Args) -> Args | None:
         """What the specification leaves out may take a default of the server, so it goes with what is there now."""
         device, wanted = args["device"], args["nic"]
         now = next((v["spec"] for v in self._present(target) if v["device"] == device), None)
         if now is None:
             raise Conflict(f"{target.name}: {device} is gone", "plan again", rule="object.changed")
-        planned = self._context.planned.get(target.ref)
-        vnics = planned.get(_VNICS, ()) if planned is not None else ()
-        before = next((v["spec"] for v in vnics if v["device"] == device), now)
-        for name, value in wanted.items():
-            if now.get(name) != before.get(name) and not conflicts.holds(now.get(name), value):
-                raise Conflict(
-                    f"{target.name}: {name} of {device} is {shown(now.get(name))} since this was planned",
-                    _AGAIN,
-                    rule="object.changed",
-                )
-        return None if conflicts.holds(now, wanted) else {**args, "nic": {**now, **wanted}}
+        before = next((v["spec"] for v in self._planned(target).get(_VNICS, ()) if v["device"] == device), now)
+        old, new, goal = ({f"{n} of {device}": v.get(n) for n in wanted} for v in (before, now, wanted))
+        refuse(target.name, (p for p in compare(old, new, goal) if p.conflict))
+        return None if holds(now, wanted) else {**args, "nic": {**now, **wanted}}
 
     def _present(self, target: Target) -> tuple[Mapping[str, Any], ...]:
         return tuple(self._context.read(target, _VNICS).get(_VNICS) or ())
+
+
+def _devices(facts: Facts) -> dict[str, Mapping[str, Any]]:
+    return {d["id"]: d for d in facts.get(_PCI) or ()}
 
 
 def _group(vnic: Mapping[str, Any]) -> str | None:
