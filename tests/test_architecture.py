@@ -178,7 +178,7 @@ def test_pure_rooms_have_no_input_and_output(name):
     assert not wrong
 
 
-CONTRACT = {"resources", "resources.base", "resources.mixins"}
+CONTRACT = {"resources", "resources.base", "resources.mixins", "resources.remedies"}
 
 
 def home(name: str) -> str:
@@ -186,13 +186,12 @@ def home(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
-def test_a_kind_imports_only_kinds_that_are_planned_before_it():
-    homes = {home(cls.__module__.removeprefix("vsphere_ai.")): cls for cls in kinds().values()}
+def test_what_a_kind_keeps_in_its_folder_is_its_own():
+    """Other kinds import the kind itself; what several kinds need is in `resources._helpers`."""
     for name in modules():
-        own = homes.get(home(name))
-        if own is not None and name not in CONTRACT:
-            others = {homes[home(o)].kind for o, _ in own_imports(name) if home(o) in homes} - {own.kind}
-            assert others <= {*own.traits.after}, f"{name}: name {others - {*own.traits.after}} in `after`"
+        inside = [o for o, _ in own_imports(name) if within(o, "resources") and o not in CONTRACT and o.count(".") > 1]
+        wrong = [o for o in inside if home(o) != home(name) and "._" not in o]
+        assert not wrong, f"{name} imports {wrong}"
 
 
 def test_the_connection_knows_no_kind_and_no_plan():

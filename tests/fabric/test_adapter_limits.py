@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, view, vm, wants
 
-from vsphere_ai.fabric import adapter_limits
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.reading import requirements
+from vsphere_ai.resources._helpers import adapter_limits
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.pvrdma import Pvrdma
 from vsphere_ai.resources.vgpu import Vgpu

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 from support.estates import ESX1, ESX2, estate, guest, host, view, vm, wants
 
-from vsphere_ai.model.remedies import leave_some_out, play_for, upgrade_for, version_for
+from vsphere_ai.model.remedies import play_for, version_for
 from vsphere_ai.planning.planner import Besides, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.pci_devices import Device, PciDevices
+from vsphere_ai.resources.remedies import leave_some_out, upgrade_for
 from vsphere_ai.resources.vgpu import Vgpu
 from vsphere_ai.resources.vm_hardware import VmHardware
 

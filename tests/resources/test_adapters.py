@@ -10,8 +10,8 @@ from support.estates import ESX1, ESX2, guest, view, vm
 from support.ethernet import LAN_SWITCH, NIC4, NIC5, around, card, function, machine
 from support.judging import judge, plan_one, rules
 
-from vsphere_ai.fabric.adapter import NetworkAdapter
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
 from vsphere_ai.resources.vm_hardware import VmHardware

@@ -8,9 +8,10 @@ from support.estates import ESX1, ESX2, LAN, guest, vm
 from support.ethernet import LAN_SWITCH, around, card, machine
 from support.judging import judge
 
-from vsphere_ai.fabric import nioc, pool_use
-from vsphere_ai.fabric.adapter import NetworkAdapter
+from vsphere_ai.fabric import nioc
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.resources._helpers import pool_use
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 
 VM, OTHER = vm(1), vm(2)

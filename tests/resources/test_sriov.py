@@ -122,7 +122,7 @@ def test_vms_that_the_playbook_speaks_of_are_judged_there():
 def test_a_vm_finds_the_functions_of_the_same_plan():
     from support.estates import made, wants
 
-    from vsphere_ai.fabric.adapter import NetworkAdapter
+    from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 
     user = guest(vm(1), ESX1)
     adapters = Adapters(adapters=(NetworkAdapter(type="sriov", port_group="dvpg-rdma"),))

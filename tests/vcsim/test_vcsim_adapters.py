@@ -10,12 +10,12 @@ from support.judging import judge
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.fabric import SWITCHES
-from vsphere_ai.fabric.adapter import NetworkAdapter
 from vsphere_ai.fabric.nioc import ENABLED
 from vsphere_ai.language.playbook import Power
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.planning.windows import vm_window
 from vsphere_ai.reading.collector import Depth, Request, collect
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
 from vsphere_ai.resources.adapters import Adapters
 
 pytestmark = pytest.mark.vcsim

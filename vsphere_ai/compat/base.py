@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Literal
 
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
-from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources.remedies import upgrade_for
 
 Use = Literal["", "power", "move"]
 """What a plan does to a VM that it does not change: it powers it off and on, or has it moved."""

@@ -31,7 +31,7 @@ class _Settings(BaseModel):
 
     def filled(self, now: Any) -> Any:
         """Return these settings with what is left out as it is now."""
-        unset = {n: getattr(now, n, None) for n in type(self).model_fields if getattr(self, n) is None}
+        unset = {n: getattr(now or type(self)(), n) for n in type(self).model_fields if getattr(self, n) is None}
         return self.model_copy(update=unset)
 
 

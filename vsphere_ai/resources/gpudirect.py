@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 
 from pydantic import Field
 
-from vsphere_ai.fabric import pci, virtual_functions
+from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import vgpu
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
@@ -15,13 +15,17 @@ from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Reconfigure, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import virtual_functions
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
+from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.kernel import Kernel
 from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.pci_devices import PciDevices
+from vsphere_ai.resources.pvrdma import Pvrdma
 
 # NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; with them go the MMIO keys of large-BAR GPUs
 P2P_KEYS = ("pciPassthru.allowP2P", "pciPassthru.RelaxACSforP2P")
-PVRDMA = "pvrdma"
 WHY_NOT_PVRDMA = (
     "a PVRDMA adapter is made by the hypervisor, which moves its data through the host's RDMA device: the guest has no "
     "PCI function the GPU could reach"
@@ -143,11 +147,10 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
     gpus: list[str] = []
     nics: list[str] = []
     chosen = True
-    for device in getattr(view.state(target.ref, "pci_devices"), "devices", None) or ():
-        there: tuple[str, ...] = (device.host_device,)
-        if not device.host_device:
-            there = pci.matching(facts, int(device.vendor, 16), int(device.device, 16), device.label or "")
-            chosen = chosen and len(there) == 1
+    whole = view.get(PciDevices, target.ref)
+    for device in (whole.devices if whole else None) or ():
+        there = device.there(facts)
+        chosen = chosen and len(there) == 1
         gpus += [a for a in there if a in found and found[a].is_gpu]
         nics += [a for a in there if a in found and found[a].is_nic]
     if vgpus_of(target, view):
@@ -161,8 +164,9 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
 
 
 def _pvrdma(target: Target, view: View) -> bool:
-    listed = getattr(view.state(target.ref, "adapters"), "adapters", None) or ()
-    return bool(getattr(view.state(target.ref, PVRDMA), "adapters", None)) or any(a.type == PVRDMA for a in listed)
+    listed, pvrdma = view.get(Adapters, target.ref), view.get(Pvrdma, target.ref)
+    cards = (listed.adapters if listed else None) or ()
+    return bool(pvrdma and pvrdma.adapters) or any(a.type == "pvrdma" for a in cards)
 
 
 def _nearest(gpu: str, nics: tuple[str, ...], found: Mapping[str, pci.Device]) -> str:
@@ -194,7 +198,7 @@ def _far(target: Target, view: View, on: Target, ends: _Ends) -> Iterator[Proble
 
 
 def _ats(target: Target, view: View, on: Target) -> Iterator[Problem]:
-    kernel = view.state(on.ref, "kernel")
+    kernel = view.get(Kernel, on.ref)
     if kernel is None:
         failure = next((o for o in view.facts(on.ref).probes.values() if isinstance(o, ProbeFailure)), None)
         why = failure.reason if failure else "it was not asked over SSH"

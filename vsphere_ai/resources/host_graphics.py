@@ -132,8 +132,8 @@ class HostGraphics(Judged, Resource):
     def _mode_problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No such setting on this vCenter or host, or GPUs that never mix sizes."""
         facts = view.facts(target.ref)
-        wanted, stated = self._modes(), getattr(view.stated.get((target.ref, self.kind)), "vgpu_mode", None)
-        if stated is None or not wanted:
+        wanted, said = self._modes(), view.said(HostGraphics, target.ref)
+        if said is None or said.vgpu_mode is None or not wanted:
             return
         server, esxi = view.estate.about.api_numbers, vgpu_mode.release(facts)
         if server < vgpu_mode.FIRST_API or esxi < vgpu_mode.FIRST_ESXI:

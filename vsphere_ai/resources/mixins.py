@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.model.view import View
+from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
+
+M = TypeVar("M")
 
 Spot = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
@@ -159,9 +162,32 @@ def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:
     return kind.probes if issubclass(kind, ReadBySsh) else ()
 
 
+_kinds_with: dict[type, tuple[str, ...]] = {}
+
+
+def kinds_with(mixin: type) -> tuple[str, ...]:
+    """Return the names of the kinds that have a mixin; of others no state needs to be observed."""
+    if mixin not in _kinds_with:
+        _kinds_with[mixin] = tuple(name for name, kind in kinds().items() if issubclass(kind, mixin))
+    return _kinds_with[mixin]
+
+
+def offered(view: View, ref: str, mixin: type[M]) -> Iterator[M]:
+    """Yield the states of an object that have a mixin: planned, else observed."""
+    found = (view.state(ref, kind) for kind in kinds_with(mixin))
+    return (state for state in found if isinstance(state, mixin))
+
+
+def stated(view: View, ref: str, mixin: type[M]) -> Iterator[M]:
+    """Yield what the playbook itself says of an object, of the kinds that have a mixin."""
+    found = (view.stated.get((ref, kind)) for kind in kinds_with(mixin))
+    return (state for state in found if isinstance(state, mixin))
+
+
 def device_states(view: View, vm: str) -> Iterator[tuple[str, VmDevices]]:
     """Yield the states that may give a VM devices, with their kinds: planned, else as stated, else observed."""
-    return ((s.kind, s) for s in view.wanted(vm) if isinstance(s, VmDevices))
+    found = view.wanted(vm, kinds_with(VmDevices))
+    return ((state.kind, state) for state in found if isinstance(state, VmDevices))
 
 
 def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:

@@ -8,7 +8,11 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from vsphere_ai.fabric.virtual_functions import (
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.virtual_functions import (
     DEVICES,
     PATHS,
     PhysicalFunction,
@@ -17,10 +21,6 @@ from vsphere_ai.fabric.virtual_functions import (
     running,
     without,
 )
-from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Step
-from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]

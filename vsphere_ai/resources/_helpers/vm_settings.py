@@ -24,6 +24,12 @@ def gpu_memory_of(vm: Target, view: View, settled: VmDevices | None = None, kind
     return sum(state.gpu_memory_gb(vm, view) for state in (*others, *([settled] if settled else [])))
 
 
+def hardware_version(vm: Target, view: View) -> int | None:
+    """Return the hardware version a VM will have, e.g. 19; None when it is not known."""
+    hardware = view.get(VmHardware, vm.ref)
+    return hardware.version if hardware else None
+
+
 def advanced_settings(facts: Facts) -> dict[str, str]:
     """Return a VM's advanced settings as texts."""
     return {o["key"]: str(o["value"]) for o in facts.get("config.extraConfig", ())}

@@ -9,10 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, switch_of
-from vsphere_ai.fabric.ethernet import assigned
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.ethernet import assigned
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters
+from vsphere_ai.resources.mixins import kinds_with, offered
 
 DEVICES = "config.pciPassthruInfo"
 PATHS = (DEVICES, "config.network.pnic", "config.network.proxySwitch")
@@ -82,7 +84,8 @@ def demands(view: View, vms: Iterable[Target]) -> tuple[Demand, ...]:
     return tuple(
         Demand(vm.ref, a.port_group, a.physical_function or "auto")
         for vm in vms
-        for a in getattr(view.state(vm.ref, "adapters"), "adapters", None) or ()
+        for state in offered(view, vm.ref, HasAdapters)
+        for a in state.cards() or ()
         if a.type == "sriov"
     )
 
@@ -92,7 +95,8 @@ def running(view: View, host: str) -> tuple[Target, ...]:
     return tuple(
         v
         for v in view.estate.vms_on(host)
-        if view.facts(v.ref).get("runtime.powerState") == "poweredOn" or view.is_planned(v.ref, "adapters")
+        if view.facts(v.ref).get("runtime.powerState") == "poweredOn"
+        or any(view.is_planned(v.ref, kind) for kind in kinds_with(HasAdapters))
     )
 
 

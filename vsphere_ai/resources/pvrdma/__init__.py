@@ -4,37 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.remedies import leave_some_out
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
-
-DEVICE = "VirtualVmxnet3Vrdma"
-
-
-class Adapter(BaseModel):
-    """One PVRDMA adapter."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    port_group: str = Field(description="Distributed port group; it has to be RDMA-capable on every host in question.")
-    protocol: Literal["rocev1", "rocev2"] | None = Field(
-        default=None, description="RoCE version, for hardware versions 14 to 19; leave out to take the default."
-    )
-
-    def __str__(self) -> str:
-        return f"{self.port_group} ({self.protocol})" if self.protocol else self.port_group
+from vsphere_ai.resources.pvrdma.adapter import DEVICE, Adapter, describe, is_there, key_in, key_of, named_device
+from vsphere_ai.resources.remedies import leave_some_out
 
 
 class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
@@ -79,7 +64,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         if devices is None:
             return None
         adapters = [
-            Adapter.model_construct(port_group=_key(d), protocol=d.get("deviceProtocol"))
+            Adapter.model_construct(port_group=key_in(d), protocol=d.get("deviceProtocol"))
             for d in devices
             if d["_typeName"] == DEVICE
         ]
@@ -99,7 +84,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
     def _with_keys(self, have: tuple[Adapter, ...], view: View) -> tuple[Adapter, ...]:
         """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
         left = list(have)
-        keyed = [a.model_copy(update={"port_group": _key_of(a.port_group, view)}) for a in self.adapters or ()]
+        keyed = [a.model_copy(update={"port_group": key_of(a.port_group, view)}) for a in self.adapters or ()]
         wanted = []
         for adapter in sorted(keyed, key=lambda a: a.protocol is None):
             same = (a for a in left if a.port_group == adapter.port_group)
@@ -167,7 +152,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         if self.adapters is None:
             return
         gone = [c["device"] for c in self._changes(target, view) if c["operation"] == "remove"]
-        named = ", ".join(_named(d, view) for d in gone)
+        named = ", ".join(named_device(d, view) for d in gone)
         if gone and self.adapters:
             yield f"REMOVES {named}: not in the list, which is all PVRDMA adapters of the VM; list what is to stay"
         elif gone:
@@ -201,20 +186,20 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         devices = [d for d in view.facts(target.ref).get("config.hardware.device", ()) if d["_typeName"] == DEVICE]
         missing, left = list(self.adapters or ()), []
         for device in devices:
-            as_it_is = Adapter.model_construct(port_group=_key(device), protocol=device.get("deviceProtocol"))
+            as_it_is = Adapter.model_construct(port_group=key_in(device), protocol=device.get("deviceProtocol"))
             if as_it_is in missing:
                 missing.remove(as_it_is)
             else:
                 left.append(device)
         changes: list[Mapping[str, Any]] = []
         for device in left:
-            twin = next((a for a in missing if a.port_group == _key(device)), None)
+            twin = next((a for a in missing if a.port_group == key_in(device)), None)
             if twin is None:
                 changes.append(device_change("remove", device))
             else:
                 missing.remove(twin)
                 changes.append(device_change("edit", {**device, "deviceProtocol": twin.protocol}))
-        return [*changes, *(device_change("add", self._device(a, view)) for a in missing if _is_there(a, view))]
+        return [*changes, *(device_change("add", self._device(a, view)) for a in missing if is_there(a, view))]
 
     def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
         group = view.facts(f"{fabric.PORT_GROUP}:{adapter.port_group}")
@@ -236,30 +221,3 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
             },
         }
         return {**device, "deviceProtocol": adapter.protocol} if adapter.protocol else device
-
-
-def describe(changes: list[Mapping[str, Any]]) -> str:
-    """Say what a list of device changes does, e.g. ``add 1, remove 2``."""
-    count = Counter(c["operation"] for c in changes)
-    return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"
-
-
-def _is_there(adapter: Adapter, view: View) -> bool:
-    return f"{fabric.PORT_GROUP}:{adapter.port_group}" in view.estate.objects
-
-
-def _named(device: Mapping[str, Any], view: View) -> str:
-    group = view.estate.get(f"{fabric.PORT_GROUP}:{_key(device)}")
-    label = (device.get("deviceInfo") or {}).get("label", "PVRDMA adapter")
-    mac = f", {device['macAddress']}" if device.get("macAddress") else ""
-    return f"{label} ({group.name if group else _key(device)}{mac})"
-
-
-def _key_of(port_group: str, view: View) -> str:
-    groups = fabric.port_groups(view.estate, port_group)
-    return str(groups[0].get("key")) if len(groups) == 1 else port_group
-
-
-def _key(device: Mapping[str, Any]) -> str:
-    port = (device.get("backing") or {}).get("port") or {}
-    return str(port.get("portgroupKey", "(no distributed port group)"))

@@ -4,72 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from ipaddress import IPv4Interface
-from typing import Annotated, Any, Literal, Self
+from typing import Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric.vmk import (
     CARRIED,
     DHCP,
-    MANAGEMENT,
     OPTION,
     OPTION_FACT,
     PROXIES,
     VNICS,
     Spot,
-    address_of,
     by_group,
-    carried,
-    kinds_known,
-    plain_address,
 )  # fmt: skip
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.pvrdma_host import PvrdmaHost
+from vsphere_ai.resources.vmkernel.adapter import (
+    Adapter,
+    is_changed,
+    nic_spec,
+    observed_adapter,
+    settled_adapter,
+)
+from vsphere_ai.resources.vmkernel.checks import fit_problems, management_problems, place_problems
 
 NETWORK = "configManager.networkSystem"
-Service = Literal[
-    "management", "vmotion", "vSphereProvisioning", "faultToleranceLogging", "vSphereReplication",
-    "vSphereReplicationNFC", "vsan",
-]  # fmt: skip
-
-
-def _address(text: str) -> str:
-    """Return an address as ``10.20.0.1/24``; ValueError when no adapter can have it."""
-    if text == DHCP:
-        return text
-    if "/" not in text:
-        raise ValueError(f"{text!r} has no prefix length; write for example 10.20.0.1/24, or dhcp")
-    address = IPv4Interface(text)
-    net = address.network
-    if net.prefixlen < 31 and address.ip in (net.network_address, net.broadcast_address):
-        raise ValueError(f"{text} is the address of a network or its broadcast address")
-    return address.with_prefixlen
-
-
-Address = Annotated[str, AfterValidator(_address)]
-
-
-class Adapter(BaseModel):
-    """One VMkernel adapter. What is left out stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    address: Address | Mapping[str, Address] | None = Field(
-        default=None,
-        description="IPv4 address with prefix length, `dhcp`, or a mapping from host name to address.",
-    )
-    mtu: int | None = Field(default=None, ge=1280, le=9000, description="MTU in bytes; at most that of the switch.")
-    pvrdma: bool | None = Field(
-        default=None, description=f"`true` makes it the adapter PVRDMA uses on the host (advanced option `{OPTION}`)."
-    )
-    services: tuple[Service, ...] | None = Field(
-        default=None, description="What it carries of the host's own traffic, exactly these: `[vmotion]`."
-    )
 
 
 class VmkernelAdapters(Resource):
@@ -104,14 +69,16 @@ class VmkernelAdapters(Resource):
         if VNICS not in facts.properties:
             return None
         found = {name: vnics[0] for name, vnics in by_group(facts.ref, estate).items() if len(vnics) == 1}
-        return cls.model_construct(adapters={name: _observed(vnic, facts) for name, vnic in found.items()})
+        return cls.model_construct(adapters={name: observed_adapter(vnic, facts) for name, vnic in found.items()})
 
     def settle(self, target: Target, view: View) -> Self:
         """Take the address of this host, and services in the order in which they are read."""
         now = view.state(target.ref, self.kind)
         have = now.adapters if now else {}
         return self.model_copy(
-            update={"adapters": {n: _settled(a, have.get(n), target.name) for n, a in (self.adapters or {}).items()}}
+            update={
+                "adapters": {n: settled_adapter(a, have.get(n), target.name) for n, a in (self.adapters or {}).items()}
+            }
         )
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -128,15 +95,16 @@ class VmkernelAdapters(Resource):
                 yield Problem(target, "vmkernel.several", f"{name} has several adapters on this host: {devices}",
                               "leave it out: which of them is meant cannot be said")  # fmt: skip
                 continue
-            yield from _place_problems(spot) if spot.vnic is None else _management_problems(spot, wanted)
+            yield from place_problems(spot) if spot.vnic is None else management_problems(spot, wanted)
             yield from self._address_problems(spot, wanted)
-            yield from _fit_problems(spot, wanted)
+            yield from fit_problems(spot, wanted)
         yield from self._pvrdma_problems(target, view)
 
     def _address_problems(self, spot: Spot, wanted: Adapter) -> Iterator[Problem]:
         target = spot.target
-        said = getattr(spot.view.stated.get((target.ref, self.kind)), "adapters", None) or {}
-        address = getattr(said.get(spot.name), "address", None)
+        said = spot.view.said(VmkernelAdapters, target.ref)
+        given = ((said.adapters if said else None) or {}).get(spot.name)
+        address = given.address if given else None
         if isinstance(address, Mapping) and target.name not in address:
             yield Problem(target, "vmkernel.address", f"{spot.name}: the playbook has no address for {target.name}",
                           f"it has one for {', '.join(sorted(address)) or 'nobody'}")  # fmt: skip
@@ -161,7 +129,8 @@ class VmkernelAdapters(Resource):
             yield Problem(target, "vmkernel.pvrdma-option",
                           f"the advanced option {OPTION} cannot be read: {facts.unreadable[OPTION_FACT]}",
                           "grant Host.Config.AdvancedConfig on the host")  # fmt: skip
-        other = getattr(view.stated.get((target.ref, "pvrdma_host")), "vmknic", None)
+        host = view.said(PvrdmaHost, target.ref)
+        other = host.vmknic if host else None
         for name in chosen if other else ():
             vnic = Spot(name, target, view).vnic
             device = vnic["device"] if vnic else "one that this plan makes"
@@ -187,7 +156,7 @@ class VmkernelAdapters(Resource):
         tags: dict[str, str] = {}
         for name, wanted in (self.adapters or {}).items():
             spot, now = Spot(name, change.target, view), before.get(name) or Adapter()
-            if spot.vnic is None or _differs(wanted, now):
+            if spot.vnic is None or is_changed(wanted, now):
                 yield self._adapter_step(spot, wanted)
             yield from self._service_steps(spot, wanted, now)
             if wanted.pvrdma is not None and wanted.pvrdma != bool(now.pvrdma):
@@ -204,7 +173,7 @@ class VmkernelAdapters(Resource):
             )
 
     def _adapter_step(self, spot: Spot, wanted: Adapter) -> Step:
-        spec, new = _spec(spot, wanted), spot.vnic is None
+        spec, new = nic_spec(spot, wanted), spot.vnic is None
         words = [str(wanted.address or ""), f"MTU {wanted.mtu}" if wanted.mtu else ""]
         what = f"make a VMkernel adapter on {spot.name}" if new else f"change {spot.device} on {spot.name}"
         return Invoke(
@@ -243,7 +212,7 @@ class VmkernelAdapters(Resource):
         vnics, option = list(facts.get(VNICS, ())), facts.get(OPTION_FACT)
         for name, wanted in (self.adapters or {}).items():
             spot = Spot(name, target, view)
-            spec = {**(spot.vnic or {}).get("spec", {}), **_spec(spot, wanted)}
+            spec = {**(spot.vnic or {}).get("spec", {}), **nic_spec(spot, wanted)}
             shown = {**(spot.vnic or {"_typeName": "HostVirtualNic", "portgroup": ""}), "device": spot.device,
                      "spec": spec}  # fmt: skip
             vnics = [*(v for v in vnics if v["device"] != spot.device), shown]
@@ -261,90 +230,3 @@ class VmkernelAdapters(Resource):
         )
         left_out = f"vmkernel left out: several adapters on {', '.join(several)}" if several else ""
         return Export(self if self.adapters or form == "shown" else None, left_out)
-
-
-def _observed(vnic: Mapping[str, Any], facts: Facts) -> Adapter:
-    known, option = carried(facts), facts.get(OPTION_FACT)
-    services = None if known is None else known.get(vnic["device"], ())
-    return Adapter.model_construct(
-        address=address_of(vnic),
-        mtu=(vnic.get("spec") or {}).get("mtu"),
-        pvrdma=None if option is None else option == vnic["device"],
-        services=services,
-    )
-
-
-def _settled(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
-    address = wanted.address.get(host) if isinstance(wanted.address, Mapping) else wanted.address
-    have = now.services if now else None
-    same = wanted.services is not None and have is not None and set(wanted.services) == set(have)
-    return wanted.model_copy(update={"address": address, "services": have if same else wanted.services})
-
-
-def _differs(wanted: Adapter, now: Adapter) -> bool:
-    """Tell whether the adapter itself has to change, not only what it carries."""
-    return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
-
-
-def _spec(spot: Spot, wanted: Adapter) -> dict[str, Any]:
-    """Build the HostVirtualNicSpec: of an adapter that is there only what is wanted of it."""
-    spec: dict[str, Any] = {"_typeName": "HostVirtualNicSpec"}
-    if isinstance(wanted.address, str):
-        spec["ip"] = plain_address(wanted.address)
-    if wanted.mtu is not None:
-        spec["mtu"] = wanted.mtu
-    if spot.vnic is None and spot.group is not None:
-        spec["distributedVirtualPort"] = {
-            "_typeName": "DistributedVirtualSwitchPortConnection",
-            "switchUuid": spot.switch.get("uuid") if spot.switch else "",
-            "portgroupKey": spot.group.get("key"),
-        }
-    return spec
-
-
-def _place_problems(spot: Spot) -> Iterator[Problem]:
-    """A new adapter needs a distributed port group, on a switch that the host is a member of."""
-    target, name = spot.target, spot.name
-    if len(spot.groups) > 1:
-        paths = ", ".join(spot.view.estate.path_of(g.ref) for g in spot.groups)
-        yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups",
-                      f"rename all but one: {paths}")  # fmt: skip
-    elif spot.group is None or fabric.is_uplink(spot.view.estate, spot.group):
-        estate = spot.view.estate
-        groups = (g for g in estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(estate, g))
-        known = ", ".join(sorted(g.name for g in groups)) or "none"
-        yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters",
-                      f"distributed port groups: {known}; port_groups of a datacenters play makes one")  # fmt: skip
-    elif not spot.is_member:
-        switch = spot.switch.name if spot.switch else "its switch"
-        yield Problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}",
-                      f"add uplinks: {{{switch}: {{UPLINK: VMNIC}}}} to a play for this host")  # fmt: skip
-
-
-def _management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
-    """A wrong address or MTU of the adapter that carries management takes the host out of vCenter's reach."""
-    if spot.vnic is None or MANAGEMENT not in spot.services:
-        return
-    now = _observed(spot.vnic, spot.facts)
-    if _differs(wanted, now):
-        yield Problem(spot.target, "vmkernel.management",
-                      f"{spot.device} on {spot.name} carries management: its address and MTU are not changed",
-                      "change it at the host's console (DCUI) or in the vSphere Client")  # fmt: skip
-    if wanted.services is not None and MANAGEMENT not in wanted.services:
-        yield Problem(spot.target, "vmkernel.management",
-                      f"{spot.device} on {spot.name} would no longer carry management",
-                      f"write services: [{', '.join((MANAGEMENT, *wanted.services))}]")  # fmt: skip
-
-
-def _fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
-    """The switch has to let such frames through, and the host has to know the kind of traffic."""
-    largest = spot.switch.get("config.maxMtu") if spot.switch else None
-    if largest is not None and wanted.mtu is not None and wanted.mtu > largest:
-        name = spot.switch.name if spot.switch else ""
-        yield Problem(spot.target, "vmkernel.mtu", f"{spot.name}: MTU {wanted.mtu}, its switch {name} has {largest}",
-                      f"add switches: {{{name}: {{mtu: {wanted.mtu}}}}} to a datacenters play")  # fmt: skip
-    known = kinds_known(spot.facts)
-    for service in wanted.services or ():
-        if known and service not in known:
-            yield Problem(spot.target, "vmkernel.service", f"{spot.name}: this host knows no traffic called {service}",
-                          f"it knows {', '.join(known)}")  # fmt: skip

@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
-from vsphere_ai.fabric import PORT_GROUP, ethernet, nioc, pool_use, switch_of
-from vsphere_ai.fabric.adapter import NetworkAdapter
+from vsphere_ai.fabric import PORT_GROUP, nioc, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import ethernet, pool_use
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
+from vsphere_ai.resources.mixins import stated
 
 
 class Wanted(Protocol):
@@ -24,21 +26,37 @@ class Wanted(Protocol):
     resource_pools: Mapping[str, Any] | None
 
 
+class HasSwitches:
+    """A kind whose states have switches of a datacenter."""
+
+    def switch(self, name: str) -> Wanted | None:
+        """Return what a state says of a switch; None when it says nothing."""
+        raise NotImplementedError
+
+
+class JoinsPools:
+    """A kind whose states put port groups into network resource pools."""
+
+    def pools_joined(self) -> dict[str, str]:
+        """Return port group -> pool."""
+        raise NotImplementedError
+
+
 def joining(target: Target, view: View) -> dict[str, str]:
     """Return the pools that the playbook puts port groups of a datacenter into, by port group."""
-    said = getattr(view.stated.get((target.ref, "port_groups")), "port_groups", None) or {}
-    return {name: group.resource_pool for name, group in said.items() if group.resource_pool}
+    return {group: pool for said in stated(view, target.ref, JoinsPools) for group, pool in said.pools_joined().items()}
 
 
-def said_of(target: Target, view: View, switch: str) -> Any:
+def said_of(target: Target, view: View, switch: str) -> Wanted | None:
     """Return what the playbook itself says of a switch of a datacenter; None when it says nothing."""
-    return (getattr(view.stated.get((target.ref, "switches")), "switches", None) or {}).get(switch)
+    return next((said.switch(switch) for said in stated(view, target.ref, HasSwitches)), None)
 
 
 def is_off_by_hand(view: View, switch: Facts) -> bool:
     """Return whether the playbook states ``nioc: false`` for a switch."""
     at = view.estate.datacenter_of(switch.ref)
-    return getattr(said_of(at, view, switch.name) if at else None, "nioc", None) is False
+    said = said_of(at, view, switch.name) if at else None
+    return said is not None and said.nioc is False
 
 
 def _stated(target: Target, view: View, name: str, wanted: Wanted) -> bool:
@@ -156,7 +174,7 @@ def _held(
 def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: Wanted) -> Iterator[str]:
     """Say whose bandwidth goes with Network I/O Control, and whose part of a pool that shrinks is not known."""
     said = said_of(target, view, name)
-    if wanted.nioc is False and (getattr(said, "bandwidth", None) or getattr(said, "resource_pools", None)):
+    if wanted.nioc is False and said is not None and (said.bandwidth or said.resource_pools):
         yield f"{name}: bandwidth and pools count only with Network I/O Control, which is off"
     if switch is None:
         return

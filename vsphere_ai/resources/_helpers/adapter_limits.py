@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from vsphere_ai.fabric.ethernet import MAX_ADAPTERS
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import State, Target
 from vsphere_ai.model.steps import Query
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.ethernet import MAX_ADAPTERS
+from vsphere_ai.resources._helpers.vm_settings import hardware_version
+from vsphere_ai.resources.vm_hardware import VmHardware
 
 CARDS, PVRDMA = "numEthernetCards", "numVmxnet3VrdmaEthernetCards"
 _GUEST = "otherGuest64"
@@ -35,7 +37,7 @@ def questions(kind: str, wanted: Mapping[Target, Sequence[State]], estate: Estat
     for vm, states in wanted.items():
         if vm.kind != "vm" or not any(s.kind == kind for s in states):
             continue
-        planned = next((getattr(s, "version", None) for s in states if s.kind == "hardware"), None)
+        planned = next((s.version for s in states if isinstance(s, VmHardware)), None)
         version, cluster = planned or _version(vm, estate), _cluster(vm, estate)
         if version and cluster:
             asked[cluster, version] = None
@@ -61,7 +63,7 @@ def offered(answer: Any) -> Mapping[str, int]:
 def limits(vm: Target, view: View) -> Limits:
     """Return what the VM's cluster takes in the hardware version that is planned."""
     estate = view.estate
-    version = getattr(view.state(vm.ref, "hardware"), "version", None) or _version(vm, estate)
+    version = hardware_version(vm, view) or _version(vm, estate)
     cluster = estate.get(_cluster(vm, estate))
     answer = cluster.get(f"query:{_name(version)}") if cluster and version else None
     if cluster is None or not answer:

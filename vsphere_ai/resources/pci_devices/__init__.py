@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import Field
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
-from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
@@ -24,55 +23,26 @@ from vsphere_ai.resources._helpers.vm_settings import (
     firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
+    hardware_version,
     large_bar_settings,
     memory_problems,
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices
+from vsphere_ai.resources.pci_devices.device import (
+    DEVICE,
+    Device,
+    backing_of,
+    claim_of,
+    difference,
+    ids_of,
+    passed_devices,
+    stated_device,
+)
+from vsphere_ai.resources.remedies import upgrade_for
 
-DEVICE = "VirtualPCIPassthrough"
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
 MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
-
-
-def _hex(value: Any) -> Any:
-    """YAML takes 2331 for a number and 20e1 for one with an exponent; the second has lost what was written."""
-    if isinstance(value, float):
-        raise ValueError("YAML reads this as a number\nput it into quotes, e.g. '20e1'")
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"{value:04d}"
-    return value.lower().removeprefix("0x") if isinstance(value, str) else value
-
-
-Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
-Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
-
-
-class Device(BaseModel):
-    """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    host_device: Address | None = Field(
-        default=None, description="PCI address on the VM's host; the VM can run on no other host."
-    )
-    vendor: Id | None = Field(default=None, description="Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
-    device: Id | None = Field(default=None, description="Device id: any free device of that model on the host.")
-    label: str | None = Field(default=None, description="Hardware label the dynamic device has to have.")
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Self:
-        dynamic = [self.vendor, self.device]
-        if (self.host_device is None) == (None in dynamic) or (self.host_device and any((*dynamic, self.label))):
-            raise ValueError(
-                "a device is either fixed or dynamic\n"
-                "write {host_device: '0000:3b:00.0'} or {vendor: 10de, device: 20f1}"
-            )
-        return self
-
-    def __str__(self) -> str:
-        label = f" ({self.label})" if self.label else ""
-        return self.host_device or f"{self.vendor}:{self.device}{label}"
 
 
 class PciDevices(VmDevices, Judged, Resource):
@@ -130,7 +100,7 @@ class PciDevices(VmDevices, Judged, Resource):
         """Read the passthrough devices and the settings that go with them."""
         if facts.get("config.hardware.device") is None:
             return None
-        found = tuple(d for p in _passed(facts) if (d := _read(p)) is not None)
+        found = tuple(d for p in passed_devices(facts) if (d := stated_device(p)) is not None)
         on = estate.host_of(facts.ref)
         return cls.model_construct(
             devices=found,
@@ -158,14 +128,14 @@ class PciDevices(VmDevices, Judged, Resource):
         found = pci.devices(view.facts(on.ref)) if on else {}
         listed = self.devices if self.devices is not None or now is None else now.devices
         there = ((found.get(d.host_device or ""), d) for d in listed or ())
-        return sum(window.of_device(*((f.vendor, f.device) if f else _ids(d))) for f, d in there)
+        return sum(window.of_device(*((f.vendor, f.device) if f else ids_of(d))) for f, d in there)
 
     def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
         """Return the devices listed, and those no playbook can state, which stay."""
-        present = [d for d in _passed(view.facts(vm.ref)) if not d.get("deviceGroupInfo")]
-        listed = [d for p in present if (d := _read(p))] if self.devices is None else self.devices
-        removed, new = _difference(listed, present)
-        claims = (*(pci.claim_of(d) for d in present if d not in removed), *map(_claim, new))
+        present = [d for d in passed_devices(view.facts(vm.ref)) if not d.get("deviceGroupInfo")]
+        listed = [d for p in present if (d := stated_device(p))] if self.devices is None else self.devices
+        removed, new = difference(listed, present)
+        claims = (*(pci.claim_of(d) for d in present if d not in removed), *map(claim_of, new))
         return tuple(c for c in claims if c is not None)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -191,8 +161,7 @@ class PciDevices(VmDevices, Judged, Resource):
             yield Problem(
                 target, "pci_devices.count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}"
             )
-        hardware = view.state(target.ref, "hardware")
-        version = getattr(hardware, "version", None)
+        version = hardware_version(target, view)
         if any(d.vendor for d in self.devices or ()) and version is not None and version < DYNAMIC_VERSION:
             yield Problem(target, "pci_devices.hardware-version",
                           f"hardware version {version}; a device by vendor and device id needs {DYNAMIC_VERSION}",
@@ -211,9 +180,9 @@ class PciDevices(VmDevices, Judged, Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: what stays keeps its key."""
         facts = view.facts(change.target.ref)
-        removed, added = _difference(self.devices or (), _passed(facts))
-        new = [{"_typeName": DEVICE, "backing": _backing(d, change.target, view)} for d in added]
-        words = [f"remove {_read(d)}" for d in removed] + [f"add {d}" for d in added]
+        removed, added = difference(self.devices or (), passed_devices(facts))
+        new = [{"_typeName": DEVICE, "backing": backing_of(d, change.target, view)} for d in added]
+        words = [f"remove {stated_device(d)}" for d in removed] + [f"add {d}" for d in added]
         yield gpu_reconfigure(
             change,
             "PCI devices: " + (", ".join(words) or "settings a device needs"),
@@ -224,7 +193,9 @@ class PciDevices(VmDevices, Judged, Resource):
         """Devices with a choice of models cannot be stated; those of a device group are of another kind."""
         odd = 0
         if form == "playbook":
-            odd = sum(_read(d) is None for d in _passed(view.facts(target.ref)) if not d.get("deviceGroupInfo"))
+            odd = sum(
+                stated_device(d) is None for d in passed_devices(view.facts(target.ref)) if not d.get("deviceGroupInfo")
+            )
         left_out = f"pci_devices left out: {odd} with a choice of models" if odd else ""
         return Export(self if self.devices or form == "shown" else None, left_out)
 
@@ -237,28 +208,7 @@ class PciDevices(VmDevices, Judged, Resource):
         if self.host is not None and host.name != self.host:
             return False
         counted = Counter(d for d in self.devices or () if not d.host_device)
-        return all(len(_matching(view.facts(host.ref), d)) >= n for d, n in counted.items())
-
-
-def _passed(facts: Facts) -> Iterator[Mapping[str, Any]]:
-    """Yield the VM's passthrough devices that are no vGPUs."""
-    for device in facts.get("config.hardware.device", ()):
-        if device["_typeName"] == DEVICE and not (device.get("backing") or {}).get("vgpu"):
-            yield device
-
-
-def _read(device: Mapping[str, Any]) -> Device | None:
-    """Return a device as a playbook states it; None for one no playbook can state."""
-    backing = device.get("backing") or {}
-    if device.get("deviceGroupInfo"):
-        return None  # its group comes and goes as a whole
-    if backing.get("_typeName") == pci.FIXED:
-        return Device.model_construct(host_device=str(backing.get("id")).lower())
-    allowed = backing.get("allowedDevice", ())
-    if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
-        return None
-    vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
-    return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
+        return all(len(d.there(view.facts(host.ref))) >= n for d, n in counted.items())
 
 
 def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Iterator[Problem]:
@@ -287,9 +237,9 @@ def _pass_through(view: View, on: Target, address: str) -> str:
 
 def _dynamic_problems(target: Target, view: View, on: Target, model: Device, count: int) -> Iterator[Problem]:
     facts = view.facts(on.ref)
-    there = _matching(facts, model)
+    there = model.there(facts)
     if len(there) < count:
-        same = [a for a, d in pci.devices(facts).items() if _ids(model) == (d.vendor, d.device)]
+        same = [a for a, d in pci.devices(facts).items() if ids_of(model) == (d.vendor, d.device)]
         help_ = f"{on.name} has {len(same)} of that model"
         left = [a for a in same if a not in there]
         if left:
@@ -298,12 +248,12 @@ def _dynamic_problems(target: Target, view: View, on: Target, model: Device, cou
                       f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
                       help_)  # fmt: skip
         return
-    yield from _taken(target, view, on, [_claim(model)] * count, str(model))
+    yield from _taken(target, view, on, [claim_of(model)] * count, str(model))
 
 
 def _taken(target: Target, view: View, on: Target, mine: list[pci.Claim], called: str) -> Iterator[Problem]:
-    listed = getattr(view.state(target.ref, PciDevices.kind), "devices", None) or ()
-    rivals = lacking(target, view, PciDevices.kind, mine, [c for c in map(_claim, listed) if c not in mine])
+    listed = (now.devices if (now := view.get(PciDevices, target.ref)) else None) or ()
+    rivals = lacking(target, view, "pci_devices", mine, [c for c in map(claim_of, listed) if c not in mine])
     if not rivals:
         return
     there, by = len(pci.choices(view.facts(on.ref), mine)[0]), ", ".join(dict.fromkeys(rivals))
@@ -312,52 +262,3 @@ def _taken(target: Target, view: View, on: Target, mine: list[pci.Claim], called
                   f"{on.name} has {there} of {called}, {len(rivals)} belong to {by}",
                   "a device is in one running VM: remove it there, or take another one or another host",
                   )  # fmt: skip
-
-
-def _difference(
-    wanted: Iterable[Device], present: Iterable[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, Any]], list[Device]]:
-    """Return the devices that go and those that are missing; what no playbook can state stays."""
-    missing = Counter(wanted)
-    removed = []
-    for device in present:
-        there = _read(device)
-        if there is not None and missing[there]:
-            missing[there] -= 1
-        elif there is not None:
-            removed.append(device)
-    return removed, list(missing.elements())
-
-
-def _claim(device: Device) -> pci.Claim:
-    if device.host_device:
-        return pci.Claim(device.host_device)
-    return pci.Claim(models=frozenset({_ids(device)}), label=device.label or "")
-
-
-def _ids(model: Device) -> tuple[int, int]:
-    return int(model.vendor or "0", 16), int(model.device or "0", 16)
-
-
-def _matching(facts: Facts, model: Device) -> tuple[str, ...]:
-    return pci.matching(facts, *_ids(model), model.label or "")
-
-
-def _backing(device: Device, target: Target, view: View) -> dict[str, Any]:
-    if device.host_device is None:
-        vendor, model = _ids(device)
-        allowed = {"_typeName": "VirtualPCIPassthroughAllowedDevice", "vendorId": vendor, "deviceId": model}
-        label = {"customLabel": device.label} if device.label else {}
-        return {"_typeName": pci.DYNAMIC, "deviceName": "", "allowedDevice": (allowed,), **label}
-    on, center = view.estate.host_of(target.ref), view.estate.datacenter_of(target.ref)
-    there = pci.devices(view.facts(on.ref))[device.host_device] if on else None
-    # only vCenter knows the id of the system, and only once the device is passed through
-    path = inside("configTarget.pciPassthrough", ("pciDevice.id", device.host_device), "systemId")
-    return {
-        "_typeName": pci.FIXED,
-        "id": device.host_device,
-        "deviceName": there.name if there else "",
-        "deviceId": f"{there.device:04x}" if there else "",
-        "vendorId": pci.signed(there.vendor) if there else 0,
-        "systemId": str(Deferred(center.ref if center else "", "HostSystem", on.name if on else "", path)),
-    }

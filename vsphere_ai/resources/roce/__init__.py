@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -14,13 +14,25 @@ from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, ReadBySsh
+from vsphere_ai.resources.mixins import AsksVCenter, ReadBySsh, stated
+from vsphere_ai.resources.roce.driver import (
+    CORE,
+    DEVICES,
+    NICS,
+    RDMA,
+    TRUST,
+    common_version,
+    described,
+    driver_of,
+    forced_in,
+    in_words,
+    module_problems,
+    number_in,
+    pfc_in,
+    rdma_devices,
+)
 
-# Mellanox/NVIDIA "Native ESXi Driver User Manual", module parameters; vSphere Storage 7.0, "Configuring a RoCE network"
-CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
 MANAGER = "configManager.kernelModuleSystem"
-TRUST = {"1": "pcp", "2": "dscp"}
-DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 Version = Literal["rocev1", "rocev2", "both"]
 Priority = Annotated[int, Field(ge=0, le=7)]
 Dscp = Annotated[int, Field(ge=0, le=63)]
@@ -29,6 +41,14 @@ DSCP_PER_PRIORITY = 8  # the driver maps DSCP n to priority n // 8 unless it is 
 
 def _question(module: str) -> Query:
     return Query(module, MANAGER, "QueryConfiguredModuleOptionString", {"name": module})
+
+
+class Pauses:
+    """A kind whose states switch global pause of NICs on."""
+
+    def pausing(self) -> tuple[str, ...]:
+        """Return the NICs on which a state has it."""
+        raise NotImplementedError
 
 
 class Roce(ReadBySsh, AsksVCenter, Resource):
@@ -74,19 +94,19 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the configured options and the RDMA devices; a host without such NICs has no options."""
-        found = _devices(facts)
+        found = rdma_devices(facts)
         if found is None:
             return None
         core, rdma = (parsed(facts.get(f"query:{module}")) for module in (CORE, RDMA))
         known = [f"query:{module}" in facts.properties for module in (CORE, RDMA)]
         return cls.model_construct(
-            version=_common_version(found),
-            pfc_priority=_priority(core) if known[0] else None,
+            version=common_version(found),
+            pfc_priority=pfc_in(core) if known[0] else None,
             trust=TRUST.get(core.get("trust_state") or "1") if known[0] else None,
-            dscp=_forced(rdma.get("dscp_force")) if known[1] else None,
-            pcp=_forced(rdma.get("pcp_force")) if known[1] else None,
-            ecn=_number(core.get("ecn")) == 1 if known[0] else None,
-            devices={str(d["device"]): _described(d, facts) for d in found},
+            dscp=forced_in(rdma.get("dscp_force")) if known[1] else None,
+            pcp=forced_in(rdma.get("pcp_force")) if known[1] else None,
+            ecn=number_in(core.get("ecn")) == 1 if known[0] else None,
+            devices={str(d["device"]): described(d, facts) for d in found},
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -99,7 +119,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No device, another driver, options that cannot be read, a version nobody speaks, marks nobody trusts."""
         facts = view.facts(target.ref)
-        found = _devices(facts)
+        found = rdma_devices(facts)
         if found is None:
             yield Problem(target, "roce.unreadable", "the RDMA devices of this host cannot be read",
                           "connect the host to vCenter; it needs ESXi 7.0 or later")  # fmt: skip
@@ -109,16 +129,16 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
                           "leave it out of the play, or fit a RoCE-capable NIC (esxcli rdma device list)")  # fmt: skip
             return
         said = view.stated.get((target.ref, self.kind)) or self
-        spoken = _common_version(found)
+        spoken = common_version(found)
         if said.version and spoken not in (said.version, "both"):
             yield Problem(target, "roce.version", f"not every RDMA device of this host speaks {said.version}",
                           "; ".join(f"{name}: {text}" for name, text in (self.devices or {}).items()))  # fmt: skip
-        yield from _module_problems(target, facts, said)
+        yield from module_problems(target, facts, said)
         if said.dscp not in (None, "off") and self.trust == "pcp":
             yield Problem(target, "roce.trust", f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only",
                           "write trust: dscp")  # fmt: skip
-        pausing = getattr(view.stated.get((target.ref, "nics")), "nics", None) or {}
-        both = [n for n, nic in pausing.items() if nic.pauses and _driver(facts, n) == CORE]
+        pausing = {n for said in stated(view, target.ref, Pauses) for n in said.pausing()}
+        both = [n for n in pausing if driver_of(facts, n) == CORE]
         if self.pfc_priority not in (None, "off") and both:
             yield Problem(target, "roce.pause",
                           f"global pause is wanted on {', '.join(sorted(both))}, PFC on priority {self.pfc_priority} "
@@ -151,7 +171,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
                     args={"name": module, "options": text},
                     needs_maintenance=True,
                     needs_reboot=True,
-                    summary=f"set options of {module}: {_words(wanted)}",
+                    summary=f"set options of {module}: {in_words(wanted)}",
                 )
 
     def _core(self, fields: set[str]) -> dict[str, str | None]:
@@ -185,80 +205,3 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
 
     def _odd(self) -> bool:
         return isinstance(self.pfc_priority, str) and self.pfc_priority != "off"
-
-
-def _module_problems(target: Target, facts: Facts, said: Any) -> Iterator[Problem]:
-    """The options are those of one family of drivers, and reading them takes a right to change settings."""
-    wants = {
-        CORE: [n for n in ("pfc_priority", "trust", "ecn") if getattr(said, n) is not None],
-        RDMA: [n for n in ("dscp", "pcp") if getattr(said, n) is not None],
-    }
-    drivers = {str(d.get("driver", "")) for d in _devices(facts) or ()}
-    if any(wants.values()) and RDMA not in drivers:
-        yield Problem(target, "roce.driver",
-                      f"the RDMA driver of this host is {', '.join(sorted(drivers))}; its options are not known here",
-                      f"only those of {RDMA} (NVIDIA ConnectX-4 and later) are; see the manual of the NIC")  # fmt: skip
-        return
-    for module, names in wants.items():
-        if names and f"query:{module}" not in facts.properties:
-            why = facts.unreadable.get(f"query:{module}", "the host does not show them")
-            yield Problem(target, "roce.options-unreadable", f"the options of {module} cannot be read: {why}",
-                          "grant Host.Config.Settings on the host; is the driver installed?")  # fmt: skip
-
-
-def _devices(facts: Facts) -> tuple[Mapping[str, Any], ...] | None:
-    """Return the RDMA devices; vCenter may leave the property out where there are none."""
-    found = facts.get(DEVICES, () if NICS in facts.properties and DEVICES not in facts.unreadable else None)
-    return None if found is None else tuple(found)
-
-
-def _common_version(devices: Any) -> str | None:
-    able = [d.get("capability") or {} for d in devices]
-    one, two = (bool(able) and all(a.get(key) for a in able) for key in ("roceV1Capable", "roceV2Capable"))
-    return "both" if one and two else "rocev2" if two else "rocev1" if one else None
-
-
-def _described(device: Mapping[str, Any], facts: Facts) -> str:
-    link, can = device.get("connectionInfo") or {}, device.get("capability") or {}
-    uplink = (device.get("backing") or {}).get("pairedUplink")
-    nic: Mapping[str, Any] = next((p for p in facts.get(NICS) or () if p.get("key") == uplink), {})
-    protocols = [word for key, word in (("roceV1Capable", "v1"), ("roceV2Capable", "v2")) if can.get(key)]
-    words = [
-        str(nic.get("device", "no NIC")),
-        " ".join(str(w) for w in (device.get("driver"), nic.get("driverVersion")) if w),
-        f"firmware {nic['firmwareVersion']}" if nic.get("firmwareVersion") else "",
-        str(link.get("state", "unknown")),
-        f"{link.get('speedInMbps', 0) // 1000} Gbit/s",
-        f"MTU {link.get('mtu')}",
-        f"RoCE {' '.join(protocols) or 'none'}",
-    ]
-    return ", ".join(w for w in words if w)
-
-
-def _driver(facts: Facts, nic: str) -> str:
-    return next((str(p.get("driver")) for p in facts.get(NICS) or () if p["device"] == nic), "")
-
-
-def _number(text: str | None) -> int | None:
-    try:
-        return int(text or "0", 0)
-    except ValueError:
-        return None
-
-
-def _priority(core: Mapping[str, str | None]) -> int | str:
-    sent, received = _number(core.get("pfctx")), _number(core.get("pfcrx"))
-    if sent == received == 0:
-        return "off"
-    if sent == received and sent is not None and sent.bit_count() == 1:
-        return sent.bit_length() - 1
-    return f"pfctx={core.get('pfctx')} pfcrx={core.get('pfcrx')}"
-
-
-def _forced(text: str | None) -> int | str:
-    number = -1 if text is None else _number(text)
-    return "off" if number is None or number < 0 else number
-
-
-def _words(options: Mapping[str, str | None]) -> str:
-    return ", ".join(name if value is None else f"{name}={value}" for name, value in options.items())

@@ -9,8 +9,14 @@ from typing import Any, Self
 from pydantic import Field
 
 from vsphere_ai import fabric
-from vsphere_ai.fabric import adapter_limits, ethernet, nioc, nioc_fit, pool_use, pvrdma_fit, virtual_functions
-from vsphere_ai.fabric.adapter import (
+from vsphere_ai.fabric import nioc
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.steps import Query, Reconfigure, Step
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, pvrdma_fit, virtual_functions
+from vsphere_ai.resources._helpers.network_adapter import (
+    HasAdapters,
     NetworkAdapter,
     device_of,
     edited,
@@ -22,20 +28,16 @@ from vsphere_ai.fabric.adapter import (
     stated,
     updated,
 )
-from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.remedies import leave_some_out, play_for, upgrade_for
-from vsphere_ai.model.state import Change, Problem, State, Target, observed
-from vsphere_ai.model.steps import Query, Reconfigure, Step
-from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
+from vsphere_ai.resources.adapters.checks import address_problems, function_problems, network_problems, own_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
+from vsphere_ai.resources.pvrdma import Pvrdma
+from vsphere_ai.resources.remedies import leave_some_out
 
-SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
 
-
-class Adapters(VmDevices, AsksVCenter, Judged, Resource):
+class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
     """Gives a VM the listed network adapters. Others are left alone, unless `exclusive` is true.
 
     An adapter is known by its type, its port group and its place among equals, never by its label.
@@ -116,7 +118,7 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
 
     def _removes(self, nic: NetworkAdapter, target: Target, view: View) -> bool:
         # what `pvrdma` says of the same VM is its own business
-        return bool(self.exclusive) and not (nic.type == "pvrdma" and (target.ref, "pvrdma") in view.stated)
+        return bool(self.exclusive) and not (nic.type == "pvrdma" and (target.ref, Pvrdma.kind) in view.stated)
 
     # -- what stands against it
 
@@ -132,13 +134,13 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
         yield from self._list_problems(target, view, fresh)
         given = [n for n in fresh if n.has_address and (n.device is None or n.mac != was[n.device].mac)]
         for nic in fresh:
-            yield from _own_problems(target, nic, view)
+            yield from own_problems(target, nic, view)
         for network in dict.fromkeys(n.port_group for n in fresh if n.device is None):
-            yield from _network_problems(target, network, view)
-        yield from _address_problems(target, given, self.adapters or (), view)
+            yield from network_problems(target, network, view)
+        yield from address_problems(target, given, self.adapters or (), view)
         # only what they are checked for: an adapter that is merely connected again stays what it is
         moved = [n for n in fresh if n.device is None or n.physical_function != was[n.device].physical_function]
-        yield from _function_problems(target, moved, view)
+        yield from function_problems(target, moved, view)
         spoken = [n for n in fresh if n.device is None or n.protocol != was[n.device].protocol]
         rdma = [(n.port_group, n.protocol) for n in spoken if n.type == "pvrdma"]
         yield from pvrdma_fit.adapter_problems(target, view, rdma)
@@ -154,17 +156,19 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
 
     def _said(self, target: Target, view: View, have: Sequence[NetworkAdapter]) -> list[NetworkAdapter]:
         """Return the adapters there whose bandwidth the playbook states, changed or not, as they will be."""
-        said = view.stated.get((target.ref, self.kind))
-        entries = said._entries(target, view) if isinstance(said, Adapters) else []
+        said = view.said(Adapters, target.ref)
+        entries = said._entries(target, view) if said else []
         keys = {have[at].device for i, at in matched(entries, have).items() if entries[i].is_bounded}
         return [n for n in self.adapters or () if n.device in keys and n.is_bounded]
 
     def _list_problems(self, target: Target, view: View, fresh: Sequence[NetworkAdapter]) -> Iterator[Problem]:
-        said = getattr(view.stated.get((target.ref, self.kind)), "adapters", None) or ()
-        if (target.ref, "pvrdma") in view.stated and any(n.type == "pvrdma" for n in said):
+        playbook = view.said(Adapters, target.ref)
+        said = (playbook.adapters if playbook else None) or ()
+        if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
             yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma",
                           "list them in one of the two; pvrdma: [...] removes those it does not name")  # fmt: skip
-        planned = getattr(view.state(target.ref, "pvrdma"), "adapters", None) or ()
+        pvrdma = view.get(Pvrdma, target.ref)
+        planned = (pvrdma.adapters if pvrdma else None) or ()
         others = [n for n in self.adapters or () if n.type != "pvrdma"]
         count = max(len(self.adapters or ()), len(others) + len(planned))
         most = adapter_limits.limits(target, view)
@@ -180,8 +184,8 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """An order that only new adapters could have, and what SR-IOV takes from a VM."""
-        said = view.stated.get((target.ref, self.kind))
-        listed = said._entries(target, view) if isinstance(said, Adapters) and said.adapters else []
+        said = view.said(Adapters, target.ref)
+        listed = said._entries(target, view) if said and said.adapters else []
         there = self.adapters or ()
         places = [at for _, at in sorted(matched(listed, there).items())]
         if places != sorted(places):
@@ -254,7 +258,7 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
 
     def _before(self, target: Target, view: View) -> Self:
         """List all adapters, so that added ones are removed; where one cannot be stated, nothing is removed."""
-        own = (target.ref, "pvrdma") not in view.stated
+        own = (target.ref, Pvrdma.kind) not in view.stated
         kept = [n for n in self.adapters or () if n.type != "pvrdma" or own]
         whole = all(is_statable(n) for n in kept)
         # an address that was not given by hand comes back as one that is not, whichever it will be
@@ -265,6 +269,14 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
             for s in (stated(n, view) for n in kept if is_statable(n))
         )
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
+
+    def cards(self) -> tuple[NetworkAdapter, ...] | None:
+        """Return the adapters of the list."""
+        return self.adapters
+
+    def removes_others(self) -> bool:
+        """Return whether adapters that are not listed go."""
+        return bool(self.exclusive)
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
@@ -281,101 +293,6 @@ class Adapters(VmDevices, AsksVCenter, Judged, Resource):
 
 
 # -- what stands against one adapter
-
-
-def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Problem]:
-    for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
-        if getattr(nic, field) is not None and nic.type != kind:
-            yield Problem(target, "adapters.field", f"{field} is for adapters of type {kind}, this one is {nic.type}",
-                          f"leave {field} out")  # fmt: skip
-    if nic.device is not None:
-        return
-    name = ethernet.named(view.estate, nic.port_group)
-    if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
-        yield Problem(target, "adapters.distributed", f"{nic.type} on {name}, which is a standard port group",
-                      "name a distributed port group")  # fmt: skip
-    version = getattr(view.state(target.ref, "hardware"), "version", None)
-    if nic.type == "sriov" and version is not None and version < SRIOV_VERSION:
-        yield Problem(target, "adapters.hardware-version",
-                      f"hardware version {version}; SR-IOV needs at least {SRIOV_VERSION}",
-                      upgrade_for(target, view, SRIOV_VERSION))  # fmt: skip
-
-
-def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
-    """A new adapter needs a port group that is there, and that its host is on."""
-    if not ethernet.is_port_group(network):
-        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(view.estate, g)]
-        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
-                      f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
-        return
-    group = view.estate.get(network)
-    host = view.estate.host_of(target.ref)
-    if group is not None and fabric.is_uplink(view.estate, group):
-        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
-                      "name a port group for virtual machines")  # fmt: skip
-    elif host is not None and not _reaches(view, view.facts(host.ref), network):
-        name = ethernet.named(view.estate, network)
-        yield Problem(target, "adapters.not-on-host", f"{name} is not on {host.name}, where this VM is",
-                      f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one")  # fmt: skip
-
-
-def _reaches(view: View, host: Facts, network: str) -> bool:
-    """Tell whether a port group is on a host, or will be; also when that cannot be read."""
-    there = host.get("network")
-    if not ethernet.is_distributed(network):
-        known = [view.estate.get(n) for n in there or ()]
-        names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
-        return there is None or network.partition(":")[2] in names
-    group = view.estate.get(network)
-    switch = fabric.switch_of(view.estate, group) if group else None
-    proxies = host.get("config.network.proxySwitch")
-    if switch is None or proxies is None or network in (there or ()):
-        return True
-    return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
-
-
-def _address_problems(
-    target: Target, given: Iterable[NetworkAdapter], all_: Sequence[NetworkAdapter], view: View
-) -> Iterator[Problem]:
-    """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
-    own = Counter(n.mac for n in all_)
-    for mac in dict.fromkeys(n.mac or "" for n in given):
-        if ethernet.wrong_address(mac):
-            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {ethernet.wrong_address(mac)}",
-                          "write another address, or leave mac out")  # fmt: skip
-        holders = [target.name] * (own[mac] > 1)
-        for vm in view.estate.vms if not holders else ():
-            nics = getattr(view.state(vm.ref, Adapters.kind), "adapters", None) or ()
-            holders += [vm.name] if vm.ref != target.ref and any(n.mac == mac for n in nics) else []
-        if holders:
-            yield Problem(target, "adapters.mac-taken", f"{mac} is the address of another adapter of {holders[0]}",
-                          "give each adapter its own, or leave mac out")  # fmt: skip
-
-
-def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
-    """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host."""
-    host = view.estate.host_of(target.ref)
-    asked = [n for n in fresh if n.type == "sriov" and ethernet.is_distributed(n.port_group)]
-    if host is None or not asked:
-        return
-    facts = view.facts(host.ref)
-    others = [v for v in virtual_functions.running(view, host.ref) if v != target]
-    wanted = (*virtual_functions.demands(view, others), *virtual_functions.demands(view, [target]))
-    short = virtual_functions.without(view, facts, wanted)
-    for nic in dict.fromkeys(n.model_copy(update={"device": None}) for n in asked):
-        name = ethernet.named(view.estate, nic.port_group)
-        nics = virtual_functions.behind(view, facts, nic.port_group)
-        if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
-            yield Problem(target, "sriov.no-vf",
-                          f"{nic.physical_function} of {host.name} is not behind {name}",
-                          f"behind it: {virtual_functions.listed(nics)}")  # fmt: skip
-        elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
-            used = sum(d.vm != target.ref for d in wanted)
-            yield Problem(target, "sriov.no-vf",
-                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.listed(nics)}, "
-                          f"{used} in use there by others",
-                          play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
-                          f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip
 
 
 def _said(changes: Iterable[Mapping[str, Any]]) -> str:

@@ -10,9 +10,10 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.fabric import ethernet, nioc
+from vsphere_ai.fabric import nioc
 from vsphere_ai.model.state import observed
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import ethernet
 
 AUTOMATIC_MACS = ("generated", "assigned")
 BANDWIDTH = {"shares": "normal", "reservation": 0, "limit": "unlimited"}
@@ -133,6 +134,18 @@ def _bandwidth_in(device: Mapping[str, Any]) -> dict[str, Any]:
 def _unless_default(field: str, value: Any) -> Any:
     value = nioc.word(value) if field == "shares" else value
     return None if value == BANDWIDTH[field] else value
+
+
+class HasAdapters:
+    """A kind whose states list network adapters of a VM; a stated one may leave them open."""
+
+    def cards(self) -> tuple[NetworkAdapter, ...] | None:
+        """Return the adapters; None where they are left open or not known."""
+        raise NotImplementedError
+
+    def removes_others(self) -> bool:
+        """Return whether a stated list is all adapters of the VM."""
+        return False
 
 
 def is_statable(nic: NetworkAdapter) -> bool:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.gpu import window
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
@@ -26,29 +23,34 @@ from vsphere_ai.resources._helpers.vm_settings import (
     firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
+    hardware_version,
     large_bar_settings,
     memory_problems,
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.device_groups.group import (
+    GROUP,
+    GROUPS,
+    OFFER,
+    difference,
+    groups_listed,
+    is_vgpu_name,
+    lost_members,
+    meaning,
+    memory_gb,
+    name_of,
+    new_member,
+    offer_of,
+    present_groups,
+    stray_members,
+)
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
+from vsphere_ai.resources.remedies import upgrade_for
 
-GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
-MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
-OFFER = "vendor-device-groups"
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
 HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
 SIMPLE = ("nvidiaVgpu", "pciPassthru")
 """Types of members whose template says all there is; a NIC of a group would need a network."""
-# how NVIDIA's groups are called in examples of VMware and BOSH: Nvidia:2@nvidia_h100l-94c%NVLink (unverified)
-_NAME = re.compile(r"(?P<vendor>[^:@%]+):(?P<count>\d+)@(?P<device>[^@%]+)(?:%(?P<link>.+))?")
-
-
-class _Group(NamedTuple):
-    """A group a VM has, with its members."""
-
-    key: int
-    name: str
-    devices: tuple[Mapping[str, Any], ...]
 
 
 class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
@@ -110,7 +112,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     @classmethod
     def concerns(cls, state: Any) -> frozenset[str]:
         """Those of vGPUs too, where a group has some."""
-        vgpus = any(_is_vgpu(m) for m in (state.members if state is not None else None) or ())
+        vgpus = any(is_vgpu_name(m) for m in (state.members if state is not None else None) or ())
         return super().concerns(state) | (frozenset({"vgpu"}) if vgpus else frozenset())
 
     @classmethod
@@ -123,10 +125,10 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         """Read the groups that have members, and the settings that go with them."""
         if facts.get("config.hardware.device") is None:
             return None
-        have = _present(facts)
+        have = present_groups(facts)
         return cls.model_construct(
             groups=tuple(sorted(g.name for g in have)),
-            members=tuple(sorted(_called(d) for g in have for d in g.devices)),
+            members=tuple(sorted(name_of(d) for g in have for d in g.devices)),
             **gpu_settings_seen(facts),
         )
 
@@ -135,7 +137,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         now = view.state(target.ref, self.kind)
         wanted = tuple(sorted(self.groups if self.groups is not None else (now.groups or ()) if now else ()))
         settled = self.model_copy(update={"groups": wanted})
-        members = tuple(sorted(map(_called, settled._devices(target, view))))
+        members = tuple(sorted(map(name_of, settled._devices(target, view))))
         implied: dict[str, Any] = {"members": members, "memory_locked": True if wanted else None}
         if settled.gpu_memory_gb(target, view):
             implied |= large_bar_settings(target, view, settled, self.kind)
@@ -143,19 +145,19 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
 
     def _devices(self, vm: Target, view: View) -> tuple[Mapping[str, Any], ...]:
         """Return the members the VM will have: those of the groups it keeps, and the templates of new ones."""
-        present = _present(view.facts(vm.ref))
-        kept, _, new = _difference(self.groups if self.groups is not None else [g.name for g in present], present)
+        present = present_groups(view.facts(vm.ref))
+        kept, _, new = difference(self.groups if self.groups is not None else [g.name for g in present], present)
         on = view.estate.host_of(vm.ref)
-        offer = _offer(view.facts(on.ref)) if on else {}
+        offer = offer_of(view.facts(on.ref)) if on else {}
         return (*(d for g in kept for d in g.devices), *(c["device"] for n in new for c in offer.get(n, ())))
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """The vGPUs among the members take room on GPUs like any other."""
-        return tuple(c for c in map(_called, self._devices(vm, view)) if _is_vgpu(c))
+        return tuple(c for c in map(name_of, self._devices(vm, view)) if is_vgpu_name(c))
 
     def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
         """Members that are whole devices belong to nobody else; so do those of no known group, which stay."""
-        kept = (*self._devices(vm, view), *_lost(view.facts(vm.ref)))
+        kept = (*self._devices(vm, view), *lost_members(view.facts(vm.ref)))
         return tuple(c for c in map(pci.claim_of, kept) if c is not None)
 
     def needs_together(self, vm: Target, view: View) -> bool:
@@ -166,7 +168,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         """Count the whole boards of all GPUs among the members."""
         on = view.estate.host_of(vm.ref)
         host = view.facts(on.ref) if on else None
-        return sum(_memory(d, host) for d in self._devices(vm, view))
+        return sum(memory_gb(d, host) for d in self._devices(vm, view))
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """VSphere before 8.0, names the host does not offer, members it cannot give, versions and memory."""
@@ -181,15 +183,15 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
             yield Problem(target, "device_groups.vsphere", f"{found}; device groups came with vSphere 8.0",
                           help_ or "list single devices with vgpu: or pci_devices:")  # fmt: skip
             return
-        present = _present(view.facts(target.ref))
+        present = present_groups(view.facts(target.ref))
         yield from self._vm_problems(target, view)
-        _, _, new = _difference(self.groups, present)
+        _, _, new = difference(self.groups, present)
         unreadable = view.facts(on.ref).unreadable.get(f"query:{OFFER}")
         if new and unreadable:
             yield Problem(target, "device_groups.unreadable",
                           f"the device groups of {on.name} cannot be read: {unreadable}")  # fmt: skip
             return
-        offer = _offer(view.facts(on.ref))
+        offer = offer_of(view.facts(on.ref))
         for name in dict.fromkeys(new):
             if name not in offer:
                 yield _unknown(target, on, name, offer)
@@ -200,7 +202,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         yield from self._room(target, view, on)
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
-        version = getattr(view.state(target.ref, "hardware"), "version", None)
+        version = hardware_version(target, view)
         if version is not None and version < HARDWARE_VERSION:
             yield Problem(target, "device_groups.hardware-version",
                           f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
@@ -214,7 +216,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         wanted: dict[str, list[pci.Claim]] = {}
         for device in self._devices(target, view):
             if (claim := pci.claim_of(device)) is not None:
-                wanted.setdefault(_called(device), []).append(replace(claim, address="") if claim.models else claim)
+                wanted.setdefault(name_of(device), []).append(replace(claim, address="") if claim.models else claim)
         for model, mine in wanted.items():
             there = {a for possible in pci.choices(view.facts(on.ref), mine) for a in possible}
             if len(there) < len(mine):
@@ -232,7 +234,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
         if view.is_planned(target.ref, self.kind):
             yield from filter(None, (meaning(n) for n in dict.fromkeys(self.groups or ())))
-        if strays := _strays(view.facts(target.ref)):
+        if strays := stray_members(view.facts(target.ref)):
             yield f"left as it is: {'; '.join(strays)}"
         if self.firmware == "efi":
             yield from firmware_notes(target, view, "these GPUs need")
@@ -240,15 +242,15 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: a group that stays keeps its key and its members."""
         facts, on = view.facts(change.target.ref), view.estate.host_of(change.target.ref)
-        _, removed, new = _difference(self.groups or (), _present(facts))
-        offer = _offer(view.facts(on.ref)) if on else {}
+        _, removed, new = difference(self.groups or (), present_groups(facts))
+        offer = offer_of(view.facts(on.ref)) if on else {}
         gone = {g.key for g in removed}
         # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)
-        listed = [g for g in _listed(facts) if g["groupInstanceKey"] not in gone]
+        listed = [g for g in groups_listed(facts) if g["groupInstanceKey"] not in gone]
         listed += [
             {"_typeName": GROUP, "groupInstanceKey": -1 - n, "deviceGroupName": name} for n, name in enumerate(new)
         ]
-        added = [_member(c["device"], -1 - n) for n, name in enumerate(new) for c in offer.get(name, ())]
+        added = [new_member(c["device"], -1 - n) for n, name in enumerate(new) for c in offer.get(name, ())]
         words = [f"remove {g.name}" for g in removed] + [f"add {name}" for name in new]
         yield gpu_reconfigure(
             change,
@@ -262,81 +264,14 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Say what carries the mark of a group and is in none that can be stated."""
-        strays = _strays(view.facts(target.ref)) if form == "playbook" else []
+        strays = stray_members(view.facts(target.ref)) if form == "playbook" else []
         left_out = f"device_groups left out: {'; '.join(strays)}" if strays else ""
         return Export(self if self.groups or form == "shown" else None, left_out)
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with groups runs where all of them are offered, as far as the host was asked."""
         facts = view.facts(host.ref)
-        return facts.get(f"query:{OFFER}") is None or all(g in _offer(facts) for g in self.groups or ())
-
-
-def meaning(name: str) -> str:
-    """Say in words what a group's name tells; empty where it follows no known pattern."""
-    found = _NAME.fullmatch(name)
-    if found is None:
-        return ""
-    count, link = int(found["count"]), found["link"]
-    joined = f", joined by {link}" if link else ""
-    return (
-        f"{name}: {count} × {found['device']}{joined}; the VM powers on only where {count} such GPUs are free together"
-    )
-
-
-def _listed(facts: Facts) -> tuple[Mapping[str, Any], ...]:
-    return tuple((facts.get("config.deviceGroups") or {}).get("deviceGroup", ()))
-
-
-def _present(facts: Facts) -> tuple[_Group, ...]:
-    """Return the vendor groups of a VM that have members, in the order of their keys."""
-    members: dict[int, list[Mapping[str, Any]]] = {}
-    for device in facts.get("config.hardware.device", ()):
-        if info := device.get("deviceGroupInfo"):
-            members.setdefault(info["groupInstanceKey"], []).append(device)
-    return tuple(
-        _Group(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
-        for g in sorted(_listed(facts), key=lambda g: int(g["groupInstanceKey"]))
-        if g["_typeName"] == GROUP and g["groupInstanceKey"] in members
-    )
-
-
-def _lost(facts: Facts) -> list[Mapping[str, Any]]:
-    """Return the devices that carry the mark of a group no playbook can state."""
-    known = {g.key for g in _present(facts)}
-    devices = facts.get("config.hardware.device", ())
-    return [d for d in devices if (info := d.get("deviceGroupInfo")) and info["groupInstanceKey"] not in known]
-
-
-def _strays(facts: Facts) -> list[str]:
-    """Say in words what is marked as a group's and belongs to none this kind could state."""
-    known = {g.key for g in _present(facts)}
-    others = {g["groupInstanceKey"]: g for g in _listed(facts) if g["groupInstanceKey"] not in known}
-    lost = _lost(facts)
-    words = [
-        f"device {d['key']} ({_called(d)}) of "
-        + ("another kind of group" if (k := d["deviceGroupInfo"]["groupInstanceKey"]) in others else f"no group ({k})")
-        for d in lost
-    ]
-    used = {d["deviceGroupInfo"]["groupInstanceKey"] for d in lost}
-    words += [f"group {g.get('deviceGroupName', k)} without members" for k, g in others.items() if k not in used]
-    return words
-
-
-def _difference(wanted: Sequence[str], present: Sequence[_Group]) -> tuple[list[_Group], list[_Group], list[str]]:
-    """Return the groups that stay, those that go, and the names that are missing; of two alike the older stays."""
-    missing = Counter(wanted)
-    kept: list[_Group] = []
-    removed: list[_Group] = []
-    for group in present:
-        (kept if missing[group.name] > 0 else removed).append(group)
-        missing[group.name] -= 1
-    return kept, removed, sorted((+missing).elements())
-
-
-def _offer(host: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
-    """Return the groups a host offers by name, with the descriptions of their members."""
-    return {g["deviceGroupName"]: tuple(g.get("componentDeviceInfo", ())) for g in host.get(f"query:{OFFER}") or ()}
+        return facts.get(f"query:{OFFER}") is None or all(g in offer_of(facts) for g in self.groups or ())
 
 
 def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, Any]) -> Problem:
@@ -348,33 +283,3 @@ def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, Any]) ->
         "{default_type: shared_direct}"
     )  # fmt: skip
     return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
-
-
-def _called(device: Mapping[str, Any]) -> str:
-    """Return what a device is: a vGPU profile, the vendor and device id of a whole one, else its type."""
-    backing = device.get("backing") or {}
-    if backing.get("vgpu"):
-        return str(backing["vgpu"]).lower()
-    if backing.get("allowedDevice"):
-        first = backing["allowedDevice"][0]
-        return f"{first['vendorId'] & 0xFFFF:04x}:{first['deviceId'] & 0xFFFF:04x}"
-    if backing.get("vendorId") is not None and backing.get("deviceId"):
-        return f"{backing['vendorId'] & 0xFFFF:04x}:{str(backing['deviceId']).lower().removeprefix('0x').zfill(4)}"
-    return str(device.get("_typeName"))
-
-
-def _is_vgpu(called: str) -> bool:
-    return "-" in called
-
-
-def _memory(device: Mapping[str, Any], host: Facts | None) -> int:
-    called = _called(device)
-    vendor, colon, model = called.partition(":")
-    return window.of_device(int(vendor, 16), int(model, 16)) if colon else window.of_vgpu(called, host)
-
-
-def _member(template: Mapping[str, Any], key: int) -> dict[str, Any]:
-    """Return a new member as its template has it; the sequence id is the template's (VirtualDeviceDeviceGroupInfo)."""
-    sequence = (template.get("deviceGroupInfo") or {}).get("sequenceId", 0)
-    membership = {"_typeName": MEMBERSHIP, "groupInstanceKey": key, "sequenceId": sequence}
-    return {"_typeName": template["_typeName"], "backing": template.get("backing"), "deviceGroupInfo": membership}

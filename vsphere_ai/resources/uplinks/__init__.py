@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
-from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.uplinks.membership import (
+    NICS,
+    PROXIES,
+    lagged_switches,
+    member_step,
+    owner_of,
+    pnic_backing,
+    pnic_specs,
+    proxy_of,
+    switches_of,
+)
 
-NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
 SWITCH_PATHS = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host",
                 "config.maxMtu", "config.uplinkPortgroup")  # fmt: skip
 Nic = Annotated[str, Field(pattern=r"^vmnic\d+$")]
@@ -71,9 +80,9 @@ class Uplinks(Resource):
             )
             return
         for name, wanted in self._changing(view, host).items():
-            switch = _switches(target, view).get(name)
+            switch = switches_of(target, view).get(name)
             if switch is None:
-                known = ", ".join(_switches(target, view)) or "none"
+                known = ", ".join(switches_of(target, view)) or "none"
                 yield Problem(
                     target,
                     "uplinks.switch",
@@ -110,7 +119,7 @@ class Uplinks(Resource):
                     f"{nic} is wanted as {uplink} of {name} and elsewhere",
                     "a NIC is one uplink of one switch",
                 )
-            owner = _owner(host, present[nic])
+            owner = owner_of(host, present[nic])
             if owner and owner not in (self.uplinks or {}):
                 yield Problem(
                     target,
@@ -124,30 +133,30 @@ class Uplinks(Resource):
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """A switch without uplinks cuts off who is on it."""
         for name, wanted in (self.uplinks or {}).items():
-            now = _proxy(view.facts(target.ref), _switches(target, view).get(name))
+            now = proxy_of(view.facts(target.ref), switches_of(target, view).get(name))
             if now is not None and dvs.nics(now) and not wanted:
                 yield f"{name} has no way out of this host any more: VMs and vmkernel adapters on it are cut off"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Join, then free the NICs that move, then give every switch its own."""
-        host, switches = view.facts(change.target.ref), _switches(change.target, view)
+        host, switches = view.facts(change.target.ref), switches_of(change.target, view)
         changing = self._changing(view, host)
         claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
         joined, freed = set(), {}
         for name in changing:
-            proxy = _proxy(host, switches[name])
+            proxy = proxy_of(host, switches[name])
             if proxy is None:
                 joined.add(name)
-                yield _member(change.target, switches[name], "add", None, f"join {name}")
+                yield member_step(change.target, switches[name], "add", None, f"join {name}")
                 continue
             moving = sorted(n for n in dvs.nics(proxy).values() if claimed.get(n, name) != name)
             if moving:
                 freed[name] = {u: n for u, n in dvs.nics(proxy).items() if n not in moving}
-                yield _member(
+                yield member_step(
                     change.target,
                     switches[name],
                     "edit",
-                    _specs(change.target, view, switches[name], freed[name]),
+                    pnic_specs(change.target, view, switches[name], freed[name]),
                     f"take {', '.join(moving)} from {name}",
                 )
         for name, wanted in changing.items():
@@ -156,21 +165,21 @@ class Uplinks(Resource):
             # a membership this plan has changed before is looked up when it is sent
             anew = name in joined or name in freed
             said = ", ".join(f"{u} = {n}" for u, n in wanted.items()) or "no NIC"
-            specs = _specs(change.target, view, switches[name], wanted, anew=anew)
-            yield _member(change.target, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
+            specs = pnic_specs(change.target, view, switches[name], wanted, anew=anew)
+            yield member_step(change.target, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the host's switches as they will be read."""
         if after == "reboot":
             return Projection(self)
-        host, switches = view.facts(target.ref), _switches(target, view)
+        host, switches = view.facts(target.ref), switches_of(target, view)
         keys = {p["device"]: p.get("key") for p in host.get(NICS, ())}
         proxies = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
         for name, wanted in self._changing(view, host).items():
             switch = switches.get(name)
             if switch is None:
                 continue  # a problem says so
-            specs = _specs(target, view, switch, wanted)
+            specs = pnic_specs(target, view, switch, wanted)
             ports = {kv["value"]: kv["key"] for kv in (proxies.get(name) or {}).get("uplinkPort", ())}
             ports |= dict(zip(wanted, (s["uplinkPortKey"] for s in specs), strict=True))
             proxies[name] = {
@@ -181,7 +190,7 @@ class Uplinks(Resource):
                 **proxies.get(name, {}),
                 "uplinkPort": tuple({"_typeName": "KeyValue", "key": k, "value": u} for u, k in ports.items()),
                 "pnic": tuple(keys[n] for n in wanted.values() if n in keys),
-                "spec": {"_typeName": "HostProxySwitchSpec", "backing": _backing(specs)},
+                "spec": {"_typeName": "HostProxySwitchSpec", "backing": pnic_backing(specs)},
             }
         return Projection(self, (replace(host, properties={**host.properties, PROXIES: tuple(proxies.values())}),))
 
@@ -193,7 +202,7 @@ class Uplinks(Resource):
                 for name, nics in (self.uplinks or {}).items()
             }
             return Export(self.model_copy(update={"uplinks": lists}))
-        lagged = _lagged(view.facts(target.ref))
+        lagged = lagged_switches(view.facts(target.ref))
         kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
         left_out = f"uplinks left out: {', '.join(lagged)} (link aggregation)" if lagged else ""
         return Export(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
@@ -202,46 +211,19 @@ class Uplinks(Resource):
 # -- reading
 
 
-def _switches(host: Target, view: View) -> dict[str, Facts]:
-    at = view.estate.datacenter_of(host.ref)
-    return dvs.switches(view.estate, at.ref) if at else {}
-
-
-def _proxy(host: Facts, switch: Facts | None) -> Mapping[str, Any] | None:
-    return dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
-
-
-def _owner(host: Facts, nic: Mapping[str, Any]) -> str:
-    """Return the name of the switch a NIC belongs to, distributed or standard; empty when it is free."""
-    for proxy in dvs.proxies(host).values():
-        if nic["device"] in dvs.nics(proxy).values():
-            return str(proxy["dvsName"])
-    return next((v["name"] for v in host.get("config.network.vswitch", ()) if nic.get("key") in v.get("pnic", ())), "")
-
-
-def _lagged(host: Facts) -> list[str]:
-    """Return the names of switches that have NICs of this host in a link aggregation group."""
-    found = []
-    for proxy in dvs.proxies(host).values():
-        ports = {kv["value"] for lag in proxy.get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
-        if ports & set(dvs.nics(proxy)):
-            found.append(str(proxy["dvsName"]))
-    return sorted(found)
-
-
 # -- what stands against it
 
 
 def _switch_problems(target: Target, host: Facts, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
     version = (switch.get("config.productInfo") or {}).get("version")
-    if _proxy(host, switch) is None and dvs.is_older(dvs.host_version(host), version):
+    if proxy_of(host, switch) is None and dvs.is_older(dvs.host_version(host), version):
         yield Problem(
             target,
             "uplinks.version",
             f"ESXi {dvs.host_version(host)} cannot join {switch.name}, which has version {version}",
             "upgrade the host, or use a switch of a lower version",
         )
-    if switch.name in _lagged(host):
+    if switch.name in lagged_switches(host):
         yield Problem(
             target,
             "uplinks.lag",
@@ -262,7 +244,7 @@ def _switch_problems(target: Target, host: Facts, switch: Facts, wanted: Mapping
 def _management_problems(target: Target, view: View, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
     """Demand that one NIC that carries the management network now goes on doing so, all the time."""
     host = view.facts(target.ref)
-    proxy = _proxy(host, switch)
+    proxy = proxy_of(host, switch)
     for vmk, uuid, key in dvs.management(host) if proxy else ():
         if uuid != switch.get("uuid"):
             continue
@@ -278,51 +260,3 @@ def _management_problems(target: Target, view: View, switch: Facts, wanted: Mapp
 
 
 # -- writing
-
-
-def _specs(
-    target: Target, view: View, switch: Facts, wanted: Mapping[str, str], *, anew: bool = False
-) -> tuple[dict[str, Any], ...]:
-    """Return which NIC goes to which port. The ports of a host that is not a member yet are made when it joins."""
-    proxy = _proxy(view.facts(target.ref), switch) or {}
-    ports = {} if anew else {kv["value"]: kv["key"] for kv in proxy.get("uplinkPort", ())}
-    group = next(iter(switch.get("config.uplinkPortgroup", ())), "").partition(":")[2]
-    return tuple(
-        {
-            "_typeName": "DistributedVirtualSwitchHostMemberPnicSpec",
-            "pnicDevice": nic,
-            "uplinkPortKey": ports.get(uplink) or _late_port(target, view, switch.name, uplink),
-            **({"uplinkPortgroupKey": group} if group else {}),
-        }
-        for uplink, nic in wanted.items()
-    )
-
-
-def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
-    at = view.estate.datacenter_of(target.ref)
-    path = inside(PROXIES, ("dvsName", switch), "uplinkPort", ("value", uplink), "key")
-    return str(Deferred(at.ref if at else "", "HostSystem", target.name, path))
-
-
-def _backing(specs: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    return {"_typeName": "DistributedVirtualSwitchHostMemberPnicBacking", "pnicSpec": specs}
-
-
-def _member(
-    target: Target, switch: Facts, operation: str, specs: tuple[dict[str, Any], ...] | None, summary: str
-) -> Step:
-    member = {"_typeName": "DistributedVirtualSwitchHostMemberConfigSpec", "operation": operation, "host": target.ref}
-    return Invoke(
-        target=target,
-        kinds=(Uplinks.kind,),
-        on=switch.ref,
-        method="ReconfigureDvs_Task",
-        args={
-            "spec": {
-                "_typeName": "VMwareDVSConfigSpec",
-                "configVersion": switch.get("config.configVersion", ""),
-                "host": ({**member, **({} if specs is None else {"backing": _backing(specs)})},),
-            }
-        },
-        summary=summary,
-    )

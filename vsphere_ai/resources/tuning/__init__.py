@@ -16,40 +16,20 @@ from vsphere_ai.model.steps import Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.tuning.settings import (
+    MHZ,
+    OWNED,
+    THREADS,
+    Affinity,
+    as_nodes,
+    as_text,
+    full_mhz,
+    gpu_nodes,
+    is_same,
+)
+from vsphere_ai.resources.vm_hardware import VmHardware
 
 AFFINITY = "numa.nodeAffinity"
-MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
-# advanced settings that say what another key of a play says, or what vSphere keeps elsewhere
-OWNED: Mapping[str, str] = {
-    r"pcipassthru\d*\..*": "vgpu, pci_devices and gpudirect set it",
-    r"numa\.nodeaffinity": "write numa_affinity",
-    r"sched\.cpu\.latencysensitivity": "write latency_sensitivity",
-    r"sched\.cpu\.min|sched\.mem\.(min|pin)": "it is a reservation: write cpu_reservation, or hardware",
-    r"numvcpus": "write cpus",
-    r"cpuid\.corespersocket": "write cores_per_socket",
-    r"memsize": "memory is not set by playbooks",
-    r"firmware|virtualhw\.version": "write hardware",
-    r"displayname|guestos": "it is a property of the VM",
-}
-Affinity = Literal["gpu", "off"] | tuple[int, ...]
-
-
-def _nodes(value: Any) -> Any:
-    return (
-        (value,)
-        if isinstance(value, int) and not isinstance(value, bool)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-    )
-
-
-def _text(value: Any) -> Any:
-    """Advanced settings are texts; YAML has numbers and booleans of its own."""
-    if isinstance(value, bool):
-        return str(value).upper()
-    return str(value) if isinstance(value, int) else value
 
 
 class Tuning(Resource):
@@ -95,10 +75,10 @@ class Tuning(Resource):
     latency_sensitivity: Literal["normal", "high"] | None = Field(
         default=None, description="`high` gives every virtual CPU a core of its own, and reserves CPU and memory fully."
     )
-    numa_affinity: Annotated[Affinity, BeforeValidator(_nodes)] | None = Field(
+    numa_affinity: Annotated[Affinity, BeforeValidator(as_nodes)] | None = Field(
         default=None, description="NUMA nodes of the host (`0` or `[0, 1]`), `gpu` for that of the VM's GPU, or `off`."
     )
-    extra_config: Mapping[str, Annotated[str, BeforeValidator(_text)]] | None = Field(
+    extra_config: Mapping[str, Annotated[str, BeforeValidator(as_text)]] | None = Field(
         default=None, description="Advanced settings by name; an empty text removes one."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from high latency sensitivity.")
@@ -110,7 +90,7 @@ class Tuning(Resource):
         if cpus is None:
             return None
         keys = advanced_settings(facts)
-        reserved, full = facts.get("config.cpuAllocation.reservation", 0), _full(cpus, facts.ref, estate)
+        reserved, full = facts.get("config.cpuAllocation.reservation", 0), full_mhz(cpus, facts.ref, estate)
         amount: Any = "full" if full and reserved >= full else "none" if reserved == 0 else f"{reserved} MHz"
         nodes = keys.get(AFFINITY, "")
         listed = re.fullmatch(r"\d+(,\d+)*", nodes.replace(" ", ""))
@@ -127,21 +107,21 @@ class Tuning(Resource):
     def settle(self, target: Target, view: View) -> Self:
         """Find the GPU's node, and add what high latency sensitivity implies."""
         update: dict[str, Any] = {}
-        now = view.state(target.ref, self.kind)
-        high = (self.latency_sensitivity or getattr(now, "latency_sensitivity", None)) == "high"
+        now = view.get(Tuning, target.ref)
+        high = (self.latency_sensitivity or (now.latency_sensitivity if now else None)) == "high"
         if self.latency_sensitivity == "high":
             update |= {"cpu_reservation": self.cpu_reservation or "full", "memory_locked": True}
         if high and self.cpus is not None and self.cpu_reservation is None:
             update["cpu_reservation"] = "full"  # more CPUs need more
         if self.numa_affinity == "gpu":
-            nodes = _gpu_nodes(target, view)
-            update["numa_affinity"] = tuple(nodes) if len(nodes) == 1 else getattr(now, "numa_affinity", None)
+            nodes = gpu_nodes(target, view)
+            update["numa_affinity"] = tuple(nodes) if len(nodes) == 1 else (now.numa_affinity if now else None)
         elif isinstance(self.numa_affinity, tuple):
             update["numa_affinity"] = tuple(sorted(set(self.numa_affinity)))
         if self.extra_config is not None:
-            have = getattr(now, "extra_config", None) or {}
+            have = (now.extra_config if now else None) or {}
             update["extra_config"] = {
-                k: have[k] if k in have and _same(have[k], v) else v
+                k: have[k] if k in have and is_same(have[k], v) else v
                 for k, v in self.extra_config.items()
                 if v or k in have
             }
@@ -168,8 +148,9 @@ class Tuning(Resource):
                 yield Problem(target, "tuning.owned", f"{key} is no advanced setting of its own", owner)
 
     def _reservation_problems(self, target: Target, view: View, cpus: int) -> Iterator[Problem]:
-        stated = getattr(view.stated.get((target.ref, "hardware")), "cpu_reservation_mhz", None)
-        full = _full(cpus, target.ref, view.estate)
+        hardware = view.said(VmHardware, target.ref)
+        stated = hardware.cpu_reservation_mhz if hardware else None
+        full = full_mhz(cpus, target.ref, view.estate)
         if self.cpu_reservation == "full" and full == 0:
             yield Problem(target, "tuning.clock-unknown", "the clock rate of the VM's host is not known",
                           "connect the host to vCenter")  # fmt: skip
@@ -185,9 +166,9 @@ class Tuning(Resource):
             yield from memory_problems(target, view, "tuning.memory", "high latency sensitivity needs")
 
     def _affinity_problems(self, target: Target, view: View, on: Target | None) -> Iterator[Problem]:
-        stated = getattr(view.stated.get((target.ref, self.kind)), "numa_affinity", None)
-        if stated == "gpu":
-            nodes = _gpu_nodes(target, view)
+        said = view.said(Tuning, target.ref)
+        if said and said.numa_affinity == "gpu":
+            nodes = gpu_nodes(target, view)
             if len(nodes) != 1:
                 seen = f"on nodes {', '.join(map(str, nodes))}" if nodes else "on no node that is known"
                 yield Problem(target, "tuning.gpu-node", f"the GPUs this VM may get are {seen}",
@@ -216,7 +197,7 @@ class Tuning(Resource):
             spec["numCoresPerSocket"] = self.cores_per_socket
         cpus = self.cpus or view.facts(change.target.ref).get("config.hardware.numCPU") or 1
         if "cpu_reservation" in changed or ("cpus" in changed and self.cpu_reservation == "full"):
-            amount = _full(cpus, change.target.ref, view.estate) if self.cpu_reservation == "full" else 0
+            amount = full_mhz(cpus, change.target.ref, view.estate) if self.cpu_reservation == "full" else 0
             spec["cpuAllocation"] = {"_typeName": "ResourceAllocationInfo", "reservation": amount}
         if "latency_sensitivity" in changed:
             spec["latencySensitivity"] = {"_typeName": "LatencySensitivity", "level": self.latency_sensitivity}
@@ -264,34 +245,3 @@ class Tuning(Resource):
             numa_affinity=nodes if isinstance(nodes, tuple) or nodes == "off" else None,
             extra_config={key: have.get(key, "") for key in named} or None,
         )
-
-
-def _same(have: str, wanted: str) -> bool:
-    """Tell whether two values are the same; vSphere writes booleans in upper or lower case as it likes."""
-    return have == wanted or (have.lower() == wanted.lower() and wanted.lower() in ("true", "false"))
-
-
-def _full(cpus: int, vm: str, estate: Estate) -> int:
-    """Return the MHz of that many CPUs on the VM's host; 0 where its clock rate is not known."""
-    on = estate.host_of(vm)
-    return cpus * int(estate[on.ref].get(MHZ) or 0) if on else 0
-
-
-def _gpu_nodes(target: Target, view: View) -> list[int]:
-    """Return the NUMA nodes of the GPUs the VM has or may get when it powers on."""
-    on = view.estate.host_of(target.ref)
-    if on is None:
-        return []
-    facts = view.facts(on.ref)
-    found, states = pci.devices(facts), pci.passthroughs(facts)
-    addresses: list[str] = []
-    for device in getattr(view.state(target.ref, "pci_devices"), "devices", None) or ():
-        if device.host_device:
-            addresses.append(device.host_device)
-        else:
-            addresses += pci.matching(facts, int(device.vendor, 16), int(device.device, 16), device.label or "")
-    if vgpus_of(target, view):
-        addresses += [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
-    gpus = [found[a] for a in addresses if a in found and found[a].is_gpu]
-    known = {g.numa for g in gpus if g.numa is not None}
-    return sorted(known) if all(g.numa is not None for g in gpus) else []

@@ -9,9 +9,11 @@ from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai import fabric
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.remedies import play_for, upgrade_for
+from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.vm_settings import hardware_version
+from vsphere_ai.resources.remedies import upgrade_for
 
 MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
 PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only
@@ -19,7 +21,7 @@ PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user fo
 
 def version_problems(target: Target, view: View, chosen: Collection[str]) -> Iterator[Problem]:
     """Check the VM's hardware version against PVRDMA, and against the protocols that are chosen anew."""
-    version = getattr(view.state(target.ref, "hardware"), "version", None)
+    version = hardware_version(target, view)
     if version is not None and version < MINIMUM_VERSION:
         yield Problem(
             target,

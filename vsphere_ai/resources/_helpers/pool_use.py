@@ -11,8 +11,8 @@ from vsphere_ai.fabric import PORT_GROUP, SWITCHES, dvs, nioc, switch_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-
-KIND = "adapters"
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters
+from vsphere_ai.resources.mixins import kinds_with, offered, stated
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
     mine, found, largest = {g.ref: g.name for g in groups_of(view.estate, switch)}, Counter[str](), Counter[str]()
     unread, members = [], dvs.members(switch)
     for vm in (v for v in view.estate.vms if v == also or is_on(view, v)):
-        nics = getattr(view.state(vm.ref, KIND), "adapters", None)
+        nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None)
         if nics is None and view.facts(vm.ref).get("runtime.host") in members:
             unread.append(vm.name)
         for ref in dict.fromkeys(n.port_group for n in nics or () if n.reservation and n.port_group in mine):
@@ -77,10 +77,12 @@ def use(view: View, switch: Facts, *, also: Target | None = None) -> Use:
 
 def _said(view: View, vm: Target, group: str, count: int) -> list[int] | None:
     """Return what a playbook says that the adapters of a VM on a port group are to reserve; None if not of each."""
-    said = view.stated.get((vm.ref, KIND)) if not view.is_planned(vm.ref, KIND) else None
-    entries = [e.reservation for e in getattr(said, "adapters", None) or () if e.port_group == group]
-    whole = len(entries) == count or (not entries and bool(getattr(said, "exclusive", None)))
-    return entries if whole and None not in entries else None
+    planned = any(view.is_planned(vm.ref, kind) for kind in kinds_with(HasAdapters))
+    said = None if planned else next(stated(view, vm.ref, HasAdapters), None)
+    entries = [e.reservation for e in (said.cards() if said else None) or () if e.port_group == group]
+    whole = len(entries) == count or (not entries and said is not None and said.removes_others())
+    known = [entry for entry in entries if entry is not None]
+    return known if whole and len(known) == len(entries) else None
 
 
 def short_of(view: View, switch: Facts, pool: str, *, also: Target | None = None) -> tuple[int, Use] | None:

@@ -15,11 +15,9 @@ from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, REBIND, taken_problems, use_problems
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
-HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"
-GRAPHICS = "config.graphicsInfo"
 WAITS = {True: "on after a restart", False: "off after a restart"}
 
 
@@ -82,9 +80,9 @@ class Passthrough(Resource):
                 yield Problem(target, "passthrough.not-capable", f"{_named(address, found)} cannot be passed through",
                               "switch the IOMMU (VT-d, AMD-Vi) on in the BIOS; some devices never can")  # fmt: skip
             elif on:
-                yield from _uses(target, view, address, state)
+                yield from use_problems(target, view, address, state)
             else:
-                yield from _taken(target, view, address)
+                yield from taken_problems(target, view, address)
 
     def _changing(self, facts: Facts) -> dict[str, bool]:
         """Return what is wanted of the devices that are not as wanted: what stays is never in the way."""
@@ -180,68 +178,3 @@ def _is_virtual(address: str, found: Mapping[str, pci.Device]) -> bool:
 
 def _named(address: str, found: Mapping[str, pci.Device]) -> str:
     return f"{address} ({found[address].name})" if address in found else address
-
-
-def _uses(target: Target, view: View, address: str, state: pci.Passthrough) -> Iterator[Problem]:
-    """The host itself needs it, a vGPU or a GPU instance lives on it, or it is cut into virtual functions."""
-    facts = view.facts(target.ref)
-    for use in _of_host(facts, address):
-        yield Problem(target, "passthrough.in-use", f"{address} is {use}", "take it out of use first, or leave it out")
-    if state.functions:
-        yield Problem(target, "passthrough.sriov", f"{address} has {state.functions} SR-IOV virtual functions",
-                      f"write sriov: {{{address}: 0}} in a play that is applied before")  # fmt: skip
-    for gpu in facts.get(GRAPHICS) or ():
-        users = [r for r in gpu.get("vm", ()) if gpu["pciId"] == address and gpu["graphicsType"] != "direct"]
-        keeping = [r for r in users if _keeps_vgpus(r, view)]
-        if keeping:
-            names = ", ".join(f.name if (f := view.estate.get(r)) else r for r in keeping)
-            yield Problem(target, "passthrough.vgpu", f"GPU {address} carries vGPUs of {names}",
-                          "write vgpu: [], or device_groups: [] where they are of a group, for them in a play that is "
-                          "applied before")  # fmt: skip
-    mig = (getattr(view.state(target.ref, "mig"), "gpus", None) or {}).get(address)
-    if mig is not None and (mig.mode != "disabled" or mig.layout):
-        yield Problem(target, "passthrough.mig", f"GPU {address} has MIG mode {mig.mode}",
-                      f"apply mig: {{gpus: {{{address}: {{mode: disabled}}}}}} to the host before")  # fmt: skip
-
-
-def _of_host(facts: Facts, address: str) -> Iterator[str]:
-    for nic in facts.get("config.network.pnic") or ():
-        if nic.get("pci") == address:
-            switches = [
-                str(s.get("dvsName") or s.get("name")) for s in _switches(facts) if nic["key"] in s.get("pnic", ())
-            ]
-            yield from (f"{nic['device']}, an uplink of {switch}" for switch in switches)
-    for hba in facts.get(HBAS) or ():
-        if str(hba.get("pci", "")).lower() == address:
-            yield f"{hba.get('device', 'a storage adapter')}, a storage adapter of the host"
-
-
-def _switches(facts: Facts) -> Iterator[Mapping[str, Any]]:
-    for path in ("config.network.proxySwitch", "config.network.vswitch"):
-        yield from facts.get(path) or ()
-
-
-def _keeps_vgpus(ref: str, view: View) -> bool:
-    """A VM that takes its own vGPUs away may still have some of a device group."""
-    facts = view.estate.get(ref)
-    listed = getattr(view.stated.get((ref, "vgpu")), "profiles", None)
-    return listed != () or bool(facts and vgpus_of(Target("vm", facts.name, ref), view))
-
-
-def _taken(target: Target, view: View, address: str) -> Iterator[Problem]:
-    """A VM that has the device cannot power on again without it."""
-    for vm in view.estate.vms_on(target.ref):
-        having = [
-            d
-            for d in view.facts(vm.ref).get("config.hardware.device", ())
-            if address in ((b := d.get("backing") or {}).get("id"), b.get("assignedId"))
-        ]
-        stated = view.stated.get((vm.ref, "pci_devices"))
-        keeps = stated is None or any(d.host_device == address for d in stated.devices or ())
-        if keeps and any(not d.get("deviceGroupInfo") for d in having):
-            yield Problem(target, "passthrough.vm", f"{address} belongs to VM {vm.name}",
-                          "write pci_devices without it for that VM in a play that is applied before")  # fmt: skip
-        grouped = getattr(view.stated.get((vm.ref, "device_groups")), "groups", None) != ()
-        if grouped and any(d.get("deviceGroupInfo") for d in having):
-            yield Problem(target, "passthrough.vm", f"{address} belongs to a device group of VM {vm.name}",
-                          "write device_groups: [] for that VM in a play that is applied before")  # fmt: skip

@@ -1,0 +1,118 @@
+"""Checks of network adapters: their port groups, addresses, and virtual functions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from vsphere_ai import fabric
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.remedies import play_for
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import ethernet, virtual_functions
+from vsphere_ai.resources._helpers.network_adapter import (
+    HasAdapters,
+    NetworkAdapter,
+)
+from vsphere_ai.resources._helpers.vm_settings import hardware_version
+from vsphere_ai.resources.mixins import offered
+from vsphere_ai.resources.remedies import upgrade_for
+
+SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
+
+
+def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Problem]:
+    """Yield fields that an adapter of its type does not have, and what its type needs."""
+    for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
+        if getattr(nic, field) is not None and nic.type != kind:
+            yield Problem(target, "adapters.field", f"{field} is for adapters of type {kind}, this one is {nic.type}",
+                          f"leave {field} out")  # fmt: skip
+    if nic.device is not None:
+        return
+    name = ethernet.named(view.estate, nic.port_group)
+    if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
+        yield Problem(target, "adapters.distributed", f"{nic.type} on {name}, which is a standard port group",
+                      "name a distributed port group")  # fmt: skip
+    version = hardware_version(target, view)
+    if nic.type == "sriov" and version is not None and version < SRIOV_VERSION:
+        yield Problem(target, "adapters.hardware-version",
+                      f"hardware version {version}; SR-IOV needs at least {SRIOV_VERSION}",
+                      upgrade_for(target, view, SRIOV_VERSION))  # fmt: skip
+
+
+def network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
+    """A new adapter needs a port group that is there, and that its host is on."""
+    if not ethernet.is_port_group(network):
+        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(view.estate, g)]
+        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
+                      f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
+        return
+    group = view.estate.get(network)
+    host = view.estate.host_of(target.ref)
+    if group is not None and fabric.is_uplink(view.estate, group):
+        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
+                      "name a port group for virtual machines")  # fmt: skip
+    elif host is not None and not _reaches(view, view.facts(host.ref), network):
+        name = ethernet.named(view.estate, network)
+        yield Problem(target, "adapters.not-on-host", f"{name} is not on {host.name}, where this VM is",
+                      f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one")  # fmt: skip
+
+
+def _reaches(view: View, host: Facts, network: str) -> bool:
+    """Tell whether a port group is on a host, or will be; also when that cannot be read."""
+    there = host.get("network")
+    if not ethernet.is_distributed(network):
+        known = [view.estate.get(n) for n in there or ()]
+        names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
+        return there is None or network.partition(":")[2] in names
+    group = view.estate.get(network)
+    switch = fabric.switch_of(view.estate, group) if group else None
+    proxies = host.get("config.network.proxySwitch")
+    if switch is None or proxies is None or network in (there or ()):
+        return True
+    return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
+
+
+def address_problems(
+    target: Target, given: Iterable[NetworkAdapter], all_: Sequence[NetworkAdapter], view: View
+) -> Iterator[Problem]:
+    """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
+    own = Counter(n.mac for n in all_)
+    for mac in dict.fromkeys(n.mac or "" for n in given):
+        if ethernet.wrong_address(mac):
+            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {ethernet.wrong_address(mac)}",
+                          "write another address, or leave mac out")  # fmt: skip
+        holders = [target.name] * (own[mac] > 1)
+        for vm in view.estate.vms if not holders else ():
+            nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None) or ()
+            holders += [vm.name] if vm.ref != target.ref and any(n.mac == mac for n in nics) else []
+        if holders:
+            yield Problem(target, "adapters.mac-taken", f"{mac} is the address of another adapter of {holders[0]}",
+                          "give each adapter its own, or leave mac out")  # fmt: skip
+
+
+def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
+    """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host."""
+    host = view.estate.host_of(target.ref)
+    asked = [n for n in fresh if n.type == "sriov" and ethernet.is_distributed(n.port_group)]
+    if host is None or not asked:
+        return
+    facts = view.facts(host.ref)
+    others = [v for v in virtual_functions.running(view, host.ref) if v != target]
+    wanted = (*virtual_functions.demands(view, others), *virtual_functions.demands(view, [target]))
+    short = virtual_functions.without(view, facts, wanted)
+    for nic in dict.fromkeys(n.model_copy(update={"device": None}) for n in asked):
+        name = ethernet.named(view.estate, nic.port_group)
+        nics = virtual_functions.behind(view, facts, nic.port_group)
+        if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
+            yield Problem(target, "sriov.no-vf",
+                          f"{nic.physical_function} of {host.name} is not behind {name}",
+                          f"behind it: {virtual_functions.listed(nics)}")  # fmt: skip
+        elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
+            used = sum(d.vm != target.ref for d in wanted)
+            yield Problem(target, "sriov.no-vf",
+                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.listed(nics)}, "
+                          f"{used} in use there by others",
+                          play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
+                          f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip

@@ -1,0 +1,64 @@
+"""One physical NIC of a host, as a playbook states it and as it is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from vsphere_ai.fabric.nic_settings import (
+    Coalesce,
+    Pause,
+    Rings,
+)
+
+VMNIC = r"vmnic[0-9]{1,4}"
+
+
+READ_BY_SSH = ("pause", "rings", "coalesce")
+
+
+def _name(text: str) -> str:
+    """Return the name of a NIC, which gets into a command; ValueError when it is none."""
+    if not re.fullmatch(VMNIC, text):
+        raise ValueError(f"{text!r} is no NIC; write for example vmnic4")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+
+
+class Nic(BaseModel):
+    """One physical NIC. What is left out stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    pause: Pause | None = Field(default=None, description="Global pause: `{rx: true, tx: true}`.")
+    speed: Annotated[int, Field(ge=10)] | Literal["auto"] | None = Field(
+        default=None, description="Speed in Mbit/s, full duplex; `auto` lets it be negotiated."
+    )
+    rings: Rings | None = Field(
+        default=None, description="Rings, of a NIC with an RDMA device: `{rx: 4096, tx: 4096}`; more is less loss."
+    )
+    coalesce: Coalesce | None = Field(
+        default=None, description="Interrupt coalescing: `{rx_usecs: 3, adaptive_rx: false}`; less is less latency."
+    )
+
+    @property
+    def pauses(self) -> bool:
+        """Whether any global pause is on."""
+        return self.pause is not None and bool(self.pause.rx or self.pause.tx)
+
+
+def speed_of(nic: Mapping[str, Any]) -> int | str:
+    """Return the speed in Mbit/s that a NIC is set to, or `auto`."""
+    link = (nic.get("spec") or {}).get("linkSpeed")
+    return int(link["speedMb"]) if link else "auto"
+
+
+def settled_nic(wanted: Nic, now: Nic | None) -> Nic:
+    """Return wanted settings with what stays of pause, rings and coalescing."""
+    said = {n: getattr(wanted, n) for n in READ_BY_SSH if getattr(wanted, n) is not None}
+    return wanted.model_copy(update={n: w.filled(getattr(now or Nic(), n)) for n, w in said.items()})

@@ -1,0 +1,88 @@
+"""Uses of a PCI device: by its host, by vGPUs, and by VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.device_groups import DeviceGroups
+from vsphere_ai.resources.mig import Mig
+from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.pci_devices import PciDevices
+from vsphere_ai.resources.vgpu import Vgpu
+
+HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"
+
+
+GRAPHICS = "config.graphicsInfo"
+
+
+def use_problems(target: Target, view: View, address: str, state: pci.Passthrough) -> Iterator[Problem]:
+    """The host itself needs it, a vGPU or a GPU instance lives on it, or it is cut into virtual functions."""
+    facts = view.facts(target.ref)
+    for use in _of_host(facts, address):
+        yield Problem(target, "passthrough.in-use", f"{address} is {use}", "take it out of use first, or leave it out")
+    if state.functions:
+        yield Problem(target, "passthrough.sriov", f"{address} has {state.functions} SR-IOV virtual functions",
+                      f"write sriov: {{{address}: 0}} in a play that is applied before")  # fmt: skip
+    for shown in facts.get(GRAPHICS) or ():
+        users = [r for r in shown.get("vm", ()) if shown["pciId"] == address and shown["graphicsType"] != "direct"]
+        keeping = [r for r in users if _keeps_vgpus(r, view)]
+        if keeping:
+            names = ", ".join(f.name if (f := view.estate.get(r)) else r for r in keeping)
+            yield Problem(target, "passthrough.vgpu", f"GPU {address} carries vGPUs of {names}",
+                          "write vgpu: [], or device_groups: [] where they are of a group, for them in a play that is "
+                          "applied before")  # fmt: skip
+    mig = view.get(Mig, target.ref)
+    gpu = ((mig.gpus if mig else None) or {}).get(address)
+    if gpu is not None and (gpu.mode != "disabled" or gpu.layout):
+        yield Problem(target, "passthrough.mig", f"GPU {address} has MIG mode {gpu.mode}",
+                      f"apply mig: {{gpus: {{{address}: {{mode: disabled}}}}}} to the host before")  # fmt: skip
+
+
+def _of_host(facts: Facts, address: str) -> Iterator[str]:
+    for nic in facts.get("config.network.pnic") or ():
+        if nic.get("pci") == address:
+            switches = [
+                str(s.get("dvsName") or s.get("name")) for s in _switches(facts) if nic["key"] in s.get("pnic", ())
+            ]
+            yield from (f"{nic['device']}, an uplink of {switch}" for switch in switches)
+    for hba in facts.get(HBAS) or ():
+        if str(hba.get("pci", "")).lower() == address:
+            yield f"{hba.get('device', 'a storage adapter')}, a storage adapter of the host"
+
+
+def _switches(facts: Facts) -> Iterator[Mapping[str, Any]]:
+    for path in ("config.network.proxySwitch", "config.network.vswitch"):
+        yield from facts.get(path) or ()
+
+
+def _keeps_vgpus(ref: str, view: View) -> bool:
+    """A VM that takes its own vGPUs away may still have some of a device group."""
+    facts = view.estate.get(ref)
+    said = view.said(Vgpu, ref)
+    return said is None or said.profiles != () or bool(facts and vgpus_of(Target("vm", facts.name, ref), view))
+
+
+def taken_problems(target: Target, view: View, address: str) -> Iterator[Problem]:
+    """A VM that has the device cannot power on again without it."""
+    for vm in view.estate.vms_on(target.ref):
+        having = [
+            d
+            for d in view.facts(vm.ref).get("config.hardware.device", ())
+            if address in ((b := d.get("backing") or {}).get("id"), b.get("assignedId"))
+        ]
+        stated = view.said(PciDevices, vm.ref)
+        keeps = stated is None or any(d.host_device == address for d in stated.devices or ())
+        if keeps and any(not d.get("deviceGroupInfo") for d in having):
+            yield Problem(target, "passthrough.vm", f"{address} belongs to VM {vm.name}",
+                          "write pci_devices without it for that VM in a play that is applied before")  # fmt: skip
+        groups = view.said(DeviceGroups, vm.ref)
+        grouped = groups is None or groups.groups != ()
+        if grouped and any(d.get("deviceGroupInfo") for d in having):
+            yield Problem(target, "passthrough.vm", f"{address} belongs to a device group of VM {vm.name}",
+                          "write device_groups: [] for that VM in a play that is applied before")  # fmt: skip

@@ -1,0 +1,132 @@
+"""A whole PCI device, as a playbook states it and as a VM has it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.model.deferred import Deferred, inside
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.view import View
+
+DEVICE = "VirtualPCIPassthrough"
+
+
+def _hex(value: Any) -> Any:
+    """YAML takes 2331 for a number and 20e1 for one with an exponent; the second has lost what was written."""
+    if isinstance(value, float):
+        raise ValueError("YAML reads this as a number\nput it into quotes, e.g. '20e1'")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:04d}"
+    return value.lower().removeprefix("0x") if isinstance(value, str) else value
+
+
+Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
+
+
+Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+
+
+class Device(BaseModel):
+    """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    host_device: Address | None = Field(
+        default=None, description="PCI address on the VM's host; the VM can run on no other host."
+    )
+    vendor: Id | None = Field(default=None, description="Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
+    device: Id | None = Field(default=None, description="Device id: any free device of that model on the host.")
+    label: str | None = Field(default=None, description="Hardware label the dynamic device has to have.")
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Self:
+        dynamic = [self.vendor, self.device]
+        if (self.host_device is None) == (None in dynamic) or (self.host_device and any((*dynamic, self.label))):
+            raise ValueError(
+                "a device is either fixed or dynamic\n"
+                "write {host_device: '0000:3b:00.0'} or {vendor: 10de, device: 20f1}"
+            )
+        return self
+
+    def there(self, host: Facts) -> tuple[str, ...]:
+        """Return the PCI addresses of what this is, or may be, on a host."""
+        return (self.host_device,) if self.host_device else pci.matching(host, *ids_of(self), self.label or "")
+
+    def __str__(self) -> str:
+        label = f" ({self.label})" if self.label else ""
+        return self.host_device or f"{self.vendor}:{self.device}{label}"
+
+
+def passed_devices(facts: Facts) -> Iterator[Mapping[str, Any]]:
+    """Yield the VM's passthrough devices that are no vGPUs."""
+    for device in facts.get("config.hardware.device", ()):
+        if device["_typeName"] == DEVICE and not (device.get("backing") or {}).get("vgpu"):
+            yield device
+
+
+def stated_device(device: Mapping[str, Any]) -> Device | None:
+    """Return a device as a playbook states it; None for one no playbook can state."""
+    backing = device.get("backing") or {}
+    if device.get("deviceGroupInfo"):
+        return None  # its group comes and goes as a whole
+    if backing.get("_typeName") == pci.FIXED:
+        return Device.model_construct(host_device=str(backing.get("id")).lower())
+    allowed = backing.get("allowedDevice", ())
+    if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
+        return None
+    vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
+    return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
+
+
+def difference(
+    wanted: Iterable[Device], present: Iterable[Mapping[str, Any]]
+) -> tuple[list[Mapping[str, Any]], list[Device]]:
+    """Return the devices that go and those that are missing; what no playbook can state stays."""
+    missing = Counter(wanted)
+    removed = []
+    for device in present:
+        there = stated_device(device)
+        if there is not None and missing[there]:
+            missing[there] -= 1
+        elif there is not None:
+            removed.append(device)
+    return removed, list(missing.elements())
+
+
+def claim_of(device: Device) -> pci.Claim:
+    """Return what a device takes of its host."""
+    if device.host_device:
+        return pci.Claim(device.host_device)
+    return pci.Claim(models=frozenset({ids_of(device)}), label=device.label or "")
+
+
+def ids_of(model: Device) -> tuple[int, int]:
+    """Return vendor and device id as numbers."""
+    return int(model.vendor or "0", 16), int(model.device or "0", 16)
+
+
+def backing_of(device: Device, target: Target, view: View) -> dict[str, Any]:
+    """Return the backing of a new device."""
+    if device.host_device is None:
+        vendor, model = ids_of(device)
+        allowed = {"_typeName": "VirtualPCIPassthroughAllowedDevice", "vendorId": vendor, "deviceId": model}
+        label = {"customLabel": device.label} if device.label else {}
+        return {"_typeName": pci.DYNAMIC, "deviceName": "", "allowedDevice": (allowed,), **label}
+    on, center = view.estate.host_of(target.ref), view.estate.datacenter_of(target.ref)
+    there = pci.devices(view.facts(on.ref))[device.host_device] if on else None
+    # only vCenter knows the id of the system, and only once the device is passed through
+    path = inside("configTarget.pciPassthrough", ("pciDevice.id", device.host_device), "systemId")
+    return {
+        "_typeName": pci.FIXED,
+        "id": device.host_device,
+        "deviceName": there.name if there else "",
+        "deviceId": f"{there.device:04x}" if there else "",
+        "vendorId": pci.signed(there.vendor) if there else 0,
+        "systemId": str(Deferred(center.ref if center else "", "HostSystem", on.name if on else "", path)),
+    }

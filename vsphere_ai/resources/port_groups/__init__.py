@@ -1,0 +1,181 @@
+"""Distributed port groups: VLANs, which uplinks carry them, security policy, MAC learning, network resource pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Self
+
+from pydantic import Field
+
+from vsphere_ai.fabric import PORT_GROUP, UPLINK_GROUPS, dvs, nioc
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import nioc_fit
+from vsphere_ai.resources._helpers.keyed import settled_each
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.port_groups import settings as port_settings
+from vsphere_ai.resources.port_groups.checks import management_problems, place_problems, uplink_problems
+from vsphere_ai.resources.port_groups.group import CONFIG, Name, PortGroup, is_ours, observed_group, settled_group
+from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
+from vsphere_ai.resources.port_groups.specs import changed_settings, create_step, pool_spec, port_config
+
+PATHS = ("key", "config.configVersion", "config.uplink", "config.distributedVirtualSwitch", CONFIG,
+         "config.backingType", nioc.POOL_KEY)  # fmt: skip
+SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGroupConfig", "config.productInfo",
+                *nioc.PATHS)  # fmt: skip
+
+
+class PortGroups(nioc_fit.JoinsPools, Resource):
+    """Makes distributed port groups, or adjusts them; port groups and settings that are not named are never touched."""
+
+    kind = "port_groups"
+    target = "datacenter"
+    shorthand = "port_groups"
+    keyed = True
+    traits = Traits(
+        after=("switches",),
+        properties={
+            PORT_GROUP: PATHS,
+            dvs.SWITCH: SWITCH_PATHS,
+            "Network": ("name", "parent"),
+            "HostSystem": ("config.network.pnic", "config.network.proxySwitch", *dvs.MANAGEMENT_PATHS),
+        },
+        affects=frozenset({"pvrdma"}),
+    )
+
+    port_groups: Mapping[Name, PortGroup] | None = Field(
+        default=None, description="Port group name -> what it should be."
+    )
+
+    @classmethod
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
+        """Read every distributed port group of the datacenter that VMs and hosts can use."""
+        groups = dvs.port_groups(estate, facts.ref).values()
+        return cls.model_construct(
+            port_groups={f.name: observed_group(f, estate) for f in groups if is_ours(estate, f)}
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
+        return settled_each(self, target, view, settled_group)
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """No such switch or uplink, a name that something else has, a setting the switch is too old for."""
+        for name, wanted in (self.port_groups or {}).items():
+            found = list(place_problems(target, view.estate, name, wanted))
+            yield from found
+            switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
+            if switch is not None and not found:
+                yield from uplink_problems(target, name, wanted, switch)
+                yield from management_problems(target, view.estate, name, wanted)
+                if wanted.standby_uplinks and not wanted.active_uplinks:
+                    yield Problem(
+                        target,
+                        "port_groups.uplinks",
+                        f"{name}: standby uplinks alone carry nothing",
+                        "name active_uplinks too",
+                    )
+                yield from nioc_fit.group_problems(target, view, name, wanted.resource_pool, switch)
+                version = (switch.get("config.productInfo") or {}).get("version")
+                if wanted.mac_learning and dvs.is_older(version, MAC_MANAGEMENT):
+                    yield Problem(
+                        target,
+                        "port_groups.mac-learning",
+                        f"{name}: {switch.name} has version {version}, MAC learning needs {MAC_MANAGEMENT}",
+                        f"write switches: {{{switch.name}: {{version: {MAC_MANAGEMENT}}}}} or a later version",
+                    )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """MAC learning without forged transmits has no effect; a changed VLAN may move the management network."""
+        groups = dvs.port_groups(view.estate, target.ref)
+        for name, wanted in (self.port_groups or {}).items():
+            now = observed_group(groups[name], view.estate) if name in groups else wanted
+            hosts = sorted(h.name for h, _, _ in dvs.managed_over(view.estate, groups.get(name)))
+            if hosts and (wanted.vlan, wanted.trunk) != (now.vlan, now.trunk):
+                yield (
+                    f"{name}: the management network of {', '.join(hosts)} changes its VLAN; vCenter takes it back "
+                    "when a host is lost by that"
+                )
+            if wanted.mac_learning and wanted.security and wanted.security.forged_transmits is False:
+                yield f"{name}: MAC learning has no effect while forged transmits are refused"
+            switch = dvs.switches(view.estate, target.ref).get(wanted.switch or "")
+            yield from nioc_fit.group_notes(target, view, name, wanted.resource_pool, switch)
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Add each port group to its switch, or send only the settings that differ."""
+        estate, target = view.estate, change.target
+        have = (change.before.port_groups if change.before else None) or {}
+        groups = dvs.port_groups(estate, target.ref)
+        for name, wanted in (self.port_groups or {}).items():
+            switch = dvs.switches(estate, target.ref)[wanted.switch or ""]
+            if name not in groups:
+                yield create_step(target, name, wanted, switch)
+            elif wanted != have[name]:
+                group = groups[name]
+                config = port_config(wanted, have[name], group.get(CONFIG), switch)
+                spec = {
+                    "_typeName": "DVPortgroupConfigSpec",
+                    "configVersion": group.get("config.configVersion", ""),
+                    **({"defaultPortConfig": config} if len(config) > 1 else {}),
+                    **pool_spec(wanted, have[name], switch),
+                }
+                yield Invoke(
+                    target=target,
+                    kinds=(self.kind,),
+                    on=group.ref,
+                    method="ReconfigureDVPortgroup_Task",
+                    args={"spec": spec},
+                    summary=f"set {', '.join(changed_settings(wanted, have[name]))} of {name}",
+                )
+
+    def project(self, target: Target, view: View, after: After) -> Projection:
+        """Show the port groups as they will be read."""
+        return Projection(self, tuple(self._as_read(target, view)) if after == "plan" else ())
+
+    def pools_joined(self) -> dict[str, str]:
+        """Return the pools that port groups are to be in."""
+        return {name: group.resource_pool for name, group in (self.port_groups or {}).items() if group.resource_pool}
+
+    def _as_read(self, target: Target, view: View) -> Iterator[Facts]:
+        groups, switches = dvs.port_groups(view.estate, target.ref), dvs.switches(view.estate, target.ref)
+        for name, wanted in (self.port_groups or {}).items():
+            switch = switches.get(wanted.switch or "")
+            if switch is None:
+                continue  # a problem says so
+            key = dvs.planned_key(target.ref, name)
+            before = groups.get(name) or Facts(
+                f"{PORT_GROUP}:{key}",
+                {"name": name, "parent": target.ref, "key": key, "config.distributedVirtualSwitch": switch.ref},
+            )
+            now = observed_group(before, view.estate) if name in groups else PortGroup()
+            config = {**(before.get(CONFIG) or {}), **port_config(wanted, now, before.get(CONFIG), switch)}
+            if not dvs.order(config)[0]:
+                config["uplinkTeamingPolicy"] = port_settings.teaming_policy(dvs.uplinks(switch), (), None, None)
+            pool = {f"config.{k}": v for k, v in pool_spec(wanted, now, switch).items()}
+            yield replace(before, properties={**before.properties, CONFIG: config, **pool})
+
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """Private VLANs are not stated; in a rollback, a port group that was in no pool goes back into none."""
+        groups = self.port_groups or {}
+        if form != "playbook":
+            return Export(self if groups or form == "shown" else None)
+        stated = {
+            n: g.model_copy(update={"resource_pool": None}) if g.resource_pool == nioc.NO_POOL else g
+            for n, g in groups.items()
+        }
+        configs = {n: f.get(CONFIG) or {} for n, f in dvs.port_groups(view.estate, target.ref).items()}
+        odd = ", ".join(sorted(n for n in groups if "pvlanId" in (configs[n].get("vlan") or {})))
+        state = self.model_copy(update={"port_groups": stated}) if stated else None
+        return Export(state, f"the private VLANs of {odd} are left out" if odd else "")
+
+
+# -- reading
+
+
+# -- what stands against it
+
+
+# -- writing

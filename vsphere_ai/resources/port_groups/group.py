@@ -1,0 +1,114 @@
+"""One distributed port group, as a playbook states it and as it is read."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from vsphere_ai.fabric import dvs, is_uplink, nioc
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.resources.port_groups import settings as port_settings
+from vsphere_ai.resources.port_groups.settings import LAST_VLAN
+
+CONFIG = "config.defaultPortConfig"
+
+
+Teaming = Literal[
+    "loadbalance_srcid", "loadbalance_srcmac", "loadbalance_ip", "loadbalance_loadbased", "failover_explicit"
+]
+
+
+Name = Annotated[str, Field(min_length=1, max_length=80)]
+
+
+class Security(BaseModel):
+    """What a port lets a VM do; what is left out stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    promiscuous: bool | None = Field(default=None, description="Ports may see all traffic of the port group.")
+    mac_changes: bool | None = Field(default=None, description="A guest may change the MAC address it receives with.")
+    forged_transmits: bool | None = Field(default=None, description="A guest may send with other MAC addresses.")
+
+    def __str__(self) -> str:
+        words = (f"{n} {'yes' if v else 'no'}" for n in type(self).model_fields if (v := getattr(self, n)) is not None)
+        return ", ".join(words)
+
+
+class PortGroup(BaseModel):
+    """One distributed port group; what is left out stays as it is, or takes what its switch has on a new one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    switch: Name | None = Field(default=None, description="The distributed switch it is on; needed for a new one.")
+    vlan: int | None = Field(default=None, ge=0, le=LAST_VLAN, description="VLAN id; 0 sends frames untagged.")
+    trunk: Annotated[tuple[str, ...], BeforeValidator(port_settings.ranges)] | None = Field(
+        default=None, min_length=1, description='VLANs passed to the guest tagged, e.g. `["100-199", 300]`.'
+    )
+    active_uplinks: tuple[Name, ...] | None = Field(
+        default=None, min_length=1, description="Uplinks that carry traffic; exactly one for PVRDMA."
+    )
+    standby_uplinks: tuple[Name, ...] | None = Field(
+        default=None, description="Uplinks that step in; every other uplink is unused."
+    )
+    teaming: Teaming | None = Field(default=None, description="How traffic is spread over several active uplinks.")
+    security: Security | None = Field(default=None, description="Security policy of its ports.")
+    mac_learning: bool | None = Field(
+        default=None, description="Ports learn several MAC addresses, as nested hypervisors need."
+    )
+
+    resource_pool: Name | None = Field(
+        default=None,
+        description="Network resource pool of its switch that its VMs reserve bandwidth of; `default` for none.",
+    )
+
+    @model_validator(mode="after")
+    def _one_kind_of_vlan(self) -> Self:
+        if self.vlan is not None and self.trunk is not None:
+            raise ValueError("a port group has one VLAN or a trunk\nkeep vlan or trunk")
+        return self
+
+
+def is_ours(estate: Estate, group: Facts) -> bool:
+    """Return whether a port group is one for VMs and hosts, and not of NSX."""
+    return not is_uplink(estate, group) and group.get("config.backingType") in (None, "standard")
+
+
+def observed_group(facts: Facts, estate: Estate) -> PortGroup:
+    """Return a port group as it was read."""
+    config = facts.get(CONFIG) or {}
+    switch = estate.get(facts.get("config.distributedVirtualSwitch"))
+    active, standby = dvs.order(config)
+    vlan, trunk = port_settings.tags(config)
+    return PortGroup.model_construct(
+        switch=switch.name if switch else None,
+        vlan=vlan,
+        trunk=trunk,
+        active_uplinks=active or None,
+        standby_uplinks=standby,
+        teaming=port_settings.teaming(config),
+        security=Security.model_construct(**port_settings.security(config)),
+        mac_learning=port_settings.learns(config),
+        resource_pool=nioc.pool_of(facts, switch),
+    )
+
+
+def settled_group(wanted: PortGroup, now: PortGroup | None) -> PortGroup:
+    """Return wanted settings in full; those of a new port group take what its switch has."""
+    if now is None:
+        alone = wanted.vlan is None and wanted.trunk is None
+        return wanted.model_copy(update={"vlan": 0} if alone else {})
+    full = {n: getattr(now, n) for n in PortGroup.model_fields if getattr(wanted, n) is None}
+    if wanted.vlan is not None or wanted.trunk is not None:
+        full["vlan"], full["trunk"] = wanted.vlan, wanted.trunk
+    active, standby = wanted.active_uplinks, wanted.standby_uplinks
+    if active and standby is None:
+        full["standby_uplinks"] = tuple(u for u in now.standby_uplinks or () if u not in active)
+    if standby and active is None:
+        full["active_uplinks"] = tuple(u for u in now.active_uplinks or () if u not in standby)
+    if wanted.security:
+        old = now.security or Security()
+        unset = {n: getattr(old, n) for n in Security.model_fields if getattr(wanted.security, n) is None}
+        full["security"] = wanted.security.model_copy(update=unset)
+    return wanted.model_copy(update=full)

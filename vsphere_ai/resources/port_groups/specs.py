@@ -1,0 +1,74 @@
+"""Specs that make and change a port group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.resources.port_groups import settings as port_settings
+from vsphere_ai.resources.port_groups.group import PortGroup, Security
+from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
+
+NEW_PORTS = 8  # of a port group that grows by itself
+
+
+def changed_settings(wanted: PortGroup, now: PortGroup) -> list[str]:
+    """Return the settings that change, in words."""
+    names = [n for n in PortGroup.model_fields if getattr(wanted, n) != getattr(now, n)]
+    return [n.replace("_", " ") for n in names if getattr(wanted, n) is not None]
+
+
+def create_step(target: Target, name: str, wanted: PortGroup, switch: Facts) -> Step:
+    """Return the step that adds a port group to its switch."""
+    spec = {
+        "_typeName": "DVPortgroupConfigSpec",
+        "name": name,
+        "type": "earlyBinding",
+        "numPorts": NEW_PORTS,
+        "autoExpand": True,
+        "defaultPortConfig": port_config(wanted, PortGroup(), None, switch),
+        **pool_spec(wanted, PortGroup(), switch),
+    }
+    tag = f"trunk {', '.join(wanted.trunk)}" if wanted.trunk else f"VLAN {wanted.vlan}"
+    return Invoke(
+        target=target,
+        kinds=("port_groups",),
+        on=switch.ref,
+        method="AddDVPortgroup_Task",
+        args={"spec": (spec,)},
+        summary=f"create port group {name} on {switch.name} ({tag})",
+    )
+
+
+def pool_spec(wanted: PortGroup, now: PortGroup, switch: Facts) -> dict[str, str]:
+    """Return the pool to put a port group into, where that is another than it is in."""
+    if wanted.resource_pool in (None, now.resource_pool):
+        return {}
+    return {nioc.POOL_KEY.removeprefix("config."): nioc.pool_key(switch, str(wanted.resource_pool))}
+
+
+def port_config(wanted: PortGroup, now: PortGroup, present: Mapping[str, Any] | None, switch: Facts) -> dict[str, Any]:
+    """Return the settings that differ; a policy is sent in full, with what stays as it was read."""
+    present = present or {}
+    made: dict[str, Any] = {"_typeName": "VMwareDVSPortSetting"}
+    if (wanted.vlan, wanted.trunk) != (now.vlan, now.trunk):
+        made["vlan"] = port_settings.vlan_spec(wanted.vlan, wanted.trunk)
+    order = (wanted.active_uplinks, wanted.standby_uplinks)
+    moved = order[0] is not None and order != (now.active_uplinks, now.standby_uplinks)
+    spread = wanted.teaming if wanted.teaming != now.teaming else None
+    if moved or spread:
+        made["uplinkTeamingPolicy"] = port_settings.teaming_policy(
+            (wanted.active_uplinks or ()) if moved else None,
+            wanted.standby_uplinks or (),
+            spread,
+            present.get("uplinkTeamingPolicy"),
+        )
+    if (wanted.security, wanted.mac_learning) != (now.security, now.mac_learning):
+        allowed = {n: getattr(wanted.security or Security(), n) for n in Security.model_fields}
+        old = dvs.is_older((switch.get("config.productInfo") or {}).get("version"), MAC_MANAGEMENT)
+        made |= port_settings.guest_policy(allowed, wanted.mac_learning, present, old=old)
+    return made

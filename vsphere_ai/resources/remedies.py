@@ -1,0 +1,39 @@
+"""Remedies that change the virtual hardware of a VM, as far as its hosts let it."""
+
+from __future__ import annotations
+
+from vsphere_ai.model.host_version import hardware_limits
+from vsphere_ai.model.remedies import version_for
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.versions import first_esxi_with
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.vm_hardware import VmHardware
+
+
+def upgrade_for(vm: Target, view: View, needed: int) -> str:
+    """Return how a playbook gives a VM at least this hardware version, or which of its hosts are too old for it."""
+    everywhere = view.estate.hosts_for(vm.ref)
+    possible = view.candidates(vm.ref) or everywhere
+    hosts = everywhere if version_for(view.estate, everywhere, needed) else possible
+    version = version_for(view.estate, hosts, needed)
+    known, hidden = hardware_limits(view.estate, hosts)
+    if version is None:
+        old = ", ".join(f"{limit.host} runs ESXi {limit.esxi}" for limit in known if limit.hardware < needed)
+        return f"hardware version {needed} needs {first_esxi_with(needed)} or later on every host of the VM: {old}"
+    unsure = f"if {', '.join(hidden) or 'its host'} runs {first_esxi_with(version)} or later: "
+    return ("" if known and not hidden else unsure) + _written(vm, view, version)
+
+
+def leave_some_out(vm: Target, view: View) -> str:
+    """Return what to do about too many adapters; a later hardware version is named only where the hosts run one."""
+    hardware = view.get(VmHardware, vm.ref)
+    version = hardware.version if hardware else None
+    known, hidden = hardware_limits(view.estate, view.candidates(vm.ref))
+    rises = version is not None and bool(known) and not hidden and known[0].hardware > version
+    return "leave some out" + ("; a later hardware version may take more" if rises else "")
+
+
+def _written(vm: Target, view: View, version: int) -> str:
+    if view.said(VmHardware, vm.ref) is None:
+        return f"add {VmHardware.kind}: {{version: {version}}} to the play"
+    return f"write version: {version} under {VmHardware.kind}: in the play for {vm.name}"

@@ -1,0 +1,103 @@
+"""Checks of a distributed switch: its version, its uplinks, and its MTU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.switches.settings import Switch
+from vsphere_ai.resources.vmkernel import VmkernelAdapters
+
+
+def version_problems(
+    target: Target, estate: Estate, name: str, version: str | None, facts: Facts | None
+) -> Iterator[Problem]:
+    """Yield why a version cannot be had."""
+    now = (facts.get("config.productInfo") or {}).get("version") if facts else None
+    if version is None or version == now:
+        return
+    if dvs.is_older(version, now):
+        yield Problem(
+            target,
+            "switches.version",
+            f"{name} has version {now}; a switch cannot go back to {version}",
+            f"write version: {now}, or leave it out",
+        )
+    if dvs.is_older(estate.about.version, version):
+        yield Problem(
+            target,
+            "switches.version",
+            f"{name}: vCenter {estate.about.version} does not make switches of version {version}",
+            f"write version: {estate.about.version}, or upgrade vCenter",
+        )
+    hosts = (estate.get(ref) for ref in dvs.members(facts)) if facts else ()
+    old = [h for h in hosts if h is not None and dvs.is_older(dvs.host_version(h), version)]
+    if old:
+        names = ", ".join(f"{h.name} ({dvs.host_version(h)})" for h in sorted(old, key=lambda h: h.name))
+        yield Problem(
+            target,
+            "switches.host-version",
+            f"{name}: version {version} needs ESXi {version} or later on every member; too old: {names}",
+            "upgrade these hosts first, or leave the version as it is",
+        )
+
+
+def uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+    """Yield uplinks that are in use and would go."""
+    if facts.get("config.maxMtu") is None or not dvs.uplinks(facts):
+        yield Problem(
+            target,
+            "switches.unreadable",
+            f"{facts.name}: its configuration cannot be read as that of a VMware distributed switch",
+            "the account needs System.Read on it; switches of other vendors are not changed here",
+        )
+        return
+    for gone in (u for u in dvs.uplinks(facts) if u not in (wanted.uplinks or ())):
+        users = ", ".join(_users(estate, facts, gone))
+        if users:
+            yield Problem(
+                target,
+                "switches.uplinks",
+                f"{facts.name}: {gone} is in use and is neither removed nor renamed: {users}",
+                f"keep {gone} in the list; free it first, in a playbook of its own",
+            )
+
+
+def mtu_problems(target: Target, view: View, facts: Facts, wanted: Switch) -> Iterator[Problem]:
+    """A smaller MTU drops the frames of the VMkernel adapters that stay larger, without a word."""
+    size = wanted.mtu or 0
+    if size >= facts.get("config.maxMtu", 0):
+        return
+    larger = []
+    for host, vnic, group in dvs.vnics(view.estate, facts.get("uuid", "")):
+        said = view.said(VmkernelAdapters, host.ref)
+        adapter = ((said.adapters if said else None) or {}).get(group)
+        mtu = (adapter.mtu if adapter else None) or vnic["spec"].get("mtu") or 0
+        larger += [f"{host.name} {vnic['device']} ({mtu})"] if mtu > size else []
+    if larger:
+        yield Problem(
+            target,
+            "switches.mtu",
+            f"{facts.name}: MTU {size} is below that of VMkernel adapters on it: {', '.join(larger)}",
+            f"keep mtu: {facts.get('config.maxMtu')}, or give them at most {size} too, with vmkernel: {{PORT_GROUP: "
+            f"{{mtu: {size}}}}} in the same playbook",
+        )
+
+
+def _users(estate: Estate, switch: Facts, uplink: str) -> Iterator[str]:
+    """Say who uses an uplink; a host that gives the switch NICs and cannot be read may."""
+    for ref, given in dvs.members(switch).items():
+        host = estate.get(ref)
+        proxy = dvs.proxies(host).get(switch.get("uuid", "")) if host else None
+        if proxy is not None and uplink in dvs.nics(proxy):
+            yield f"{dvs.nics(proxy)[uplink]} of {host.name if host else ref}"
+        elif proxy is None and given:
+            yield f"perhaps {host.name if host else ref}, which cannot be read"
+    for group in estate.of_type(PORT_GROUP):
+        config = group.get("config.defaultPortConfig")
+        own = group.get("config.distributedVirtualSwitch") == switch.ref and dvs.is_stated(config)
+        if own and any(uplink in names for names in dvs.order(config)):
+            yield f"port group {group.name}"
