@@ -330,5 +330,5 @@ class _Cut(Exception):
 
 
 def _say(error: BaseException) -> str:
-    said = untrusted(str(getattr(error, "strerror", None) or error))
+    said = untrusted(str((error.strerror if isinstance(error, OSError) else None) or error))
     return said or ("the connection was closed" if isinstance(error, EOFError) else type(error).__name__)

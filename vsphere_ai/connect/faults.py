@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
-from vsphere_ai.connect.plain import to_plain
+from vsphere_ai.connect.plain import fields_of
 from vsphere_ai.errors import ConcurrentChange, Denied, VimFault, VsphereAiError
+from vsphere_ai.model.plain import PlainObject, objects
 from vsphere_ai.security.redaction import untrusted
 
 _REMEDIES = {
@@ -24,27 +24,28 @@ _REASON_FIELDS = ("name", "property", "invalidProperty", "privilegeId", "reason"
 """Fields of faults that say what is wrong, where the server sends no text."""
 
 
-def text_of(fault: Any) -> str:
+def text_of(fault: object) -> str:
     """Return everything a fault says: its own text, the messages behind it, and its cause's."""
     said: list[str] = []
-    for line in _lines(to_plain(fault)):
+    detail = fields_of(fault)
+    for line in _lines(detail):
         if line not in said:
             said.append(line)
-    return untrusted("; ".join(said) or type_of(to_plain(fault)))
+    return untrusted("; ".join(said) or type_of(detail))
 
 
-def type_of(detail: Mapping[str, Any]) -> str:
+def type_of(detail: PlainObject) -> str:
     """Return the fault's type, with what says most about it when there is no text."""
     name = str(detail.get("_typeName", "fault"))
     extra = [str(detail[key]) for key in _REASON_FIELDS if detail.get(key)]
     return f"{name} ({untrusted(', '.join(extra))})" if extra else name
 
 
-def _lines(detail: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+def _lines(detail: PlainObject, depth: int = 0) -> Iterator[str]:
     own = str(detail.get("msg", "")).strip()
     # VMware's simulator and some servers put a Go or Java type there, which says less than the fault's own name.
     yield type_of(detail) if not own or own.startswith("*types.") else own
-    for message in detail.get("faultMessage", ()):
+    for message in objects(detail.get("faultMessage")):
         text = str(message.get("message", "") or message.get("key", "")).strip()
         if text:
             yield text
@@ -53,9 +54,9 @@ def _lines(detail: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
         yield from _lines(cause, depth + 1)
 
 
-def error_of(fault: Any, doing: str) -> VsphereAiError:
+def error_of(fault: object, doing: str) -> VsphereAiError:
     """Return the error for a fault raised by a call or found in a task; `doing` says what was tried."""
-    detail = to_plain(fault)
+    detail = fields_of(fault)
     name = str(detail["_typeName"])
     said = text_of(fault)
     if name == "InvalidLogin":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from xml.parsers import expat
 
 _OBJECTS = ["Envelope", "Body", "Response", "returnval", "objects"]
@@ -36,7 +35,7 @@ def objects_of(body: bytes) -> list[Span]:
     found: list[Span] = []
     parser.buffer_text = True
 
-    def start(name: str, _attributes: Any) -> None:
+    def start(name: str, _attributes: dict[str, str]) -> None:
         local = name.rpartition(":")[2]
         path.append("Response" if len(path) == 2 and local.endswith("Response") else local)
         if path == _OBJECTS:

@@ -8,10 +8,10 @@ import functools
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
-from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.connect.vmomi import ManagedObject, Parameter, VimType, VmomiSupport
 from vsphere_ai.errors import Refused, VsphereAiError
+from vsphere_ai.model.plain import Plain, PlainObject
 
 NAMESPACE = "urn:vim25"
 _INTEGERS = {
@@ -20,7 +20,7 @@ _INTEGERS = {
     int: (-(2**31), 2**31 - 1),
     VmomiSupport.long: (-(2**63), 2**63 - 1),
 }
-_SCALARS: dict[str, Any] = {
+_SCALARS: dict[str, VimType] = {
     "xsd:byte": VmomiSupport.byte,
     "xsd:short": VmomiSupport.short,
     "xsd:int": int,
@@ -40,15 +40,16 @@ class NotExpressible(VsphereAiError):
     title = "invalid argument"
 
 
-def type_named(name: str) -> Any:
+def type_named(name: str) -> VimType:
     """Return the pyVmomi type of a WSDL name such as ``VirtualVmxnet3Vrdma``; NotExpressible when there is none."""
     try:
-        return VmomiSupport.GetWsdlType(NAMESPACE, name)
+        found: VimType = VmomiSupport.GetWsdlType(NAMESPACE, name)
     except (KeyError, TypeError, AttributeError):
         raise NotExpressible(f"{name} is not a type of the vSphere API") from None
+    return found
 
 
-def to_object(ref: str, stub: Any = None) -> Any:
+def to_object(ref: str) -> ManagedObject:
     """Return the managed object of a reference such as ``HostSystem:host-12``."""
     name, colon, moid = ref.partition(":")
     if not colon or not moid:
@@ -56,10 +57,11 @@ def to_object(ref: str, stub: Any = None) -> Any:
     kind = type_named(name)
     if not issubclass(kind, VmomiSupport.ManagedObject):
         raise NotExpressible(f"{ref!r} is not a reference: {name} is not a managed object")
-    return kind(moid, stub)
+    managed: ManagedObject = kind(moid)
+    return managed
 
 
-def to_ref(managed: Any) -> str:
+def to_ref(managed: ManagedObject) -> str:
     """Return ``Type:id`` of a managed object."""
     return f"{VmomiSupport.GetWsdlName(type(managed))}:{managed._GetMoId()}"
 
@@ -69,12 +71,12 @@ def version_id(version: str) -> str:
     return str(VmomiSupport.versionIdMap[version])
 
 
-def to_plain(value: Any) -> Any:
+def to_plain(value: object) -> Plain:
     """Return a pyVmomi value as plain values. Fields that are unset, or empty lists inside objects, are left out."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, VmomiSupport.DataObject):
-        return _plain_mapping(value)
+        return fields_of(value)
     if isinstance(value, VmomiSupport.ManagedObject):
         return to_ref(value)
     if isinstance(value, list | tuple):
@@ -84,23 +86,26 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, bytes | bytearray):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, type):
-        return VmomiSupport.GetWsdlName(value)
+        return str(VmomiSupport.GetWsdlName(value))
     if isinstance(value, VmomiSupport.ManagedMethod):
         return str(value.info.wsdlName)
     return _plain_scalar(value)
 
 
-def _plain_scalar(value: Any) -> Any:
-    for base in (int, float, str):
-        if isinstance(value, base):
-            return base(value)
+def _plain_scalar(value: object) -> Plain:
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
     raise NotExpressible(f"{type(value).__name__} has no plain form")
 
 
-def _plain_mapping(value: Any) -> dict[str, Any]:
-    kind: Any = type(value)
-    name, fields = _declared(kind)
-    plain: dict[str, Any] = {"_typeName": name}
+def fields_of(value: object) -> PlainObject:
+    """Return the fields of a data object as plain values, without those that are unset."""
+    name, fields = _declared(type(value))  # type: ignore[arg-type] # every class can be hashed
+    plain: dict[str, Plain] = {"_typeName": name}
     for each in fields:
         field = getattr(value, each)
         if field is not None and not (isinstance(field, list) and not field):
@@ -109,7 +114,7 @@ def _plain_mapping(value: Any) -> dict[str, Any]:
 
 
 @functools.cache
-def _declared(kind: Any) -> tuple[str, tuple[str, ...]]:
+def _declared(kind: VimType) -> tuple[str, tuple[str, ...]]:
     """Return the WSDL name of a data object's type, and the names of its fields, those of its bases first."""
     return str(VmomiSupport.GetWsdlName(kind)), tuple(info.name for info in kind._GetPropertyList())
 
@@ -120,7 +125,7 @@ def _utc(value: datetime) -> str:
     return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
+def to_vim(plain: Plain, declared: VimType, version: str, at: str = "value") -> object:
     """Return a plain value as the declared pyVmomi type, complete and known to `version`, or refuse.
 
     pyVmomi itself leaves out fields and widens types that the negotiated version does not have, and sends required
@@ -133,8 +138,9 @@ def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
         return _to_any(plain, version, at)
     if issubclass(declared, list):
         if isinstance(plain, str | Mapping) or not isinstance(plain, Sequence):
-            raise NotExpressible(f"{at}: expected a list of {type_name(declared.Item)}, got {plain!r}")
-        return declared([to_vim(v, declared.Item, version, f"{at}[{i}]") for i, v in enumerate(plain)])
+            raise NotExpressible(f"{at}: expected a list of {type_name(_item(declared))}, got {plain!r}")
+        item = _item(declared)
+        return declared([to_vim(v, item, version, f"{at}[{i}]") for i, v in enumerate(plain)])
     if issubclass(declared, VmomiSupport.ManagedObject):
         return _to_managed(plain, declared, at)
     if issubclass(declared, VmomiSupport.DataObject):
@@ -142,19 +148,25 @@ def to_vim(plain: Any, declared: Any, version: str, at: str = "value") -> Any:
     return _to_scalar(plain, declared, at)
 
 
-def _to_managed(plain: Any, declared: Any, at: str) -> Any:
+def _item(declared: VimType) -> VimType:
+    """Return the type of the elements of a list type."""
+    item: VimType = declared.Item
+    return item
+
+
+def _to_managed(plain: Plain, declared: VimType, at: str) -> ManagedObject:
     if not isinstance(plain, str):
         raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain!r}")
     managed = to_object(plain)
-    if not isinstance(managed, declared):
-        raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain}")
-    return managed
+    if isinstance(managed, declared):
+        return managed  # type: ignore[no-any-return] # mypy narrows it to Any
+    raise NotExpressible(f"{at}: expected a reference to a {type_name(declared)}, got {plain}")
 
 
-def _to_data(plain: Any, declared: Any, version: str, at: str) -> Any:
+def _to_data(plain: Plain, declared: VimType, version: str, at: str) -> object:
     if not isinstance(plain, Mapping):
         raise NotExpressible(f"{at}: expected a {type_name(declared)}, got {plain!r}")
-    kind = type_named(plain["_typeName"]) if "_typeName" in plain else declared
+    kind = type_named(str(plain["_typeName"])) if "_typeName" in plain else declared
     if not issubclass(kind, declared):
         raise NotExpressible(f"{at}: {type_name(kind)} is not a {type_name(declared)}")
     require_version(kind._version, version, f"{at}: type {type_name(kind)}")
@@ -186,7 +198,7 @@ def require_version(needed: str, version: str, what: str) -> None:
         )
 
 
-def _to_any(plain: Any, version: str, at: str) -> Any:
+def _to_any(plain: Plain, version: str, at: str) -> object:
     """Take the type from the Python value, or from the value itself: ``{"_typeName": "xsd:long", "value": 5}``."""
     if isinstance(plain, bool | str):
         return plain
@@ -207,7 +219,7 @@ def _to_any(plain: Any, version: str, at: str) -> Any:
     raise NotExpressible(f"{at}: {plain!r} needs a _typeName here, for example xsd:long or ArrayOfString")
 
 
-def _to_scalar(plain: Any, declared: Any, at: str) -> Any:
+def _to_scalar(plain: Plain, declared: VimType, at: str) -> object:
     if declared in _INTEGERS:
         low, high = _INTEGERS[declared]
         if isinstance(plain, int) and not isinstance(plain, bool) and low <= plain <= high:
@@ -223,7 +235,7 @@ def _to_scalar(plain: Any, declared: Any, at: str) -> Any:
     raise NotExpressible(f"{at}: expected {type_name(declared)}, got {plain!r}")
 
 
-def _from_text(plain: str, declared: Any, at: str) -> Any:
+def _from_text(plain: str, declared: VimType, at: str) -> object:
     try:
         if issubclass(declared, datetime):
             moment = datetime.fromisoformat(plain)
@@ -243,7 +255,7 @@ def _from_text(plain: str, declared: Any, at: str) -> Any:
     return declared(plain)
 
 
-def type_name(kind: Any) -> str:
+def type_name(kind: VimType) -> str:
     """Return the WSDL name of a pyVmomi type, for messages."""
     try:
         return str(VmomiSupport.GetWsdlName(kind))
@@ -274,7 +286,7 @@ def declared_part(managed_type: str, path: str, version: str) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def declared_type(managed_type: str, path: str) -> Any:
+def declared_type(managed_type: str, path: str) -> VimType:
     """Return the pyVmomi type that a property path is declared with; ``object`` where that is left open."""
     at = type_named(managed_type)
     for part in path.split("."):
@@ -285,12 +297,12 @@ def declared_type(managed_type: str, path: str) -> Any:
     return at
 
 
-def fits(value: Any, declared: Any) -> bool:
+def fits(value: object, declared: VimType) -> bool:
     """Return whether a pyVmomi value that a server sent is of the declared type, or of one derived from it."""
     if value is None or declared is object:
         return True
     if issubclass(declared, list):
-        return isinstance(value, list) and all(fits(item, declared.Item) for item in value)
+        return isinstance(value, list) and all(fits(item, _item(declared)) for item in value)
     if issubclass(declared, VmomiSupport.ManagedObject | VmomiSupport.DataObject | datetime | bool | bytes):
         return isinstance(value, declared)
     if issubclass(declared, float):
@@ -322,8 +334,9 @@ def _walk(managed_type: str, path: str, version: str) -> str | None:
     return ".".join(declared) if not certain else path
 
 
-def _property(kind: Any, name: str) -> Any:
+def _property(kind: VimType, name: str) -> Parameter | None:
     try:
-        return kind._GetPropertyInfo(name)
+        info: Parameter | None = kind._GetPropertyInfo(name)
     except AttributeError:
         return None
+    return info

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from vsphere_ai.connect.faults import text_of
 from vsphere_ai.connect.outage import Lost
@@ -25,8 +24,20 @@ from vsphere_ai.connect.plain import (
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.tls import describe
 from vsphere_ai.connect.untypable import ERRORS
-from vsphere_ai.connect.vmomi import Collector, VmomiSupport, vim, vmodl
+from vsphere_ai.connect.vmomi import (
+    Collector,
+    ManagedObject,
+    Missing,
+    ObjectContent,
+    Page,
+    Property,
+    VimType,
+    VmomiSupport,
+    vim,
+    vmodl,
+)
 from vsphere_ai.model.facts import UNTYPED, Facts
+from vsphere_ai.model.plain import Plain, inside
 
 PAGE = 500
 Paths = Mapping[str, Sequence[str]]
@@ -77,9 +88,9 @@ class _Wanted:
             self.absent[name][path] = _UNKNOWN
         return bool(holders)
 
-    def facts(self, content: Any) -> Facts:
+    def facts(self, content: ObjectContent) -> Facts:
         """Return one object's facts: leaves picked, and what was read only for them left out."""
-        properties: dict[str, Any] = {}
+        properties: dict[str, Plain] = {}
         unreadable = {p.path: _reason(p) for p in content.missingSet}
         for prop in content.propSet:
             try:
@@ -91,7 +102,7 @@ class _Wanted:
         name = max(fitting, key=lambda n: len(type_named(n).__mro__))
         unreadable.update(self.absent[name])
         for path, whole in self.leaves[name].items():
-            value = _inside(properties.get(whole), path[len(whole) + 1 :])
+            value = inside(properties.get(whole), path[len(whole) + 1 :])
             if value is not None:
                 properties[path] = value
             elif whole in unreadable:
@@ -102,16 +113,12 @@ class _Wanted:
         return Facts(to_ref(content.obj), properties, unreadable)
 
 
-def _inside(value: Any, path: str) -> Any:
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
-
-
 _UNKNOWN = "not known to this server"
 
 
-def _read(session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[Any]]) -> dict[str, Facts]:
+def _read(
+    session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]], Iterator[ObjectContent]]
+) -> dict[str, Facts]:
     wanted = _Wanted(session, paths)
 
     def once() -> dict[str, Facts]:
@@ -126,7 +133,7 @@ def _read(session: Session, paths: Paths, run: Callable[[Mapping[str, set[str]]]
     return session.reading(once)
 
 
-def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Any]:
+def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
     content = session.content
     root = content.rootFolder
     kinds = [type_named(name) for name in known]
@@ -148,7 +155,7 @@ def _of_view(session: Session, known: Mapping[str, set[str]]) -> Iterator[Any]:
             session.invoke(view, "DestroyView")
 
 
-def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[Any]:
+def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
     while wanted:
         objects = [Collector.ObjectSpec(obj=to_object(ref), skip=False) for ref in wanted]
         try:
@@ -161,28 +168,31 @@ def _of_refs(session: Session, wanted: dict[str, None], known: Mapping[str, set[
             del wanted[gone]
 
 
-def _pages(session: Session, objects: list[Any], known: Mapping[str, set[str]]) -> Iterator[Any]:
+def _pages(session: Session, objects: Sequence[object], known: Mapping[str, set[str]]) -> Iterator[ObjectContent]:
     properties = [
         Collector.PropertySpec(type=type_named(name), all=False, pathSet=sorted(paths))
         for name, paths in sorted(known.items())
     ]
     spec = Collector.FilterSpec(objectSet=objects, propSet=properties)
     collector = session.content.propertyCollector
-    page = session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE))
+    page: Page | None = session.invoke(
+        collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions(maxObjects=PAGE)
+    )
     while page is not None:
         demand_session(page)
         yield from page.objects
         page = _following(session, collector, page.token) if page.token else None
 
 
-def _following(session: Session, collector: Any, token: str) -> Any:
+def _following(session: Session, collector: ManagedObject, token: str) -> Page | None:
     try:
-        return session.invoke(collector, "ContinueRetrievePropertiesEx", token)
+        page: Page | None = session.invoke(collector, "ContinueRetrievePropertiesEx", token)
     except vmodl.fault.InvalidArgument as fault:
         raise vim.fault.NotAuthenticated from fault  # tokens end with their session, which another thread renewed
+    return page
 
 
-def demand_session(page: Any) -> None:
+def demand_session(page: Page) -> None:
     """Raise NotAuthenticated when that is why properties are missing: the session is gone, not the properties."""
     for content in page.objects:
         for missing in content.missingSet:
@@ -190,7 +200,7 @@ def demand_session(page: Any) -> None:
                 raise missing.fault
 
 
-def _reason(missing: Any) -> str:
+def _reason(missing: Missing) -> str:
     if isinstance(missing.fault, vmodl.query.InvalidProperty):
         return _UNKNOWN
     return text_of(missing.fault)
@@ -200,7 +210,7 @@ def _reason(missing: Any) -> str:
 _ESCAPED = re.compile(r"%(2f|5c|25)", re.IGNORECASE)
 
 
-def _value(prop: Any, of: Any) -> Any:
+def _value(prop: Property, of: VimType) -> Plain:
     declared = declared_type(VmomiSupport.GetWsdlName(of), prop.name)
     if not fits(prop.val, declared):
         raise NotExpressible(f"it is a {type_name(type(prop.val))}, not a {type_name(declared)}")

@@ -12,16 +12,25 @@ from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 from vsphere_ai.connect import tls, versions
 from vsphere_ai.connect.answers import Answer
 from vsphere_ai.connect.faults import error_of, type_of
 from vsphere_ai.connect.keepalive import KeepAlive
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
-from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, to_plain, version_id
+from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, said
-from vsphere_ai.connect.vmomi import SoapAdapter, VmomiSupport, vim, vmodl
+from vsphere_ai.connect.vmomi import (
+    ManagedObject,
+    Method,
+    ServiceContent,
+    SoapAdapter,
+    VmomiSupport,
+    vim,
+    vmodl,
+)
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 
 T = TypeVar("T")
@@ -57,9 +66,16 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
         )
         self._answer = limits.answer
         self._seen = threading.local()
+        self._kept: WeakSet[http.client.HTTPConnection] = WeakSet()
         self.run = ""
 
-    def InvokeMethod(self, mo: Any, info: Any, args: Any, outerStub: Any = None) -> Any:  # noqa: N802, N803 pyVmomi's
+    def InvokeMethod(  # noqa: N802 pyVmomi's name
+        self,
+        mo: ManagedObject,
+        info: Method,
+        args: list[object],
+        outerStub: object = None,  # noqa: N803 pyVmomi's name
+    ) -> object:
         self._seen.body = b""
         try:
             return super().InvokeMethod(mo, info, args, outerStub)
@@ -77,21 +93,22 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
     def _note(self, body: bytes) -> None:
         self._seen.body = body
 
-    def GetConnection(self) -> Any:  # noqa: N802 pyVmomi's name
+    def GetConnection(self) -> http.client.HTTPConnection:  # noqa: N802 pyVmomi's name
         try:
-            connection = super().GetConnection()
-            while _left(connection):
+            connection: http.client.HTTPConnection = super().GetConnection()
+            while connection in self._kept and _left(connection):
                 connection.close()
                 connection = super().GetConnection()
         except (OSError, http.client.HTTPException) as error:
             raise _NotSent from error
-        connection.kept = True
-        connection.response_class = functools.partial(Answer, seconds=self._answer * SLOWEST, note=self._note)
+        self._kept.add(connection)
+        answer = functools.partial(Answer, seconds=self._answer * SLOWEST, note=self._note)
+        connection.response_class = answer  # type: ignore[assignment] # it is only called
         if connection.sock is not None:
             connection.sock.settimeout(self._answer)
         return connection
 
-    def SerializeRequest(self, mo: Any, info: Any, args: Any) -> Any:  # noqa: N802 pyVmomi's name
+    def SerializeRequest(self, mo: ManagedObject, info: Method, args: list[object]) -> object:  # noqa: N802 pyVmomi's name
         context = VmomiSupport.GetRequestContext()  # pyVmomi has one for each thread, whatever it is connected to
         if self.run:
             context[OPERATION] = "-".join(filter(None, (self.run, part.get())))
@@ -103,10 +120,10 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             context.pop(OPERATION, None)
 
 
-def _left(connection: Any) -> bool:
+def _left(connection: http.client.HTTPConnection) -> bool:
     """Return whether the server has closed a connection that was kept: written to it, a change would only look sent."""
     sock = connection.sock
-    if sock is None or not getattr(connection, "kept", False):
+    if sock is None:
         return False
     sock.settimeout(0)
     try:
@@ -139,8 +156,8 @@ class Session:
         context = tls.context(endpoint, limits.connect)
         self.version = versions.probe(endpoint, context, limits.connect)
         self._require(minimum)
-        self.stub: Any = _Stub(endpoint, self.version, context, limits)
-        self.content: Any = self.reading(
+        self.stub = _Stub(endpoint, self.version, context, limits)
+        self.content: ServiceContent = self.reading(
             lambda: self.invoke(vim.ServiceInstance("ServiceInstance"), "RetrieveServiceContent"), patient=False
         )
         missing = [name for name in _NEEDED if getattr(self.content, name, None) is None]
@@ -185,7 +202,7 @@ class Session:
         with contextlib.suppress(Lost, vmodl.MethodFault, VsphereAiError):
             self.invoke(vim.ServiceInstance("ServiceInstance"), "CurrentTime")
 
-    def invoke(self, target: Any, method: str, *args: Any) -> Any:
+    def invoke(self, target: ManagedObject, method: str, *args: object) -> Any:
         """Send one request, once, and return pyVmomi's value. Raises vSphere's faults as they are, else Lost."""
         info = VmomiSupport.GetWsdlMethod(NAMESPACE, method).info
         padded = [*args, *[None] * (len(info.params) - len(args))]
@@ -296,6 +313,6 @@ class Session:
             )
             raise self._refused from None
         except vmodl.MethodFault as fault:
-            raise Denied(f"{self.endpoint} refuses the login: {type_of(to_plain(fault))}") from fault
+            raise Denied(f"{self.endpoint} refuses the login: {type_of(fields_of(fault))}") from fault
         self.key = str(session.key)
         self._generation += 1

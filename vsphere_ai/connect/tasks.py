@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from typing import Any
 
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.outage import Lost, Trial
 from vsphere_ai.connect.plain import to_object, to_plain
 from vsphere_ai.connect.reading import demand_session
 from vsphere_ai.connect.session import Session
-from vsphere_ai.connect.vmomi import Collector, vim, vmodl
+from vsphere_ai.connect.vmomi import Collector, ManagedObject, Page, Update, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Unreachable, VimFault, VsphereAiError
+from vsphere_ai.model.plain import Plain, inside
 
 Progress = Callable[[int | None], None]
 _WAKE_S = 8
@@ -31,8 +31,8 @@ class TaskMonitor:
         self.task = task
         self.subject = subject
         self.doing = doing
-        self.seen: dict[str, Any] = {}
-        self._collector: Any = None
+        self.seen: dict[str, Plain] = {}
+        self._collector: ManagedObject | None = None
         self._version = ""
         self._trial: Trial | None = None
         self._broken_since = 0.0
@@ -48,7 +48,8 @@ class TaskMonitor:
                     raise self._unknown(f"has not ended within {timeout:.0f} s")
                 self._wait(left)
                 if progress is not None:
-                    progress(self.seen.get("info.progress"))
+                    done = self.seen.get("info.progress")
+                    progress(done if isinstance(done, int) else None)
                 self._look_for_question()
         finally:
             self._unsubscribe()
@@ -57,10 +58,9 @@ class TaskMonitor:
 
     def _wait(self, left: float) -> None:
         try:
-            if self._collector is None:
-                self._subscribe()
+            collector = self._collector or self._subscribe()
             options = Collector.WaitOptions(maxWaitSeconds=max(1, min(_WAKE_S, int(left))))
-            update = self.session.invoke(self._collector, "WaitForUpdatesEx", self._version, options)
+            update = self.session.invoke(collector, "WaitForUpdatesEx", self._version, options)
         except Lost as lost:
             self._collector = None
             self._trial = self._trial or Trial(self.session.outage, self.session.limits)
@@ -102,16 +102,16 @@ class TaskMonitor:
         time.sleep(min(left, self._pause))
         self._pause = min(self._pause * 2, _LONGEST_PAUSE)
 
-    def _take(self, changed: Any) -> None:
+    def _take(self, changed: Update) -> None:
         if changed.kind == "leave" and isinstance(changed.obj, vim.Task):
             raise self._gone()
         for change in changed.changeSet:
             self.seen[change.name] = to_plain(change.val)
 
-    def _subscribe(self) -> None:
+    def _subscribe(self) -> ManagedObject:
         self._version = ""
         try:
-            self._collector = self.session.reading(self._new_collector)
+            self._collector = collector = self.session.reading(self._new_collector)
         except (Unreachable, Denied) as error:
             raise self._unknown(f"can no longer be followed: {error.message}") from error
         except VimFault as error:
@@ -121,15 +121,18 @@ class TaskMonitor:
                 raise self._gone() from error
             # one of the two is gone: the object, which does not end the task, or the task
             self.subject = ""
-            self._subscribe()
+            return self._subscribe()
+        return collector
 
-    def _new_collector(self) -> Any:
+    def _new_collector(self) -> ManagedObject:
         objects = [Collector.ObjectSpec(obj=to_object(self.task), skip=False)]
         wanted = [Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.progress", "info.state"])]
         if self.subject.startswith("VirtualMachine:"):
             objects.append(Collector.ObjectSpec(obj=to_object(self.subject), skip=False))
             wanted.append(Collector.PropertySpec(type=vim.VirtualMachine, all=False, pathSet=["runtime.question"]))
-        collector = self.session.invoke(self.session.content.propertyCollector, "CreatePropertyCollector")
+        collector: ManagedObject = self.session.invoke(
+            self.session.content.propertyCollector, "CreatePropertyCollector"
+        )
         self.session.invoke(collector, "CreateFilter", Collector.FilterSpec(objectSet=objects, propSet=wanted), False)
         return collector
 
@@ -143,11 +146,11 @@ class TaskMonitor:
         question = self.seen.get("runtime.question")
         if question and self.seen.get("info.state") not in _ENDED:
             raise self._unknown(
-                f"waits for an answer to a question of the virtual machine: {question.get('text', '')}",
+                f"waits for an answer to a question of the virtual machine: {inside(question, 'text') or ''}",
                 "Answer it in the vSphere Client, then plan again.",
             )
 
-    def _fault(self) -> Any:
+    def _fault(self) -> object:
         spec = Collector.FilterSpec(
             objectSet=[Collector.ObjectSpec(obj=to_object(self.task), skip=False)],
             propSet=[Collector.PropertySpec(type=vim.Task, all=False, pathSet=["info.error"])],
@@ -162,8 +165,8 @@ class TaskMonitor:
             raise self._unknown("failed without saying why")
         return faults[0]
 
-    def _page(self, collector: Any, spec: Any) -> Any:
-        page = self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
+    def _page(self, collector: ManagedObject, spec: object) -> Page | None:
+        page: Page | None = self.session.invoke(collector, "RetrievePropertiesEx", [spec], Collector.RetrieveOptions())
         if page is not None:
             demand_session(page)
         return page

@@ -169,5 +169,5 @@ def _is_refusal(error: ssl.SSLError) -> bool:
 
 def describe(error: BaseException) -> str:
     """Return an error in a few words on one line, never empty."""
-    strerror = getattr(error, "strerror", None)
+    strerror = error.strerror if isinstance(error, OSError) else None
     return untrusted(" ".join(str(strerror or error).split())) or type(error).__name__

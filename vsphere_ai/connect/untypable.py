@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 from xml.parsers import expat
 
 from vsphere_ai.connect.page_text import Span, objects_of, without
-from vsphere_ai.connect.vmomi import Collector, SoapAdapter, vmodl
+from vsphere_ai.connect.vmomi import Collector, Page, SoapAdapter, VimType, vmodl
 from vsphere_ai.model.facts import UNTYPED
 
 ERRORS = (KeyError, AttributeError, TypeError, ValueError, IndexError, OverflowError)
@@ -40,7 +39,7 @@ def is_well_formed(body: bytes) -> bool:
     return True
 
 
-def read_without(stub: Any, body: bytes, result: Any) -> Any:
+def read_without(stub: object, body: bytes, result: VimType) -> Page:
     """Return a page of objects without the properties that cannot be typed, which are in `missingSet` instead.
 
     Raises what pyVmomi raises when an object cannot be typed even without its properties.
@@ -49,8 +48,9 @@ def read_without(stub: Any, body: bytes, result: Any) -> Any:
     if not objects:
         raise ValueError("it holds no objects")
 
-    def typed(document: bytes) -> Any:
-        return SoapAdapter.SoapResponseDeserializer(stub).Deserialize(io.BytesIO(document), result)
+    def typed(document: bytes) -> Page:
+        page: Page = SoapAdapter.SoapResponseDeserializer(stub).Deserialize(io.BytesIO(document), result)
+        return page
 
     def only(chosen: Sequence[Span]) -> bytes:
         return body[: objects[0].start] + b"".join(body[o.start : o.end] for o in chosen) + body[objects[-1].end :]
@@ -71,7 +71,7 @@ def _around(objects: Sequence[Span], body: bytes, text: bytes) -> bytes:
     return body[: objects[0].start] + text + body[objects[-1].end :]
 
 
-def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Any]) -> Iterator[Span]:
+def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Page]) -> Iterator[Span]:
     """Yield the objects that cannot be typed; halving finds one among 500 for the price of reading the page twice."""
     try:
         typed(objects)
@@ -85,7 +85,7 @@ def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Any]) -
     yield from _culprits(objects[middle:], typed)
 
 
-def _untypable(of: Span, body: bytes, typed: Callable[[bytes], Any]) -> Iterator[tuple[Span, str]]:
+def _untypable(of: Span, body: bytes, typed: Callable[[bytes], Page]) -> Iterator[tuple[Span, str]]:
     """Yield the properties of an object that cannot be typed, with the reason."""
     for part in of.parts:
         others = sorted((p.start - of.start, p.end - of.start) for p in of.parts if p is not part)

@@ -6,16 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from vsphere_ai.connect import plain, reading
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.tasks import Progress, TaskMonitor
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.connect.vmomi import VmomiSupport
+from vsphere_ai.connect.vmomi import EntityPrivileges, ManagedObject, Method, Parameter, VmomiSupport
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.model.facts import About, Facts
+from vsphere_ai.model.plain import Plain, PlainObject
 
 MINIMUM = "7.0.2.0"
 """vSphere 7.0 Update 2, the first with MIG-backed vGPU."""
@@ -156,10 +157,13 @@ class VCenter:
             raise StepFailed(f"{self.name} has no authorization manager; privileges cannot be asked for")
         target, session = plain.to_object(manager), self._session
 
-        def ask() -> Any:
+        def ask() -> Sequence[EntityPrivileges] | None:
             entities = [plain.to_object(ref) for ref in refs]
             # the key belongs to the session, which may be another one when this is repeated
-            return session.invoke(target, "HasPrivilegeOnEntities", entities, session.key, list(privileges))
+            answers: Sequence[EntityPrivileges] | None = session.invoke(
+                target, "HasPrivilegeOnEntities", entities, session.key, list(privileges)
+            )
+            return answers
 
         missing: dict[str, tuple[str, ...]] = {}
         for answer in session.reading(ask) or ():
@@ -168,14 +172,14 @@ class VCenter:
                 missing[plain.to_ref(answer.entity)] = lacking
         return missing
 
-    def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any:
+    def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
         """Call a method by its WSDL name; arguments and result are plain values.
 
         A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once.
         """
         target, values = self._prepare(ref, method, args or {})
 
-        def send() -> Any:
+        def send() -> Plain:
             return plain.to_plain(self._session.invoke(target, method, *values))
 
         if method.lower().startswith(_READS):
@@ -186,7 +190,7 @@ class VCenter:
         self,
         ref: str,
         method: str,
-        args: Mapping[str, Any] | None = None,
+        args: PlainObject | None = None,
         *,
         timeout: float,
         progress: Progress | None = None,
@@ -201,10 +205,10 @@ class VCenter:
             self._submitted(part.get(), task)
         TaskMonitor(self._session, task, ref, f"{method} on {ref}").wait(timeout, progress)
 
-    def _prepare(self, ref: str, method: str, args: Mapping[str, Any]) -> tuple[Any, list[Any]]:
+    def _prepare(self, ref: str, method: str, args: PlainObject) -> tuple[ManagedObject, list[object]]:
         target = plain.to_object(ref)
         try:
-            info = VmomiSupport.GetWsdlMethod(plain.NAMESPACE, method).info
+            info: Method = VmomiSupport.GetWsdlMethod(plain.NAMESPACE, method).info
             owner = VmomiSupport.GetVmodlType(info.typeName)
         except KeyError:
             raise plain.NotExpressible(f"{method} is not a method of the vSphere API") from None
@@ -217,7 +221,7 @@ class VCenter:
             raise plain.NotExpressible(f"{method} has no argument {unknown[0]}")
         return target, [self._argument(method, p, args.get(p.name)) for p in info.params]
 
-    def _argument(self, method: str, param: Any, value: Any) -> Any:
+    def _argument(self, method: str, param: Parameter, value: Plain) -> object:
         where = f"{method}.{param.name}"
         if value is None:
             if not param.flags & VmomiSupport.F_OPTIONAL:

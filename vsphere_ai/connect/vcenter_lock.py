@@ -15,10 +15,11 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol
+from typing import Protocol
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
+from vsphere_ai.model.facts import Facts
 
 HOME, NAME = "vsphere-ai locks", "lock"
 PERIOD = 600.0
@@ -275,11 +276,10 @@ def _child(vcenter: VCenter, parent: str, name: str) -> str | None:
     return str(found) if found else None
 
 
-def _children(vcenter: VCenter, ref: str) -> dict[str, Any]:
+def _children(vcenter: VCenter, ref: str) -> dict[str, Facts]:
     whole = vcenter.read_objects([ref], {"Folder": ("childEntity",)}).get(ref)
     refs = [str(r) for r in (whole.get("childEntity") if whole else None) or ()]
-    found = vcenter.read_objects(refs, {"ManagedEntity": ("name",), "Folder": ("childEntity",)})
-    return dict(found)
+    return vcenter.read_objects(refs, {"ManagedEntity": ("name",), "Folder": ("childEntity",)})
 
 
 def _write(vcenter: VCenter, parent: str, name: str) -> None:

@@ -14,6 +14,7 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
+from vsphere_ai.model.plain import objects
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.runs import ssh_markers
 
@@ -327,7 +328,7 @@ def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
         if error.fault == "InvalidName":
             return None
         raise
-    return next((v.get("value", "") for v in values or ()), None)
+    return next((v.get("value", "") for v in objects(values)), None)
 
 
 def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collection[str]) -> dict[str, Facts]:
