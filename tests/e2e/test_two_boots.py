@@ -88,7 +88,7 @@ def test_the_first_boot_is_not_taken_for_the_second(lab, cli, soap, ledger, farm
     applied = apply(cli, farm, via)
     host = soap.host("esx01")
     if early:
-        host.configManager.firewallSystem.DisableRuleset(id="ntpClient")
+        host.configManager.firewallSystem.EnableRuleset(id="ntpClient")
     assert dies(lab, DIES_BEFORE_ITS_REBOOT, "rollback", applied[0], "--yes") == 9
     shown = host.runtime.bootTime
     host.configManager.firewallSystem.EnableRuleset(id="sshClient")  # vCenter reads the host again

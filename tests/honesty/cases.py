@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 
-from honesty import drawing, faults_hosts, faults_states, faults_vms, strikes  # noqa: F401 - they fill FAULTS
+from honesty import drawing, strikes
 from honesty.case import Case
 from honesty.faults import FAULTS
 from honesty.strikes import STRIKES
 
+for _path in sorted(Path(__file__).parent.glob("faults_*.py")):
+    import_module(f"honesty.{_path.stem}")  # it fills FAULTS
 TRIES = 40
 """How many farms are drawn until one has a place for the faults."""
 Draw = Callable[[random.Random], Case]

@@ -105,7 +105,7 @@ def test_reboot_takes_the_host_down_and_brings_services_back_by_policy():
     host = make()
     host.boot_seconds = 0.2
     host.set_service("TSM-SSH", running=True)
-    host.set_service("ntpd", running=False)
+    host.set_service("lbtd", running=False)
     seen, before = [], host.boot_time
     host.on_change(lambda h, what: seen.append((what, h.up)))
     assert host.reboot()
@@ -116,7 +116,7 @@ def test_reboot_takes_the_host_down_and_brings_services_back_by_policy():
     assert host.boot_time > before
     assert host.boot_time.tzinfo is not None
     assert not host.services["TSM-SSH"].running
-    assert host.services["ntpd"].running
+    assert host.services["lbtd"].running
     wait_for(lambda: seen == [("down", False), ("up", True)])
 
 

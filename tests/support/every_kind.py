@@ -4,6 +4,7 @@ What ``tests/resources/test_MODULE.py`` of a kind says:
 
 - ``ALONE``: a playbook that changes something with this kind; where it cannot be without others, they come along
 - ``FARM``: the scenario it is for, unless it is for the lab's own farm
+- ``BESIDE``: a play with it for the playbook of all kinds together, if it is not written there
 - ``APART``: why it is not in `TOGETHER`, unless it is
 """
 
@@ -82,6 +83,7 @@ TOGETHER = """
   gpudirect: true
   tuning: {cpus: 8, cores_per_socket: 4, latency_sensitivity: high}
 """
+TOGETHER += "".join(declared("BESIDE").values())
 TOGETHER_AND_NEW = (
     TOGETHER.replace(
         "nioc: true}}\n", "nioc: true}, dvs-n1: {nioc: true, shares: {vmotion: high}}, dvs-n2: {nioc: true}}\n", 1

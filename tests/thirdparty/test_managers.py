@@ -109,9 +109,6 @@ def test_licences_extensions_counters_and_switches(soap):
 
 def test_time_power_and_automatic_start_of_a_host(soap):
     host, manager = soap.host("esx01"), soap.host("esx01").configManager
-    ntp = vim.host.NtpConfig(server=["ntp.example"])
-    manager.dateTimeSystem.UpdateDateTimeConfig(vim.host.DateTimeConfig(ntpConfig=ntp))
-    assert host.config.dateTimeInfo.ntpConfig.server == ["ntp.example"]
     assert abs((manager.dateTimeSystem.QueryDateTime() - soap.instance.CurrentTime()).total_seconds()) < 60
     manager.powerSystem.ConfigurePowerPolicy(1)
     assert host.config.powerSystemInfo.currentPolicy.shortName == "static"
@@ -138,5 +135,5 @@ def test_time_power_and_automatic_start_of_a_host(soap):
     manager.storageSystem.RefreshStorageSystem()
     assert [m.volume.name for m in manager.storageSystem.fileSystemVolumeInfo.mountInfo] == ["vsan-gpu"]
     assert [c for _, c in soap.calls()] == [
-        "UpdateDateTimeConfig", "ConfigurePowerPolicy", "ReconfigureAutostart", "ReconfigureAutostart",
+        "ConfigurePowerPolicy", "ReconfigureAutostart", "ReconfigureAutostart",
     ]  # fmt: skip

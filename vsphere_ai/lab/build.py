@@ -219,7 +219,7 @@ def machine(scenario: Scenario, spec: HostSpec, name: str, number: int, ledger: 
             "Misc.LogToFile": 1,
             "UserVars.SuppressShellWarning": 0,
         },
-        firewall={"pvrdma": spec.pvrdma_firewall, "sshServer": True, "sshClient": False, "ntpClient": True},
+        firewall={"pvrdma": spec.pvrdma_firewall, "sshServer": True, "sshClient": False, "ntpClient": False},
         hv_support=3 if spec.iommu else 2,
         graphics_default=cast(Any, spec.graphics_default),
         assignment_policy=cast(Any, spec.assignment_policy),

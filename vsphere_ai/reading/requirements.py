@@ -49,6 +49,12 @@ def wanted_paths() -> dict[str, tuple[str, ...]]:
     return {managed: tuple(sorted(paths)) for managed, paths in sorted(union.items())}
 
 
+@cache
+def replaced_paths() -> Mapping[str, str]:
+    """Return the methods that replace all there is, with the property path of it."""
+    return {method: path for k in kinds().values() for method, path in k.traits.replaces.items()}
+
+
 def _asking() -> list[type[AsksVCenter]]:
     return [k for k in kinds().values() if issubclass(k, AsksVCenter)]
 

@@ -27,6 +27,8 @@ class Traits:
     """Managed type -> property paths to read, of its targets and of the objects that it looks up."""
     duties: tuple[Duty, ...] = ()
     """Rows of the role in the documentation: the privileges that carrying out this kind takes."""
+    replaces: Mapping[str, str] = field(default_factory=dict)
+    """Methods that replace all there is -> the property path of it, which has to be what the plan was made with."""
     affects: frozenset[str] = frozenset()
     """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs not in the playbook."""
     in_profile: str = ""

@@ -39,6 +39,7 @@ class HostGraphics(Judged, Resource):
     target = "host"
     traits = Traits(
         after=("passthrough",),
+        replaces={"UpdateGraphicsConfig": "config.graphicsConfig"},
         properties={
             "HostSystem": (
                 "config.graphicsConfig",

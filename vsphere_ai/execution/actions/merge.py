@@ -12,9 +12,9 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.module_options import merged
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.three_way import Part, compare, holds
+from vsphere_ai.reading.requirements import replaced_paths
 
 Args = Mapping[str, Any]
-_GRAPHICS = "config.graphicsConfig"
 _VNICS, _PNICS, _PCI = "config.network.vnic", "config.network.pnic", "config.pciPassthruInfo"
 _ASKED_FOR = {
     "passthruEnabled": "passthruEnabled",
@@ -30,7 +30,6 @@ class Merging:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._prepare: dict[str, Callable[[Target, str, Args], Args | None]] = {
-            "UpdateGraphicsConfig": self._graphics,
             "UpdateModuleOptionString": self._options,
             "AddVirtualNic": self._added,
             "UpdateVirtualNic": self._updated,
@@ -41,19 +40,21 @@ class Merging:
 
     def prepared(self, target: Target, ref: str, method: str, args: Args) -> Args | None:
         """Return what to send; `Conflict` when someone else changed what this is about since planning."""
+        if method in replaced_paths():
+            return self._whole(target, replaced_paths()[method], args)
         prepare = self._prepare.get(method)
         return prepare(target, ref, args) if prepare else args
 
     def _planned(self, target: Target) -> Facts:
         return self._context.planned.get(target.ref) or Facts(target.ref)
 
-    def _graphics(self, target: Target, ref: str, args: Args) -> Args | None:
-        """The whole configuration is replaced, so all of it counts."""
-        planned = self._planned(target)
-        if _GRAPHICS not in planned.properties:
+    def _whole(self, target: Target, path: str, args: Args) -> Args | None:
+        """All there is at a path is replaced, so all of it counts."""
+        planned, name = self._planned(target), path.rpartition(".")[2]
+        if path not in planned.properties:
             return args
-        before, now = planned.get(_GRAPHICS), self._context.read(target, _GRAPHICS).get(_GRAPHICS)
-        part = Part(_GRAPHICS, before, now, now == before, all(holds(now, value) for value in args.values()))
+        before, now = planned.get(path), self._context.read(target, path).get(path)
+        part = Part(path, before, now, now == before, all(holds(now, v.get(name, v)) for v in args.values()))
         refuse(target.name, [part] if part.conflict else ())
         return args if part.unchanged else None
 

@@ -172,7 +172,7 @@ def default_services() -> dict[str, Service]:
         Service("TSM-SSH", "SSH"),
         Service("lbtd", "Load-Based Teaming Daemon", running=True, policy="on"),
         Service("lwsmd", "Active Directory Service"),
-        Service("ntpd", "NTP Daemon", running=True, policy="on"),
+        Service("ntpd", "NTP Daemon"),
         Service("pcscd", "PC/SC Smart Card Daemon"),
         Service("sfcbd-watchdog", "CIM Server", policy="on"),
         Service("slpd", "slpd"),
