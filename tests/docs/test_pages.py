@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import click
 import pytest
 
-from tools.docgen import kinds as kind_page
+from tools.docgen import kinds as kinds_page
 from vsphere_ai import errors
 from vsphere_ai.cli.main import COMMANDS, command
 from vsphere_ai.compat import gate
@@ -71,15 +71,15 @@ def test_every_page_is_reached_from_the_index():
 @pytest.mark.parametrize("kind", sorted(kinds()))
 def test_the_fields_of_a_kind_are_up_to_date(kind):
     written = (ROOT / "docs" / "kinds" / f"{kind}.md").read_text("utf-8")
-    assert written == kind_page.with_fields(written, kinds()[kind]), "run: make docs"
+    assert written == kinds_page.with_fields(written, kinds()[kind]), "run: make docs"
 
 
 def test_the_fields_are_written_into_every_page(tmp_path):
     for kind in kinds():
         written = text_of(ROOT / "docs" / "kinds" / f"{kind}.md")
-        begin, end = written.index(kind_page.BEGIN), written.index(kind_page.END)
-        (tmp_path / f"{kind}.md").write_text(written[:begin] + kind_page.BEGIN + "\nold\n" + written[end:], "utf-8")
-    assert kind_page.main([str(tmp_path)]) == 0
+        begin, end = written.index(kinds_page.BEGIN), written.index(kinds_page.END)
+        (tmp_path / f"{kind}.md").write_text(written[:begin] + kinds_page.BEGIN + "\nold\n" + written[end:], "utf-8")
+    assert kinds_page.main([str(tmp_path)]) == 0
     for kind in kinds():
         page = (tmp_path / f"{kind}.md").read_text("utf-8")
         assert page == text_of(ROOT / "docs" / "kinds" / f"{kind}.md")
@@ -87,25 +87,25 @@ def test_the_fields_are_written_into_every_page(tmp_path):
 
 def test_the_list_of_kinds_is_up_to_date():
     written = text_of(ROOT / "docs" / "index.md")
-    assert written == kind_page.with_list(written), "run: make docs"
+    assert written == kinds_page.with_list(written), "run: make docs"
 
 
 def test_the_list_of_kinds_is_written(tmp_path):
     written = text_of(ROOT / "docs" / "index.md")
-    begin, end = written.index(kind_page.LIST_BEGIN), written.index(kind_page.LIST_END)
+    begin, end = written.index(kinds_page.LIST_BEGIN), written.index(kinds_page.LIST_END)
     for kind in kinds():
         assert f"[{kind}](kinds/{kind}.md)" in written[begin:end]
     page = tmp_path / "index.md"
-    page.write_text(written[:begin] + kind_page.LIST_BEGIN + "\nold\n" + written[end:], "utf-8")
-    assert kind_page.main([str(ROOT / "docs" / "kinds"), str(page)]) == 0
+    page.write_text(written[:begin] + kinds_page.LIST_BEGIN + "\nold\n" + written[end:], "utf-8")
+    assert kinds_page.main([str(ROOT / "docs" / "kinds"), str(page)]) == 0
     assert page.read_text("utf-8") == written
     with pytest.raises(ValueError, match="0 lists"):
-        kind_page.with_list("# a page")
+        kinds_page.with_list("# a page")
 
 
 def test_a_page_without_a_place_for_the_fields_is_refused():
     with pytest.raises(ValueError, match="0 blocks"):
-        kind_page.with_fields("# a page", kinds()["mig"])
+        kinds_page.with_fields("# a page", kinds()["mig"])
 
 
 @cache

@@ -9,8 +9,7 @@ from support.acting import Shells
 from support.estates import ESX1
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, Unreachable
-from vsphere_ai.execution.actions import cancel as withdrawal
-from vsphere_ai.execution.actions import context as means_
+from vsphere_ai.execution.actions import cancel, context
 from vsphere_ai.execution.actions.cancel import Withdrawn, enter_unless_stopped, leave_alone
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.facts import Facts
@@ -53,8 +52,8 @@ class Server:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr(withdrawal, "LOOK", 0.01)
-    monkeypatch.setattr(withdrawal, "AGAIN", 0.02)
+    monkeypatch.setattr(cancel, "LOOK", 0.01)
+    monkeypatch.setattr(cancel, "AGAIN", 0.02)
 
 
 def made(server, *, stopped=False):
@@ -156,7 +155,7 @@ def test_a_task_that_does_not_end_is_asked_once_and_is_in_doubt(monkeypatch):
         def sleep(self, seconds):
             self.now += seconds
 
-    monkeypatch.setattr(means_, "time", Clock())
+    monkeypatch.setattr(context, "time", Clock())
     server = Server()
     server.running.add(TASK)
     server.call = lambda ref, method, args=None: server.cancelled.append(ref)

@@ -17,7 +17,7 @@ from vsphere_ai.errors import (
     Unreachable,
     VimFault,
 )
-from vsphere_ai.execution.actions import context as module
+from vsphere_ai.execution.actions import context
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
@@ -75,7 +75,7 @@ def test_one_task_with_everything_and_the_version_that_was_read():
             "extraConfig": ({"_typeName": "OptionValue", "key": "k", "value": "v"},),
         }
     }
-    assert timeout == module.TASK_TIMEOUT
+    assert timeout == context.TASK_TIMEOUT
 
 
 def test_what_a_step_does_not_say_is_not_sent():
@@ -125,7 +125,7 @@ def test_a_command_is_sent_as_it_is_with_a_deadline():
     shell = Shells(Output(0, "done\n"))
     argv = ("nvidia-smi", "-i", "00000000:3B:00.0", "-mig", "1")
     do(Shell(target=ESX1, summary="", argv=argv), Server({}), shell)
-    assert shell.ran == [(argv, module.COMMAND_TIMEOUT, True)]
+    assert shell.ran == [(argv, context.COMMAND_TIMEOUT, True)]
 
 
 def test_a_command_that_fails_says_what_it_said():
@@ -308,7 +308,7 @@ def test_a_host_without_a_boot_time_is_not_rebooted(step):
 
 def test_ssh_that_is_being_read_over_is_not_taken_for_started_by_somebody(monkeypatch):
     clock, looks = Clock(), []
-    monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(context, "time", clock)
     server = Server({"config.service.service": ({"key": "TSM-SSH", "running": False},)})
 
     def is_read(host):

@@ -21,7 +21,7 @@ from vsphere_ai.errors import (
     Storage,
     Unreachable,
 )
-from vsphere_ai.execution import runner as apply
+from vsphere_ai.execution import runner
 from vsphere_ai.execution.outcome import failures
 from vsphere_ai.execution.runner import Runner
 from vsphere_ai.language.playbook import Rolling
@@ -161,7 +161,7 @@ def test_events_tell_start_progress_and_end():
 
 
 def test_a_sign_of_life_while_nothing_happens(monkeypatch):
-    monkeypatch.setattr(apply, "HEARTBEAT", 0.05)
+    monkeypatch.setattr(runner, "HEARTBEAT", 0.05)
     told = threading.Event()
     plan, events = vms_only(1), []
     executor = Executor(plan, during={(vm(1).name, "reconfigure"): lambda say: told.wait(10)})

@@ -9,13 +9,13 @@ from vsphere_ai.gpu import parted
 from vsphere_ai.gpu.catalog import boards
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.parted import Entry, entry_for, together, write
-from vsphere_ai.language import document as documents
+from vsphere_ai.language.document import Faults, parse
 
 
 def read(text):
     """Read a text as the command does: every fault with its place."""
-    faults = documents.Faults()
-    document = documents.parse(text, "parted.yml", faults)
+    faults = Faults()
+    document = parse(text, "parted.yml", faults)
     configs = parted.read(document.data, lambda *given: document.refuse(faults, *given))
     faults.raise_any()
     return configs

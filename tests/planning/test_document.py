@@ -18,8 +18,7 @@ from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.language.playbook import desired
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.planning import document as plan_json
-from vsphere_ai.planning.document import digest, dumps, open_saved, plan_document, saved_plan
+from vsphere_ai.planning.document import _sha256, digest, dumps, open_saved, plan_document, saved_plan
 from vsphere_ai.planning.planner import Answer
 from vsphere_ai.report import stale
 from vsphere_ai.resources import kinds
@@ -176,7 +175,7 @@ def test_other_files_are_refused(text):
 
 def test_another_schema_version_is_refused(plan, monkeypatch):
     text = saved(plan)
-    monkeypatch.setattr(plan_json, "SCHEMA_VERSION", 2)
+    monkeypatch.setattr("vsphere_ai.planning.document.SCHEMA_VERSION", 2)
     with pytest.raises(Conflict, match="schema version 1, not 2"):
         open_saved(text, "plan.json")
 
@@ -266,7 +265,7 @@ def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
         elif where:
             at[where[-1]] = data.draw(JUNK)
     try:
-        document["seal"] = plan_json._sha256(document)
+        document["seal"] = _sha256(document)
         opened = open_saved(json.dumps(document), "plan.json")
         read = from_document(opened["desired"], kinds())
         stale.differences(opened, plan)

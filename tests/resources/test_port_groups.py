@@ -26,7 +26,7 @@ from support.fabrics import (
 )
 from support.judging import judge, plan_one, words
 
-from vsphere_ai import fabric as chain
+from vsphere_ai.fabric import switch_of
 from vsphere_ai.model.deferred import Deferred, read
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups
@@ -306,6 +306,6 @@ def test_a_port_group_on_a_switch_of_the_same_plan():
     after = seen.with_facts(new.settle(DC, seen).project(DC, seen, "plan").facts)
     wanted = state(pg={"switch": "new", "vlan": 3}).settle(DC, after)
     (group,) = wanted.project(DC, after, "plan").facts
-    assert chain.switch_of(after.estate, group).name == "new"
+    assert switch_of(after.estate, group).name == "new"
     assert group.get("config.defaultPortConfig")["uplinkTeamingPolicy"]["uplinkPortOrder"]["activeUplinkPort"] == ("A",)
     assert RDMA in after.estate.objects

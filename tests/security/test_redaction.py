@@ -16,7 +16,7 @@ import click
 import pytest
 
 from vsphere_ai.cli import main
-from vsphere_ai.model import text as values
+from vsphere_ai.model.text import tame
 from vsphere_ai.security import redaction
 from vsphere_ai.security.secret_ref import Secret
 
@@ -268,13 +268,13 @@ class TestTame:
         ["\x9b2J", "\x9d8;;x\x9c", "\x1b]8;;https://evil\x07", "\x1bP", "\x1b", "\u202e", "\u2066", "\ufeff", "\u2028"],
     )
     def test_what_commands_a_terminal_or_reorders_is_taken(self, text):
-        assert not set(values.tame(f"a{text}b")) & set("\x1b\x9b\x9d\x9c\u202e\u2066\ufeff\u2028")
+        assert not set(tame(f"a{text}b")) & set("\x1b\x9b\x9d\x9c\u202e\u2066\ufeff\u2028")
 
     @pytest.mark.parametrize(
         "text", ["plain ünï中😀👩‍🔬\n\ttab\r", "\x1b[31mred\x1b[0m", "\r\x1b[2K", "\x1b[?25l\x1b[1A\x1b[2K"]
     )
     def test_our_own_colours_and_moves_stay(self, text):
-        assert values.tame(text) == text
+        assert tame(text) == text
 
     def test_the_command_line_has_the_net(self, tool, monkeypatch):
         """A command that forgets to make a name harmless."""

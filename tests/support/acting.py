@@ -1,4 +1,4 @@
-"""A vCenter, host shells and a clock that only remember what deeds do to them."""
+"""A vCenter, host shells and a clock that only remember what steps do to them."""
 
 from __future__ import annotations
 

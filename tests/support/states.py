@@ -13,19 +13,8 @@ hosts:
 vms:
   - {name: plain, host: esx01.lab.local, folder: ai}
 """
-DRAIN = """\
-name: drain
-timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.05, vmotion_seconds: 0.02}
-clusters: [{name: gpu-a}]
-hosts:
-  - name: esx[01:02].lab.local
-    cluster: gpu-a
-    nvidia_driver: 470.256.02
-    gpus: [{pci: "0000:3b:00.0", board: a100-40gb}]
-    ssh: {running: true}
-vms:
-  - {name: plain, host: esx01.lab.local, folder: ai, power: on}
-"""
+DRAIN = STATES.replace("name: states", "name: drain").replace("folder: ai}", "folder: ai, power: on}")
+"""The same with its VM running."""
 AGENTS = """\
   - {name: "vCLS (1)", host: esx01.lab.local, power: on, agent: vcls, memory_gb: 1, tools: running}
   - {name: guard-01, host: esx01.lab.local, power: on, agent: com.vmware.vim.eam, memory_gb: 1}
