@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity import assign, milp
+from vsphere_ai.capacity import assign, milp, place
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, VmDemand, solve
+from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, Undecided, VmDemand, solve
 from vsphere_ai.gpu.catalog import board
 
 TWO = frozenset({"esx1", "esx2"})
@@ -31,14 +32,12 @@ def test_a_large_estate_says_when_it_only_guesses(monkeypatch):
     ]
     assert isinstance(solve(GpuHosts(slots), mixed), Fit)
     answer = solve(GpuHosts((slots[0], slots[2])), vms(pair))
-    assert isinstance(answer, NoFit)
-    assert not answer.exact
+    assert isinstance(answer, Undecided)
     assert answer.explanation.endswith("there may be one")
     blocked = [*vms(pair), VmDemand("l", ("grid_a100-4-20c",), frozenset({"esx1"})),
                VmDemand("r", ("grid_a100-4-20c",), frozenset({"esx2"}))]  # fmt: skip
-    answer = solve(GpuHosts(slots), blocked)
-    assert isinstance(answer, NoFit)
-    assert not answer.exact
+    # where each VM has hosts of its own, hosts are not pooled, and the refusal is a proof
+    assert isinstance(solve(GpuHosts(slots), blocked), NoFit)
     # what a count proves is certain at any size
     assert solve(GpuHosts(slots), vms(*["grid_a100-4-20c"] * 5)).exact
 
@@ -65,3 +64,19 @@ def test_without_time_to_count_them_all_are_left_over(monkeypatch):
     answer = solve(FOUR, BLOCKED)
     assert isinstance(answer, NoFit)
     assert sorted(answer.vms) == ["l", "r", "vm0"]
+
+
+def test_a_refusal_that_another_programme_contradicts_decides_nothing(monkeypatch):
+    """The solver calls the programme infeasible; the one that places as many VMs as it can places all of them."""
+    two = vms("grid_a100-3-20c", "grid_a100-2-10c", "grid_a100-2-10c")
+    monkeypatch.setattr(milp.Programme, "solve", lambda _: None)
+    monkeypatch.setattr(place.FirstFit, "place", lambda *_: None)
+    answer = solve(FOUR, two)
+    assert isinstance(answer, Undecided)
+    assert len(answer.vms) == 3
+
+
+def test_a_refusal_names_who_is_left_over():
+    for refusal in (NoFit, Undecided):
+        with pytest.raises(ValueError, match="without a VM"):
+            refusal("nothing is wrong", ())

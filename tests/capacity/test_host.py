@@ -1,10 +1,8 @@
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity import power_on_order
 from vsphere_ai.capacity.gpu import GpuSlot, Running, Sharing
-from vsphere_ai.capacity.groups import Budget
 from vsphere_ai.capacity.host import Given, Host
-from vsphere_ai.capacity.power_on_order import every_end, find_order, some_order_fails
+from vsphere_ai.capacity.power_on_order import Budget, every_end, find_order, some_order_fails
 from vsphere_ai.gpu.catalog import board
 
 A100 = board("a100-40gb")
@@ -89,22 +87,3 @@ def test_the_first_vm_opens_all_gpus():
         assert budget.steps > 0
     both = {"a": ("grid_a100-10c", "grid_a100-7-40c"), "b": ("grid_a100-20c",), "c": ("grid_a100-40c",)}
     assert find_order(host("mig", "time_sliced", "time_sliced"), both, {}, Budget(1000)) is None
-
-
-def test_a_look_at_the_room_is_paid_for(monkeypatch):
-    vms = {vm: ("grid_a100-2-10c",) for vm in "ab"} | {"c": ("grid_a100-3-20c",)}
-    power_on_order._packed.cache_clear()
-    monkeypatch.setattr(power_on_order, "STEP_WORK", 1)
-    budget = Budget(1)
-    assert find_order(host("mig"), vms, {}, budget) is None
-    assert budget.steps < 0
-    power_on_order._packed.cache_clear()
-
-
-def test_gpus_are_filled_one_after_another_with_whatever_they_take():
-    # a packing gave one to each; vSphere puts both on the first
-    small = "grid_a100-1-5c"
-    two = host("mig", "mig")
-    order = power_on_order._fill(two, two.states, [{small: 1}, {small: 1}])
-    assert order == [small, small]
-    assert gpus(two.run("ab", {"a": (small,), "b": (small,)})) == {"a": [pci(0)], "b": [pci(0)]}

@@ -327,7 +327,8 @@ def test_too_many_vms_are_refused_even_where_the_gpus_were_not_read():
 
 @pytest.mark.parametrize(("probes", "rules"), [(ON, ["capacity.no-room"]), ({}, [])])
 def test_no_order_is_no_refusal_where_instances_may_have_been_made_beforehand(monkeypatch, probes, rules):
-    stuck = Fit({make.vm(1).ref: ("esx01", ())}, exact=False, stuck=("esx01",))
+    vm = make.vm(1).ref
+    stuck = NoFit("no order", (vm,), no_order=("esx01",), assignment={vm: ("esx01", ())}, assumed=True)
     monkeypatch.setattr(capacity, "solve", lambda *_, **__: stuck)
     one = view(host(probes=probes), guest(1, "grid_a100-3-20c", state="poweredOff"))
     assert [p.rule for p in problems_of(one, refs(1))] == rules

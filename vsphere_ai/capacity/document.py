@@ -8,7 +8,7 @@ from typing import Any
 
 from vsphere_ai.capacity.fragmentation import ProfileRoom, fragmentation
 from vsphere_ai.capacity.gpu import GpuSlot, Takes, most
-from vsphere_ai.capacity.solve import Fit, NoFit
+from vsphere_ai.capacity.solve import Answer, Fit, Undecided
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import Share, VgpuProfile
@@ -83,7 +83,7 @@ class Verdict:
     Where they fit only once VMs are on other hosts, the plan is refused, and its problems say which VM and which host.
     """
 
-    answer: Fit | NoFit
+    answer: Answer
     at_home: bool
     targets: Mapping[str, Target]
     homes: Mapping[str, str]
@@ -94,7 +94,7 @@ class Verdict:
     @property
     def fits(self) -> bool:
         """Tell whether every VM can power on where it is registered."""
-        return isinstance(self.answer, Fit) and not self.answer.stuck and self.at_home
+        return isinstance(self.answer, Fit) and self.at_home
 
     @property
     def refused(self) -> bool:
@@ -103,10 +103,18 @@ class Verdict:
 
     def document(self) -> dict[str, Any]:
         """Return the verdict as plain values."""
-        answer = self.answer
-        told = [{"target": p.target.name, "rule": p.rule, "message": p.message, "help": p.help} for p in self.problems]
-        common = {"fits": self.fits, "exact": answer.exact, "spare_hosts": self.spare_hosts, "problems": told}
-        if isinstance(answer, NoFit):
+        answer, decided = self.answer, not isinstance(self.answer, Undecided)
+        problems = [
+            {"target": p.target.name, "rule": p.rule, "message": p.message, "help": p.help} for p in self.problems
+        ]
+        common = {
+            "fits": self.fits,
+            "exact": answer.exact,
+            "decided": decided,
+            "spare_hosts": self.spare_hosts,
+            "problems": problems,
+        }
+        if not isinstance(answer, Fit):
             left = sorted(self.targets[ref].name for ref in answer.vms)
             return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
         return {**common, "warnings": list(answer.warnings), "power_on_order": self._places(answer)}

@@ -1,4 +1,4 @@
-"""How a host places the vGPUs of VMs that power on one after another."""
+"""Host: the places its GPUs give to the vGPUs of VMs that power on one after another. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from vsphere_ai.capacity.connected import connected
 from vsphere_ai.capacity.gpu import GpuSlot, State, TimeSlicedState, step
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.vgpu import Share
@@ -79,15 +80,14 @@ class Host:
 
     def parts(self, vms: Vms) -> Iterator[tuple[Host, Vms]]:
         """Yield GPUs and VMs that have to do with each other: boards and modes that share no VM go their own ways."""
-        groups: list[tuple[set[int], list[str]]] = []
-        for vm, profiles in vms.items():
-            able = {at for at, s in enumerate(self.slots) if any(s.kind.takes(p) for p in profiles)}
-            together = [g for g in groups if g[0] & able]
-            groups = [g for g in groups if not g[0] & able]
-            groups.append((able.union(*(g[0] for g in together)), [v for g in together for v in g[1]] + [vm]))
-        for able, names in groups:
-            host = Host((self.slots[at] for at in able), self.policy, mixed=self.mixed)
-            yield host, {vm: vms[vm] for vm in vms if vm in set(names)}
+        able = [
+            [at for at, s in enumerate(self.slots) if any(map(s.kind.takes, profiles))] for profiles in vms.values()
+        ]
+        names = tuple(vms)
+        for numbers in connected(able):
+            slots = {at for n in numbers for at in able[n]}
+            host = Host((self.slots[at] for at in slots), self.policy, mixed=self.mixed)
+            yield host, {names[n]: vms[names[n]] for n in numbers}
 
 
 def _vgpus(state: State) -> int:

@@ -1,22 +1,23 @@
-"""VMs and their vGPUs as items to pack into the GPUs of hosts, GPUs that are alike taken together."""
+"""Classes of VMs that are alike, and the components of an estate that share no GPU. Pure."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from vsphere_ai.capacity.combinations import full_combinations
-from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State
-from vsphere_ai.capacity.groups import Budget, Group, Packed, Unpacked
-from vsphere_ai.capacity.pack import pack
+from vsphere_ai.capacity.connected import connected
+from vsphere_ai.capacity.gpu import GpuSlot
+from vsphere_ai.capacity.verdict import GpuHosts, VmDemand, by_host
 
 Profiles = tuple[str, ...]
+Division = dict[tuple[str, str], list[tuple[str, str]]]
+"""(host, PCI address) -> the vGPUs the GPU gives, as (VM, profile)."""
 
 
 @dataclass(frozen=True)
 class VmClass:
-    """VMs that are alike: the same vGPUs, the same hosts they may run on."""
+    """VMs that are alike: the same vGPU profiles, the same hosts they may run on."""
 
     profiles: Profiles
     hosts: frozenset[str]
@@ -25,75 +26,45 @@ class VmClass:
 
 @dataclass(frozen=True)
 class Item:
-    """vGPUs to be packed: `count` of one profile, on any GPU of these hosts; `owners` says whose each of them is."""
+    """vGPUs of one profile, on any GPU of these hosts."""
 
     profile: str
     hosts: frozenset[str]
-    owners: tuple[str, ...]
 
 
-Division = dict[tuple[str, str], list[tuple[str, str]]]
-"""(host, GPU) -> the vGPUs it gives, as (VM, profile)."""
+def items_of(classes: Iterable[VmClass]) -> dict[Item, int]:
+    """Return how many vGPUs VMs need, as if the vGPUs of a VM could come from several hosts."""
+    wanted: Counter[Item] = Counter()
+    for each in classes:
+        for profile, times in Counter(each.profiles).items():
+            wanted[Item(profile, each.hosts)] += times * len(each.vms)
+    return dict(wanted)
 
 
-@dataclass(frozen=True)
-class Misfit:
-    """Why VMs cannot be assigned: the items, and what packing them told."""
+def classes_of(demands: Iterable[VmDemand]) -> list[VmClass]:
+    """Return VMs that need vGPUs by class."""
+    known: dict[int, frozenset[str]] = {}  # sets of hosts are large and shared by many VMs: compare them once
+    same: dict[frozenset[str], frozenset[str]] = {}
+    alike: dict[tuple[Profiles, int], list[str]] = defaultdict(list)
+    for each in demands:
+        if each.profiles:
+            if id(each.hosts) not in known:
+                known[id(each.hosts)] = same.setdefault(each.hosts, each.hosts)
+            alike[tuple(sorted(each.profiles)), id(known[id(each.hosts)])].append(each.name)
+    kept = {id(hosts): hosts for hosts in same.values()}
+    return [VmClass(profiles, kept[key], tuple(vms)) for (profiles, key), vms in alike.items()]
 
-    items: tuple[Item, ...]
-    told: Unpacked
 
-
-def packed(items: Sequence[Item], slots: Sequence[GpuSlot], budget: Budget) -> Division | Misfit:
-    """Pack items into GPUs, GPUs that are alike taken together."""
-    alike: dict[tuple[GpuKind, State, tuple[tuple[int, ...], ...]], list[GpuSlot]] = defaultdict(list)
-    accepted: dict[tuple[str, GpuKind], tuple[tuple[int, ...], ...]] = {}
-    fewest_hosts = sorted(range(len(items)), key=lambda i: (len(items[i].hosts), i))
-    for slot in slots:
-        key = (slot.host, slot.kind)
-        if key not in accepted:
-            chains: dict[str, list[int]] = defaultdict(list)
-            for i in fewest_hosts:
-                if slot.host in items[i].hosts and slot.kind.takes(items[i].profile):
-                    chains[items[i].profile].append(i)
-            accepted[key] = tuple(tuple(chains[profile]) for profile in sorted(chains))
-        if accepted[key]:
-            alike[slot.kind, slot.state, accepted[key]].append(slot)
-    groups = [
-        Group(len(same), chains, full_combinations(kind, state, tuple(items[c[0]].profile for c in chains)))
-        for (kind, state, chains), same in alike.items()
+def components(
+    farm: GpuHosts, demands: Iterable[VmDemand]
+) -> Iterator[tuple[tuple[VmClass, ...], tuple[GpuSlot, ...]]]:
+    """Yield VMs that compete for the same GPUs, with all GPUs of their hosts: each component is judged on its own."""
+    gpus = by_host(farm.slots)
+    kinds = {host: {s.kind for s in slots} for host, slots in gpus.items()}
+    classes = classes_of(demands)
+    reach = [
+        [(h, k) for h in c.hosts & kinds.keys() for k in kinds[h] if any(map(k.takes, c.profiles))] for c in classes
     ]
-    told = pack(groups, [len(i.owners) for i in items], budget)
-    if isinstance(told, Unpacked):
-        return Misfit(tuple(items), told)
-    return _divide(items, alike.values(), told)
-
-
-def _divide(items: Sequence[Item], groups: Iterable[list[GpuSlot]], packed: Packed) -> Division:
-    waiting = [list(reversed(i.owners)) for i in items]
-    division: Division = {}
-    for slots, given in zip(groups, packed.given, strict=True):
-        free = iter(slots)
-        for part, times in given:
-            for _ in range(times):
-                slot = next(free)
-                taken = [i for i, n in part for _ in range(n)]
-                division[slot.host, slot.pci] = [(waiting[i].pop(), items[i].profile) for i in taken]
-    return division
-
-
-def pinned_items(host: str, pinned: Sequence[tuple[str, Profiles]]) -> list[Item]:
-    """Return the vGPUs of VMs that were assigned to a host as items."""
-    owners: dict[str, list[str]] = defaultdict(list)
-    for vm, profiles in pinned:
-        for profile in profiles:
-            owners[profile].append(vm)
-    return [Item(profile, frozenset({host}), tuple(vms)) for profile, vms in sorted(owners.items())]
-
-
-def by_host(slots: Iterable[GpuSlot]) -> dict[str, list[GpuSlot]]:
-    """Return the GPUs of each host."""
-    hosts: dict[str, list[GpuSlot]] = defaultdict(list)
-    for slot in slots:
-        hosts[slot.host].append(slot)
-    return hosts
+    for numbers in connected(reach):
+        hosts = frozenset[str]().union(*(classes[n].hosts for n in numbers))
+        yield tuple(classes[n] for n in numbers), tuple(s for h in sorted(hosts & gpus.keys()) for s in gpus[h])

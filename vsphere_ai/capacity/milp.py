@@ -1,9 +1,10 @@
-"""VMs on hosts as an integer programme: which host gets how many VMs of each class, and what its GPUs are filled with.
+"""Integer programme of VMs on hosts: how many VMs of each class a host gets, and what its GPUs are filled with. Pure.
 
-The solver's answer is not believed: a "fits" is built from combinations that GPUs were shown to take and counted again
-in integers. A "no" is the solver's proof by branch and bound. All coefficients are integers below a hundred, all
-variables integers of at most a few hundred, so that rows differ from their limits by whole numbers: the solver's
-tolerance of 1e-6 is far below what could hide a VM.
+The solver's answer is checked: a "fits" is built from combinations that GPUs were shown to take and counted again in
+integers; a "does not fit" is the solver's proof by branch and bound, confirmed by a second programme that places as
+many VMs as it can. All coefficients are integers below a hundred, all variables integers of at most the number of
+VMs, so that rows differ from their limits by whole numbers: the solver's tolerance of 1e-6 is far below what could
+hide a VM.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vsphere_ai.capacity.combinations import full_combinations
 from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector
-from vsphere_ai.capacity.items import Division, VmClass, by_host
+from vsphere_ai.capacity.items import Division, VmClass
 from vsphere_ai.gpu.vgpu import VgpuProfile
 
 if TYPE_CHECKING:
@@ -24,9 +26,13 @@ if TYPE_CHECKING:
 MAX_NODES = 20_000
 """Branches of one programme before it gives up."""
 MAX_SECONDS = 120.0
-"""A net below that, for relaxations that are slow themselves; the programmes of the tests take less than two."""
-# HiGHS 1.13 to 1.15.1: presolve calls feasible programmes infeasible (github.com/ERGO-Code/HiGHS, #3090 and #3296)
-OPTIONS = {"output_flag": False, "threads": 1, "presolve": "off"}
+"""Time limit of one programme, for relaxations that are slow themselves; those of the tests take less than two."""
+COUNT_NODES = 100
+"""Branches of the programme that places as many VMs as it can."""
+# HiGHS 1.13 to 1.15.1: presolve calls feasible programmes infeasible (github.com/ERGO-Code/HiGHS, #3090 and #3296).
+# The feasibility jump takes milliseconds, longer than most of these programmes take in all.
+OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "presolve": "off"}
+OPTIONS["mip_heuristic_run_feasibility_jump"] = False
 
 Counts = Mapping[int, int]
 """Class (by number) -> how many of its VMs."""
@@ -34,55 +40,85 @@ _Terms = list[tuple[int, int]]
 """A row of the programme: (column, coefficient)."""
 
 
+class Gpu(NamedTuple):
+    """A GPU in a state that it is not in yet."""
+
+    host: str
+    pci: str
+    kind: GpuKind
+    state: State
+
+
 @dataclass(frozen=True)
 class Fill:
-    """GPUs of one host that are alike, and the columns that count how many get each combination of vGPUs."""
+    """GPUs of one place that are alike, and the columns that count how many get each combination of vGPUs."""
 
-    slots: tuple[GpuSlot, ...]
+    place: str
+    slots: tuple[GpuSlot | Gpu, ...]
     names: tuple[str, ...]
     columns: Mapping[int, Vector]
 
 
 @dataclass(frozen=True)
 class Solved:
-    """How many VMs of each class every host gets, and how its GPUs hold them."""
+    """How many VMs of each class every place gets, and how its GPUs hold them."""
 
     counts: Mapping[str, Counts]
     fills: Sequence[tuple[Fill, Mapping[Vector, int]]] = ()
 
 
 class _Rows(defaultdict[tuple[str, str], _Terms]):
-    """What is asked of the GPUs in one situation: (host, profile) -> the columns that take and those that give."""
+    """The demand on GPUs in one situation: (place, profile) -> the columns that take and those that give."""
 
     def __init__(self) -> None:
         super().__init__(list)
 
 
+@cache
+def _silent() -> Any:
+    """Return the class of HiGHS models whose constructor prints no banner, as that of HiGHS 1.16 does."""
+    import highspy
+
+    class Silent(highspy.Highs):
+        def enableCallbacks(self) -> None:  # noqa: N802
+            self.silent()  # options can be set before this, but only the constructor comes earlier
+            super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+    return Silent
+
+
 class Programme:
     """The programme of VMs that compete for GPUs; conditions can be added between two solutions.
 
-    `certain` turns false once the solver gave up, `bent` true once solutions were ruled out that may do: then "none"
+    A place is a host. With `pooled` it is all hosts that the same VMs may run on, so that there are few columns: for
+    VMs with one vGPU that is the same question, VMs with several may get theirs from several hosts of the place.
+
+    `certain` becomes false once the solver gave up, `bent` true once solutions were ruled out that may do: then "none"
     proves nothing any more.
     """
 
-    def __init__(self, classes: Sequence[VmClass], slots: Iterable[GpuSlot]) -> None:
+    def __init__(self, classes: Sequence[VmClass], slots: Iterable[GpuSlot | Gpu], *, pooled: bool = False) -> None:
         import highspy
 
         self.lib: Any = highspy
-        self.model: highspy.Highs = self.lib.Highs()
-        for option, value in {**OPTIONS, "time_limit": MAX_SECONDS}.items():
+        self.model: highspy.Highs = _silent()()
+        for option, value in {**OPTIONS, "time_limit": MAX_SECONDS, "mip_max_nodes": MAX_NODES}.items():
             self.model.setOptionValue(option, value)
-        self.model.setOptionValue("mip_max_nodes", MAX_NODES)
-        self.classes, self.slots = tuple(classes), by_host(slots)
+        self.classes = tuple(classes)
+        self.slots: dict[str, list[GpuSlot | Gpu]] = defaultdict(list)
+        gpus = tuple(slots)
+        place = _pools(self.classes, gpus) if pooled else {s.host: s.host for s in gpus}
+        for slot in gpus:
+            self.slots[place[slot.host]].append(slot)
         self.certain, self.bent = True, False
         self.width = 0
         self.at: dict[tuple[int, str], int] = {}
         now = _Rows()
         for number, each in enumerate(self.classes):  # row `number` counts the VMs of the class
-            hosts = sorted(each.hosts & self.slots.keys())
-            self.at.update(((number, h), self._column(len(each.vms))) for h in hosts)
-            self._row([(self.at[number, h], 1) for h in hosts], len(each.vms), len(each.vms))
-            _takes(now, each, {h: self.at[number, h] for h in hosts})
+            places = sorted({place[h] for h in each.hosts & place.keys()})
+            self.at.update(((number, p), self._column(len(each.vms))) for p in places)
+            self._row([(self.at[number, p], 1) for p in places], len(each.vms), len(each.vms))
+            _takes(now, each, {p: self.at[number, p] for p in places})
         self.fills = self._gpus(now, self.slots)
 
     def survive(self, lost: frozenset[str], running: Sequence[tuple[str, VmClass]]) -> None:
@@ -112,9 +148,9 @@ class Programme:
         """
         chosen = frozenset(hosts)
         for fill in self.fills:
-            kind, host = fill.slots[0].kind, fill.slots[0].host
+            kind, host = fill.slots[0].kind, fill.place
             alone = all(s.kind is kind or not any(map(s.kind.takes, fill.names)) for s in self.slots[host])
-            if fill.names and host in chosen and alone and fill.slots[0].state == TimeSlicedState():
+            if host in chosen and alone and fill.slots[0].state == TimeSlicedState():
                 self._claimed(fill, host)
 
     def _claimed(self, fill: Fill, host: str) -> None:
@@ -159,25 +195,24 @@ class Programme:
         columns = [column for column, _ in terms]
         self.model.addRow(least, most, len(terms), columns, [float(n) for _, n in terms])
 
-    def _gpus(self, rows: _Rows, slots: Mapping[str, Sequence[GpuSlot]]) -> list[Fill]:
+    def _gpus(self, rows: _Rows, slots: Mapping[str, Sequence[GpuSlot | Gpu]]) -> list[Fill]:
         """Add what the GPUs give: every one of them at most one of its full combinations."""
         fills = []
         wanted: dict[str, list[str]] = defaultdict(list)
-        for host, profile in rows:
-            wanted[host].append(profile)
-        for host, names in wanted.items():
-            alike: dict[tuple[GpuKind, State], list[GpuSlot]] = defaultdict(list)
-            for slot in slots[host]:
-                alike[slot.kind, slot.state].append(slot)
-            for (kind, state), same in alike.items():
+        for place, profile in rows:
+            wanted[place].append(profile)
+        for place, names in wanted.items():
+            for (kind, state), same in alike(slots[place]).items():
                 taken = tuple(sorted(n for n in names if kind.takes(n)))
+                if not taken:
+                    continue
                 full = full_combinations(kind, state, taken)
-                fill = Fill(tuple(same), taken, {self._column(len(same)): v for v in full})
+                fill = Fill(place, tuple(same), taken, {self._column(len(same)): v for v in full})
                 self._row([(column, 1) for column in fill.columns], 0, len(same))
                 for column, vector in fill.columns.items():
                     for name, n in zip(taken, vector, strict=True):
                         if n:
-                            rows[host, name].append((column, n))
+                            rows[place, name].append((column, n))
                 fills.append(fill)
         for terms in rows.values():
             self._row(terms, 0, self.lib.kHighsInf)
@@ -210,41 +245,52 @@ class Programme:
         status = self.model.getModelStatus()
         if status == self.lib.HighsModelStatus.kInfeasible:
             return None
-        if status != self.lib.HighsModelStatus.kOptimal:
-            self.certain = False
-            return None
-        solved = self._solved()
-        if _given(self.classes, solved)[1]:  # it does not add up: the solver's tolerances were too wide after all
-            self.certain = False
-            return None
-        return solved
+        if status == self.lib.HighsModelStatus.kOptimal:
+            solved = self._solved()
+            if not _given(self.classes, solved)[1]:
+                return solved
+        self.certain = False  # a limit was reached, or it does not add up: the solver's tolerances were too wide
+        return None
 
-    def most(self) -> list[int]:
-        """Return how many VMs of each class have room when as many as possible are to; nothing else can be asked after.
+    def most(self) -> Solved:
+        """Return a solution that leaves VMs over, as few as possible; nothing else can be asked afterwards.
 
-        Cut short, it may be fewer.
+        Cut short, it leaves over more than necessary; without any solution, all.
         """
-        self.model.setOptionValue("mip_max_nodes", 100)
+        self.model.setOptionValue("mip_max_nodes", COUNT_NODES)
         self.model.changeObjectiveSense(self.lib.ObjSense.kMaximize)
         for column in self.at.values():
             self.model.changeColCost(column, 1.0)
         for number, each in enumerate(self.classes):
             self.model.changeRowBounds(number, 0, len(each.vms))
         self.model.run()
-        placed = Counter[int]()
-        if self.model.getInfo().primal_solution_status == self.lib.SolutionStatus.kSolutionStatusFeasible:
-            for own in self._solved().counts.values():
-                placed.update(own)
-        return [placed[number] for number in range(len(self.classes))]
+        found = self.model.getInfo().primal_solution_status == self.lib.SolutionStatus.kSolutionStatusFeasible
+        return self._solved() if found else Solved({})
 
     def _solved(self) -> Solved:
         values = [round(v) for v in self.model.getSolution().col_value]
         counts: dict[str, dict[int, int]] = defaultdict(dict)
-        for (number, host), column in self.at.items():
+        for (number, place), column in self.at.items():
             if values[column]:
-                counts[host][number] = values[column]
+                counts[place][number] = values[column]
         fills = [(f, {v: values[column] for column, v in f.columns.items() if values[column]}) for f in self.fills]
         return Solved(dict(counts), fills)
+
+
+def alike(slots: Iterable[GpuSlot | Gpu]) -> dict[tuple[GpuKind, State], list[GpuSlot | Gpu]]:
+    """Return GPUs by what decides what they take."""
+    found: dict[tuple[GpuKind, State], list[GpuSlot | Gpu]] = defaultdict(list)
+    for slot in slots:
+        found[slot.kind, slot.state].append(slot)
+    return found
+
+
+def _pools(classes: Iterable[VmClass], slots: Iterable[GpuSlot | Gpu]) -> dict[str, str]:
+    """Return host -> the host that stands for all on which the same VMs may run."""
+    sets = tuple(dict.fromkeys(c.hosts for c in classes))
+    first: dict[tuple[bool, ...], str] = {}
+    names = dict.fromkeys(s.host for s in slots)
+    return {name: first.setdefault(tuple(name in hosts for hosts in sets), name) for name in names}
 
 
 def _size(kind: GpuKind, name: str) -> tuple[int, str]:
@@ -254,19 +300,27 @@ def _size(kind: GpuKind, name: str) -> tuple[int, str]:
 
 
 def _takes(rows: _Rows, vms: VmClass, columns: Mapping[str, int]) -> None:
-    """Note what VMs take of the GPUs of each host of which a column counts them."""
+    """Note what VMs take of the GPUs of each place of which a column counts them."""
     for profile, times in Counter(vms.profiles).items():
-        for host, column in columns.items():
-            rows[host, profile].append((column, -times))
+        for place, column in columns.items():
+            rows[place, profile].append((column, -times))
 
 
 def vms_of(classes: Sequence[VmClass], solved: Solved) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return the VMs of each host with their vGPUs."""
+    """Return the VMs of each place with their vGPUs."""
     waiting = [iter(c.vms) for c in classes]
     return {
-        host: {next(waiting[number]): classes[number].profiles for number, n in own.items() for _ in range(n)}
-        for host, own in solved.counts.items()
+        place: {next(waiting[number]): classes[number].profiles for number, n in own.items() for _ in range(n)}
+        for place, own in solved.counts.items()
     }
+
+
+def left_over(classes: Sequence[VmClass], solved: Solved) -> tuple[int, ...]:
+    """Return how many VMs of each class a solution leaves over."""
+    placed = Counter[int]()
+    for own in solved.counts.values():
+        placed.update(own)
+    return tuple(len(each.vms) - placed[number] for number, each in enumerate(classes))
 
 
 def divided(classes: Sequence[VmClass], solved: Solved) -> Division:
@@ -275,18 +329,17 @@ def divided(classes: Sequence[VmClass], solved: Solved) -> Division:
 
 
 def _given(classes: Sequence[VmClass], solved: Solved) -> tuple[Division, int]:
-    """Give out the vGPUs of GPUs one by one; return how many are left that no GPU gives as well."""
+    """Give out the vGPUs of GPUs one by one; return how many VMs and vGPUs are left that no GPU serves as well."""
     owners: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for host, vms in vms_of(classes, solved).items():
+    for place, vms in vms_of(classes, solved).items():
         for vm, profiles in vms.items():
             for profile in profiles:
-                owners[host, profile].append(vm)
+                owners[place, profile].append(vm)
     division: Division = {}
     for fill, chosen in solved.fills:
         vectors = (vector for vector, times in chosen.items() for _ in range(times))
         for slot, vector in zip(fill.slots, vectors, strict=False):
-            waiting = [(name, owners[slot.host, name]) for name in fill.names]
+            waiting = [(name, owners[fill.place, name]) for name in fill.names]
             given = [(own.pop(), name) for (name, own), n in zip(waiting, vector, strict=True) for _ in range(n) if own]
             division[slot.host, slot.pci] = given
-    missing = sum(len(c.vms) for c in classes) - sum(n for own in solved.counts.values() for n in own.values())
-    return division, abs(missing) + sum(map(len, owners.values()))
+    return division, sum(map(abs, left_over(classes, solved))) + sum(map(len, owners.values()))

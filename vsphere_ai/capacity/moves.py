@@ -37,7 +37,7 @@ def _bound(demands: Sequence[VmDemand], homes: Mapping[str, str], free: Collecti
 
 def _solved(farm: GpuHosts, demands: Sequence[VmDemand]) -> Iterator[Move]:
     answer = solve(farm, demands)
-    if isinstance(answer, Fit) and not answer.stuck and not answer.no_order:
+    if isinstance(answer, Fit):
         yield from ((name, host) for name, (host, _) in answer.assignment.items())
 
 

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
-from vsphere_ai.capacity.combinations import full_combinations
-from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector, step
-from vsphere_ai.capacity.groups import Budget, Group, Packed, Unpacked
+from vsphere_ai.capacity.gpu import GpuKind, State, TimeSlicedState, Vector
 from vsphere_ai.capacity.host import Host, Places, Spread, Vms, likeness
-from vsphere_ai.capacity.pack import pack
-
-ROOM_STEPS = 2_000
-"""Steps of a search for an order that one look at the room for the rest may take."""
+from vsphere_ai.capacity.items import VmClass
+from vsphere_ai.capacity.milp import Gpu, Programme
 
 ORDER_STEPS = 2_000
 """Steps per host in search of a power-on order when the promising ones fail; one takes about a millisecond."""
 ALL_STEPS = 6_000
 """Steps that all hosts of one question take together: when they are spent, what is left is not found out."""
-STEP_SEARCH, STEP_WORK = 40, 20_000
-"""Steps, and products of weights, in a look at the room for the rest that take as long as a step of the order."""
+LOOK_STEPS = 1
+"""Steps that a look at the room for the rest takes."""
 
 Division = Mapping[str, Sequence[str]]
 """GPU -> the VMs a packing gave it, one entry per vGPU."""
@@ -29,6 +26,18 @@ _Order = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
 """VMs in the order in which they power on: their vGPUs by name, and in the order in which they get them."""
 Ways = Callable[[tuple[str, ...]], Iterable[tuple[str, ...]]]
 """In which orders the vGPUs of a VM may come."""
+
+
+@dataclass
+class Budget:
+    """How many steps a search may still take; shared by the searches of one question."""
+
+    steps: int
+
+    def spend(self, steps: int = 1) -> bool:
+        """Take steps; return whether there were any left."""
+        self.steps -= steps
+        return self.steps >= 0
 
 
 def find_order(host: Host, vms: Vms, division: Division, budget: Budget) -> Spread | None:
@@ -71,52 +80,6 @@ def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Itera
     yield list(dict.fromkeys([*several, *turns, *vms]))
     yield sorted(vms, key=lambda v: (-len(vms[v]), vms[v]))
     yield sorted(vms, key=lambda v: (len(vms[v]), vms[v]))
-
-
-def _fill(host: Host, states: Sequence[State], gpus: Sequence[Mapping[str, int]]) -> list[str]:
-    """Return the profiles of VMs with one vGPU in an order in which they reach the GPUs a packing gave them.
-
-    Each GPU gets its part, in an order it takes it in, and whatever else it takes, so that no later VM gets there:
-    vSphere takes the first GPU with room.
-    """
-    waiting = sum((Counter(g) for g in gpus), Counter[str]())
-    names = tuple(sorted(waiting))
-    order: list[str] = []
-    for slot, now, wanted in zip(host.slots, states, gpus, strict=True):
-        state = now
-        for name in _order_on(slot, state, names, tuple(min(wanted.get(n, 0), waiting[n]) for n in names)) or ():
-            order.append(name)
-            waiting[name] -= 1
-            state = _after(slot, state, name) or state
-        for name in names:
-            while waiting[name] and (after := _after(slot, state, name)) is not None:
-                order.append(name)
-                waiting[name] -= 1
-                state = after
-    return [*order, *waiting.elements()]
-
-
-def _after(slot: GpuSlot, state: State, name: str) -> State | None:
-    got = step(slot.kind, state, name)
-    return None if got is None else got[0]
-
-
-def _order_on(slot: GpuSlot, state: State, names: tuple[str, ...], counts: Vector) -> tuple[str, ...] | None:
-    """Return an order in which one GPU takes so many vGPUs of each profile."""
-
-    @cache
-    def search(now: State, left: Vector) -> tuple[str, ...] | None:
-        if not any(left):
-            return ()
-        for at, name in enumerate(names):
-            after = _after(slot, now, name) if left[at] else None
-            if after is not None:
-                rest = search(after, (*left[:at], left[at] - 1, *left[at + 1 :]))
-                if rest is not None:
-                    return (name, *rest)
-        return None
-
-    return search(state, counts)
 
 
 def _as_given(profiles: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
@@ -236,14 +199,7 @@ class _EveryOrder:
         seen = self.sight(states), left
         if seen in self.dead or not self.budget.spend():
             return None
-        room, steps = self._room(states, left)
-        if not self.budget.spend(steps):
-            return None
-        if isinstance(room, Packed):
-            straight = self._straight(states, left, room)
-            if straight is not None:
-                return straight
-        if not (isinstance(room, Unpacked) and room.exact):
+        if self._has_room(states, left):
             for at, profiles in enumerate(self.kinds):
                 for way in self.ways(profiles) if left[at] else ():
                     got = self.host.power_on(way, states)
@@ -253,36 +209,14 @@ class _EveryOrder:
         self.dead.add(seen)
         return None
 
-    def _room(self, states: Sequence[State], left: Vector) -> tuple[Packed | Unpacked, int]:
+    def _has_room(self, states: Sequence[State], left: Vector) -> bool:
+        """Return False where the GPUs, order aside, certainly lack room for the vGPUs of the VMs that are left."""
         wanted = Counter[str]()
         for kind, count in zip(self.kinds, left, strict=True):
             for name in kind:
                 wanted[name] += count
         gpus = Counter((s.kind, state) for s, state in zip(self.host.slots, states, strict=True))
-        return _packed(tuple(gpus.items()), self.names, tuple(wanted[n] for n in self.names))
-
-    def _straight(
-        self, states: tuple[State, ...], left: Vector, room: Packed
-    ) -> list[tuple[tuple[str, ...], Places]] | None:
-        """Try one order: VMs with several vGPUs first, or filling GPU after GPU once only those with one are left."""
-        waiting = list(zip(self.kinds, left, strict=True))
-        order = [kind for kind, n in waiting if len(kind) > 1 for _ in range(n)]
-        if order:
-            order += [kind for kind, n in waiting if len(kind) == 1 for _ in range(n)]
-        else:
-            every = list(zip((s.kind for s in self.host.slots), states, strict=True))
-            given = zip(dict.fromkeys(every), room.given, strict=True)  # GPUs that are alike were packed together
-            parts = {gpu: iter([p for p, times in own for _ in range(times)]) for gpu, own in given}
-            gpus = [{self.names[i]: n for i, n in next(parts[gpu], ())} for gpu in every]
-            order = [(name,) for name in _fill(self.host, states, gpus)]
-        done: list[tuple[tuple[str, ...], Places]] = []
-        for kind in order:
-            got = self.host.power_on(kind, states)
-            if got is None:
-                return None
-            states = got[0]
-            done.append((kind, got[1]))
-        return done
+        return _room(tuple(gpus.items()), self.names, tuple(wanted[n] for n in self.names))
 
 
 class _Sight:
@@ -321,16 +255,10 @@ def _load(kind: GpuKind, state: TimeSlicedState) -> Hashable:
 
 
 @lru_cache(maxsize=1 << 14)
-def _packed(
-    gpus: tuple[tuple[tuple[GpuKind, State], int], ...], names: tuple[str, ...], wanted: Vector
-) -> tuple[Packed | Unpacked, int]:
-    """Return how the rest has room, order aside, and the steps it took to find out."""
-    groups = []
-    for (kind, state), count in gpus:
-        takes = tuple(i for i, n in enumerate(names) if kind.takes(n))
-        full = full_combinations(kind, state, tuple(names[i] for i in takes))
-        groups.append(Group(count, tuple((i,) for i in takes), full))
-    budget = Budget(ROOM_STEPS)
-    told = pack(groups, wanted, budget)
-    # counted, not taken from the clock, and the same when it was known before: a verdict never depends on the machine
-    return told, (ROOM_STEPS - budget.steps) // STEP_SEARCH + budget.work // STEP_WORK
+def _room(gpus: tuple[tuple[tuple[GpuKind, State], int], ...], names: tuple[str, ...], wanted: Vector) -> bool:
+    """Return False where it is proved that the GPUs lack room for so many vGPUs of each profile."""
+    slots = [Gpu("", "", kind, state) for (kind, state), count in gpus for _ in range(count)]
+    here = frozenset({""})
+    classes = [VmClass((n,), here, ("",) * count) for n, count in zip(names, wanted, strict=True) if count]
+    programme = Programme(classes, slots)
+    return programme.solve() is not None or not programme.certain

@@ -1,4 +1,4 @@
-"""VMs that still find GPUs after the loss of hosts: an integer programme of all losses that matter."""
+"""Spare hosts: assignments whose VMs find GPUs again after any loss of so many hosts. Pure."""
 
 from __future__ import annotations
 
@@ -8,36 +8,25 @@ from dataclasses import replace
 from itertools import combinations, islice, product
 
 from vsphere_ai.capacity.assign import EXACT_GPUS, ROUNDS, programmes, settled
-from vsphere_ai.capacity.groups import Budget
-from vsphere_ai.capacity.host import Host, Spread, likeness
-from vsphere_ai.capacity.items import VmClass
+from vsphere_ai.capacity.host import Spread, likeness
+from vsphere_ai.capacity.items import VmClass, components
 from vsphere_ai.capacity.milp import divided
-from vsphere_ai.capacity.place import (
-    Fit,
-    GpuHosts,
-    NoFit,
-    VmDemand,
-    components,
-    concluded,
-    occupied,
-    orders_of,
-    place,
-    realised,
-)
-from vsphere_ai.capacity.power_on_order import every_end
-from vsphere_ai.capacity.restart import Loss, Restarts
+from vsphere_ai.capacity.place import place, realised
+from vsphere_ai.capacity.power_on_order import Budget, Orders, every_end
+from vsphere_ai.capacity.restart import Loss, Restarts, moved_off
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, concluded, occupied
 
 ENDS, END_STEPS = 24, 200
 """Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
-MENDS = 12
+FIXES = 12
 """Times an assignment is mended where it does not survive, before the programme is asked."""
-EARLY_MENDS = 2
+EARLY_FIXES = 2
 """Mended assignments that are tried before it is asked whether there is one at all, which takes every loss."""
 
-NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
+Refusal = NoFit | Undecided
 
 
-def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: int) -> Fit | NoFit:
+def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: int) -> Answer:
     """Return an assignment that survives the loss of any `spare` hosts, or the loss none survives."""
     hosts = sorted({h for d in demands for h in (d.hosts if d.running_on is None else (d.running_on,))})
     losses = [frozenset(lost) for lost in combinations(hosts, min(spare, len(hosts)))]
@@ -47,37 +36,43 @@ def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: i
     refused = _nowhere(farm, demands, failed[:1], first)
     if refused is not None:
         return refused
-    mended = iter(_mended(farm, demands, failed, losses))
-    for fit in islice(mended, EARLY_MENDS):
+    fixed = iter(_fixed(farm, demands, failed, losses))
+    for fit in islice(fixed, EARLY_FIXES):
         if fit is not None:
             return fit
     refused = _nowhere(farm, demands, losses, first)
     if refused is not None:
         return refused
-    for fit in mended:
+    for fit in fixed:
         if fit is not None:
             return fit
-    if len(farm.slots) > EXACT_GPUS:
-        return _after_loss(failed[1], failed[0], exact=False)
-    found, certain = _survivor(farm, demands, losses, [failed[0]])
-    return found or _after_loss(failed[1], failed[0], exact=False, proved=certain)
+    found, certain = None, False
+    if len(farm.slots) <= EXACT_GPUS:
+        found, certain = _survivor(farm, demands, losses, [failed[0]])
+    if found is None and certain:
+        return _after_loss(
+            *failed, f"no assignment survives every loss of {_hosts(len(failed[0]))}; the first one not that of {{}}:"
+        )
+    return found or _unknown(*failed)
 
 
-def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss], first: Fit) -> NoFit | None:
+def _nowhere(farm: GpuHosts, demands: Sequence[VmDemand], losses: Iterable[Loss], first: Fit) -> Refusal | None:
     """Return the first loss after which VMs do not fit even when all others start afresh: no assignment survives it."""
     restarts = Restarts(occupied(farm, first), demands, first)
     for lost in _different(farm, demands, losses, {}):
         if restarts.survives(lost):
             continue
-        fresh = _refused(place(farm.without(lost), _homeless(demands, lost, first=None)))
-        if fresh is not None:
-            return _after_loss(fresh, lost, exact=fresh.exact)
+        fresh = place(farm.without(lost), moved_off((d for d in demands if d.running_on in (None, *lost)), lost))
+        if isinstance(fresh, Undecided):
+            return _unknown(lost, fresh)
+        if isinstance(fresh, NoFit):
+            return _after_loss(lost, fresh, "after the loss of {}:")
     return None
 
 
 def first_failure(
-    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
-) -> tuple[Loss, NoFit] | None:
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
+) -> tuple[Loss, Refusal] | None:
     """Return the first loss after which the VMs of the lost hosts do not fit on the others as these then are.
 
     A VM may restart on any of its `hosts`, wherever `fit` or `running_on` says it was.
@@ -88,32 +83,21 @@ def first_failure(
 
 
 def every_failure(
-    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
-) -> Iterator[tuple[Loss, NoFit]]:
+    farm: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, Refusal]]:
     """Yield each loss after which VMs do not fit, alike ones too; see `first_failure`."""
     return _failures(occupied(farm, fit), demands, fit, losses)
 
 
 def _failures(
-    used: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Iterable[Loss]
-) -> Iterator[tuple[Loss, NoFit]]:
+    used: GpuHosts, demands: Sequence[VmDemand], fit: Answer, losses: Iterable[Loss]
+) -> Iterator[tuple[Loss, Refusal]]:
     restarts = Restarts(used, demands, fit)
     for lost in losses:
-        if restarts.survives(lost):
-            continue
-        answer = _refused(place(used.without(lost), restarts.homeless(lost)))
-        if answer is not None:
-            yield lost, answer
-
-
-def _refused(answer: Fit | NoFit) -> NoFit | None:
-    """Return why VMs do not all restart; room that no power-on order uses is none."""
-    if isinstance(answer, NoFit):
-        return answer
-    if not answer.no_order:
-        return None
-    vms = tuple(vm for vm, (host, _) in answer.assignment.items() if host in answer.no_order)
-    return NoFit(NO_ORDER, vms, {}, answer.exact and bool(answer.stuck))
+        if not restarts.survives(lost):
+            answer = place(used.without(lost), restarts.homeless(lost))
+            if not isinstance(answer, Fit):
+                yield lost, answer
 
 
 def _different(
@@ -147,37 +131,24 @@ def _features(farm: GpuHosts, demands: Sequence[VmDemand], at: Mapping[str, str]
     return known
 
 
-def _homeless(demands: Iterable[VmDemand], lost: Loss, first: Fit | None) -> list[VmDemand]:
-    """Return the VMs that need a host after a loss; without an assignment, all that do not run elsewhere."""
-    found = []
-    left: dict[frozenset[str], frozenset[str]] = {}  # sets of hosts are large and shared by many VMs
-    for each in demands:
-        at = each.running_on or (first.assignment.get(each.name, ("", ()))[0] if first else None)
-        if at is None or at in lost:
-            if each.hosts not in left:
-                left[each.hosts] = each.hosts - lost
-            found.append(replace(each, hosts=left[each.hosts], running_on=None))
-    return found
-
-
-def _after_loss(answer: NoFit, lost: Iterable[str], *, exact: bool, proved: bool = False) -> NoFit:
+def _after_loss(lost: Loss, answer: Refusal, words: str) -> Refusal:
+    """Return a refusal as what a loss does; `words` has a place for the names of the hosts."""
     names = tuple(sorted(lost))
-    loss = f"the loss of {', '.join(names)}"
-    found = f"no assignment {'survives' if proved else 'was found that survives'} {loss}; with the first one"
-    if proved:
-        found = f"no assignment survives every loss of {_hosts(len(names))}; the first one not that of"
-        words = f"{found} {', '.join(names)}: {answer.explanation}"
-    else:
-        words = f"after {loss}: {answer.explanation}" if exact else f"{found} {answer.explanation}"
-    return replace(answer, explanation=words, lost=names, exact=exact or (proved and answer.exact))
+    return replace(answer, explanation=f"{words.format(', '.join(names))} {answer.explanation}", lost=names)
+
+
+def _unknown(lost: Loss, answer: Refusal) -> Undecided:
+    words = "no assignment was found that survives the loss of {}; with the first one"
+    told = _after_loss(lost, answer, words)
+    return Undecided(told.explanation, told.vms, told.room, told.lost, told.no_order, told.assignment)
 
 
 def _hosts(count: int) -> str:
     return f"{count} host{'' if count == 1 else 's'}"
 
 
-def _mended(
-    farm: GpuHosts, demands: Sequence[VmDemand], failed: tuple[Loss, NoFit], losses: Sequence[Loss]
+def _fixed(
+    farm: GpuHosts, demands: Sequence[VmDemand], failed: tuple[Loss, Refusal], losses: Sequence[Loss]
 ) -> Iterator[Fit | None]:
     """Try assignments that may survive: hosts kept free one after another, then VMs moved off where they fail.
 
@@ -189,11 +160,11 @@ def _mended(
         survives = isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None
         yield other if isinstance(other, Fit) and survives else None
     barred: dict[str, frozenset[str]] = defaultdict(frozenset)
-    for _ in range(MENDS):
+    for _ in range(FIXES):
         for vm in failed[1].vms:
             barred[vm] |= failed[0]
         other = place(farm, [replace(d, hosts=d.hosts - barred[d.name]) for d in new])
-        if isinstance(other, NoFit):
+        if not isinstance(other, Fit):
             return
         again = first_failure(farm, demands, other, losses)
         yield other if again is None else None
@@ -209,7 +180,7 @@ def _survivor(
     """
     new = [d for d in demands if d.running_on is None]
     classes = [c for members, _ in components(farm, new) for c in members]
-    orders = orders_of(farm)
+    orders = Orders(farm.machines)
     for programme, strict in programmes(classes, farm.slots, orders):
         for lost in asked:
             programme.survive(lost, _running(demands))
@@ -218,6 +189,8 @@ def _survivor(
             if solved is None:
                 break
             fit = realised(farm, new, divided(classes, solved), orders)
+            if not isinstance(fit, Fit):
+                return None, False
             failed = first_failure(farm, demands, fit, losses)
             if failed is None:
                 return fit, True
@@ -254,10 +227,9 @@ def _another_end(
     new = [d for d in demands if d.running_on is None]
     every = True
     ends: list[list[tuple[str, Spread]]] = []
-    for name, slots in farm.hosts.items():
+    for name, host in farm.machines.items():
         vms = {d.name: tuple(sorted(d.profiles)) for d in new if fit.assignment[d.name][0] == name}
         budget = Budget(END_STEPS)
-        host = Host(slots, farm.policies.get(name, "performance"))
         ends.append([(name, spread) for spread in every_end(host, vms, budget)])
         every &= budget.steps >= 0
     plain = {vm: given for vm, given in fit.assignment.items() if not given[1]}
@@ -266,6 +238,6 @@ def _another_end(
             return None, False
         places = {vm: (host, given) for host, spread in chosen for vm, given in spread.items()}
         other = concluded(farm, new, {**plain, **places})
-        if first_failure(farm, demands, other, losses) is None:
+        if isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None:
             return other, True
     return None, every

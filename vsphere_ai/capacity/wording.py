@@ -1,32 +1,36 @@
-"""One sentence that says why VMs do not fit on GPUs, from what the packing proved."""
+"""Sentence that says why VMs do not fit on GPUs. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from vsphere_ai.capacity.assign import Remainder
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.items import Item, Misfit
+from vsphere_ai.capacity.items import Item, items_of
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse, renamed
 
 FEW = 4
+"""Names that a sentence lists at most."""
 
 
-def sentence(misfit: Misfit, slots: Sequence[GpuSlot]) -> str:
-    """Return why the items of a misfit do not fit on these GPUs; a guess is worded as such."""
-    told = misfit.told
-    proof = [misfit.items[i] for i in told.proof]
-    for item in misfit.items:
+def sentence(remainder: Remainder, slots: Sequence[GpuSlot]) -> str:
+    """Return why VMs are left over on these GPUs; without a proof it is worded as a guess."""
+    wanted = items_of(remainder.classes)
+    for item in wanted:
         if not any(s.host in item.hosts and s.kind.takes(item.profile) for s in slots):
             return _nowhere(item, slots)
-    where = _where(proof or misfit.items, slots)
-    if proof:
-        return f"{told.wanted} of {_names(proof)} are to power on {where}, where {told.room or 'no more'} fit"
-    total = sum(len(i.owners) for i in misfit.items)
-    if told.exact:
-        names = _names(misfit.items)
-        return f"{total} vGPUs ({names}) do not fit together {where}, however they are divided among the GPUs"
-    left = [i for i, n in zip(misfit.items, told.left, strict=True) if n]
-    return f"no place was found {where} for {sum(told.left)} of {total} vGPUs ({_names(left)}); there may be one"
+    short = remainder.shortage
+    where = _where(short.items if short else wanted, slots)
+    if short:
+        return f"{short.wanted} of {_names(short.items)} are to power on {where}, where {short.room or 'no more'} fit"
+    total = sum(wanted.values())
+    if remainder.exact:
+        return f"{total} vGPUs ({_names(wanted)}) do not fit together {where}, however they are divided among the GPUs"
+    left = zip(remainder.classes, remainder.left, strict=True)
+    names = [(p, n) for each, n in left if n for p in each.profiles]
+    count = sum(n for _, n in names)
+    listing = " and ".join(dict.fromkeys(p for p, _ in names))
+    return f"no place was found {where} for {count} of {total} vGPUs ({listing}); there may be one"
 
 
 def _nowhere(item: Item, slots: Sequence[GpuSlot]) -> str:

@@ -198,7 +198,7 @@ def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_
     own = {d.name: view.estate.host_of(d.name) for d in question.demands}
     homes = {ref: host.name for ref, host in own.items() if host is not None}
     answer = solve(question.farm, question.of_hosts(homes).demands)
-    at_home = isinstance(answer, Fit) and not answer.stuck
+    at_home = isinstance(answer, Fit)
     if not at_home or spare_hosts:
         answer = solve(question.farm, question.demands, spare_hosts=spare_hosts)
     return Verdict(answer, at_home, question.targets, homes, spare_hosts)
@@ -272,7 +272,7 @@ def _verdict_lines(verdict: Verdict) -> Iterator[str]:
         yield from _problem_lines(verdict, ROOM)
         return
     if "explanation" in document:
-        yield f"DOES NOT FIT{spare} ({sure})"
+        yield f"DOES NOT FIT{spare} ({sure})" if document["decided"] else f"NOT DECIDED{spare}"
         yield from _wrapped("  ", [document["explanation"]])
         if document["left_over"]:
             yield from _wrapped("  left over: ", document["left_over"])

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from vsphere_ai.capacity.gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.moves import moves_that_help, words
-from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
+from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
@@ -63,10 +63,10 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         farm = replace(at_home.farm, slots=tuple(slots))
         answer = solve(farm, here)
         unsure = any(s.unsure for s in slots)
-        if isinstance(answer, NoFit) and unsure:  # somebody who is not known of only takes room away
+        if unsure and not isinstance(answer, Fit):  # a VM that is not known of only takes room away
             answer = solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
         problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
-        if problems and isinstance(answer, NoFit):
+        if problems and isinstance(answer, NoFit) and not answer.no_order:
             problems = [_with_moves(p, view, question, names) for p in problems]
         if not problems and name in hosts:
             problems += _beside_layouts(view, hosts[name], replace(at_home, farm=farm), here)
@@ -100,18 +100,16 @@ def _offered_at_home(view: View, question: Question) -> Question:
     return replace(question, demands=tuple(d for d in question.demands if offered(d)))
 
 
-def _refusals(
-    host: Target | None, answer: Fit | NoFit, targets: Mapping[str, Target], *, unsure: bool
-) -> Iterator[Problem]:
+def _refusals(host: Target | None, answer: Answer, targets: Mapping[str, Target], *, unsure: bool) -> Iterator[Problem]:
     if host is None:
         return
-    if isinstance(answer, NoFit) and answer.exact:
+    if isinstance(answer, NoFit) and answer.exact and not answer.no_order:
         named = ", ".join(sorted(targets[ref].name for ref in answer.vms))
         room = room_words(answer.room)
         help_ = f"{room}, if nothing stands on its GPUs that was not read" if unsure else room
         yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", help_)
     # instances that were not read may open an order; vGPUs are attached by name, not in another order
-    elif isinstance(answer, Fit) and (answer.stuck or answer.reordered) and not unsure:
+    elif _in_no_order(answer) and not unsure:
         named = ", ".join(sorted(targets[ref].name for ref in answer.assignment))
         yield Problem(
             host,
@@ -119,6 +117,11 @@ def _refusals(
             f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other",
             "state a MIG layout with explicit starts for this host",
         )
+
+
+def _in_no_order(answer: Answer) -> bool:
+    """Return whether VMs have room that no power-on order uses, their vGPUs being attached in the order of the name."""
+    return bool(answer.reordered if isinstance(answer, Fit) else isinstance(answer, NoFit) and answer.no_order)
 
 
 def _beside_layouts(view: View, host: Target, question: Question, here: Sequence[VmDemand]) -> Iterator[Problem]:
@@ -165,7 +168,7 @@ def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot,
 
 def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Target], spare: int) -> Iterator[Problem]:
     fit = solve(at_home.farm, at_home.demands)
-    if isinstance(fit, NoFit):  # only a verdict that is not exact gets here
+    if not (isinstance(fit, Fit) or fit.assignment):  # no refusal, as it is not certain
         return
     losses = map(frozenset, combinations(sorted(hosts), min(spare, len(hosts))))
     for gone, refused in every_failure(question.farm, question.demands, fit, losses):

@@ -6,9 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from vsphere_ai.capacity.groups import Budget
 from vsphere_ai.capacity.host import Host, likeness
-from vsphere_ai.capacity.power_on_order import some_order_fails
+from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
 from vsphere_ai.capacity.solve import Fit, VmDemand, solve
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -46,7 +45,7 @@ def power_on_orders(
         if likely not in known:
             known[likely] = some_order_fails(Host(slots, question.farm.policies[host.name]), vms, Budget(STEPS))
         answer = solve(replace(question.farm, slots=tuple(slots)), demands) if known[likely] else None
-        if isinstance(answer, Fit) and not answer.no_order:
+        if isinstance(answer, Fit):
             early = sorted(answer.order, key=lambda ref: question.targets[ref] not in first)
             fits = Host(slots, question.farm.policies[host.name]).run(early, vms) is not None
             orders[host] = tuple(question.targets[ref] for ref in (early if fits else answer.order))

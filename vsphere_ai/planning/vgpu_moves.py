@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.solve import Fit, GpuHosts, VmDemand, occupied, solve
+from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, VmDemand, occupied, solve
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.host_driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
@@ -128,7 +128,7 @@ class _Sequence:
         names = sorted({n for d in demands for n in d.hosts})
         slots = tuple(s for n in names for s in self._slots[n])
         answer = solve(GpuHosts(slots, self._policies), demands)
-        if not isinstance(answer, Fit) or answer.no_order or answer.reordered:
+        if not isinstance(answer, Fit) or answer.reordered:
             moves.problems += self._refusals(host, leaving, reasons, demands, answer)
             moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
             return False
@@ -160,13 +160,11 @@ class _Sequence:
         after = self._outlook.after
         demands = [VmDemand(v.ref, p, frozenset({host.name})) for v in sorted(vms) if (p := vgpus_of(v, after))]
         if demands:
-            answer = solve(GpuHosts(self._slots[host.name], self._policies), demands)
-            if isinstance(answer, Fit):
-                self._occupy(answer, [host.name])
+            self._occupy(solve(GpuHosts(self._slots[host.name], self._policies), demands), [host.name])
 
-    def _occupy(self, fit: Fit, names: Iterable[str]) -> None:
+    def _occupy(self, answer: Answer, names: Iterable[str]) -> None:
         hosts = tuple(names)
-        full = occupied(GpuHosts(tuple(s for n in hosts for s in self._slots[n])), fit).hosts
+        full = occupied(GpuHosts(tuple(s for n in hosts for s in self._slots[n])), answer).hosts
         self._slots.update({n: tuple(full.get(n, ())) for n in hosts})
 
     # -- where a VM may go

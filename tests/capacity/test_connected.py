@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vsphere_ai.gpu.connected import leaders
+from vsphere_ai.capacity.connected import leaders
 
 SETS = st.lists(st.lists(st.integers(0, 12), max_size=4), max_size=8)
 
