@@ -7,10 +7,10 @@ Source: vSphere Networking 7.0, "Remote Direct Memory Access for Virtual Machine
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, PortSetting, ProxySwitch
 from vsphere_ai.model.facts import Estate, Facts
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
@@ -61,10 +61,10 @@ class Route:
     host: Facts
     links: list[Link] = field(default_factory=list)
     switch: Facts | None = None
-    proxy: Mapping[str, Any] | None = None
+    proxy: ProxySwitch | None = None
     uplink: str = ""
-    nic: Mapping[str, Any] | None = None
-    device: Mapping[str, Any] | None = None
+    nic: PhysicalNic | None = None
+    device: HostRdmaDevice | None = None
 
     def see(self, name: str, seen: str, *, holds: bool, help: str) -> bool:
         """Append a link; return whether it holds."""
@@ -122,7 +122,7 @@ def _to_switch(route: Route, estate: Estate) -> None:
     )
 
 
-def _to_nic(route: Route, proxy: Mapping[str, Any]) -> bool:
+def _to_nic(route: Route, proxy: ProxySwitch) -> bool:
     uplinks = active_uplinks(route.group)
     route.see(
         UPLINK_LINK,
@@ -145,7 +145,7 @@ def _to_nic(route: Route, proxy: Mapping[str, Any]) -> bool:
     )
 
 
-def _to_device(route: Route, nic: Mapping[str, Any], protocol: str | None) -> None:
+def _to_device(route: Route, nic: PhysicalNic, protocol: str | None) -> None:
     device = route.device = device_of(route.host, nic["key"])
     route.see(
         DEVICE_LINK,
@@ -172,7 +172,7 @@ def _to_device(route: Route, nic: Mapping[str, Any], protocol: str | None) -> No
     )
 
 
-def _alone(route: Route, proxy: Mapping[str, Any], nic: Mapping[str, Any]) -> None:
+def _alone(route: Route, proxy: ProxySwitch, nic: PhysicalNic) -> None:
     others = [_device(route.host, n) for n in proxy.get("pnic", ()) if n != nic["key"]]
     route.see(
         ALONE_LINK,
@@ -182,27 +182,27 @@ def _alone(route: Route, proxy: Mapping[str, Any], nic: Mapping[str, Any]) -> No
     )
 
 
-def protocols(device: Mapping[str, Any]) -> tuple[str, ...]:
+def protocols(device: HostRdmaDevice) -> tuple[str, ...]:
     """Return the RoCE versions an RDMA device speaks: ``rocev1``, ``rocev2``."""
     can = device.get("capability") or {}
     able = {"rocev1": can.get("roceV1Capable"), "rocev2": can.get("roceV2Capable")}
     return tuple(name for name, speaks in able.items() if speaks)
 
 
-def device_of(host: Facts, nic: str) -> Mapping[str, Any] | None:
+def device_of(host: Facts, nic: str) -> HostRdmaDevice | None:
     """Return the RDMA device of a physical NIC, which is given by its key."""
-    devices = host.get("config.network.rdmaDevice", ())
+    devices: Sequence[HostRdmaDevice] = host.get("config.network.rdmaDevice", ())
     return next((d for d in devices if (d.get("backing") or {}).get("pairedUplink") == nic), None)
 
 
 def active_uplinks(group: Facts) -> tuple[str, ...]:
     """Return the names of the uplinks that carry the traffic of a port group."""
-    config = group.get("config.defaultPortConfig") or {}
+    config: PortSetting = group.get("config.defaultPortConfig") or PortSetting()
     order = (config.get("uplinkTeamingPolicy") or {}).get("uplinkPortOrder") or {}
     return tuple(order.get("activeUplinkPort", ()))
 
 
-def _pnic_of(host: Facts, proxy: Mapping[str, Any], uplink: str) -> Mapping[str, Any] | None:
+def _pnic_of(host: Facts, proxy: ProxySwitch, uplink: str) -> PhysicalNic | None:
     ports = {kv["key"] for kv in proxy.get("uplinkPort", ()) if kv["value"] == uplink}
     backing = (proxy.get("spec") or {}).get("backing") or {}
     device = next((s["pnicDevice"] for s in backing.get("pnicSpec", ()) if s.get("uplinkPortKey") in ports), None)

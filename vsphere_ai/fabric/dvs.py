@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator
 
 from vsphere_ai.fabric import PORT_GROUP, SWITCHES
+from vsphere_ai.fabric.api_types import PnicSpec, PortSetting, ProxySwitch, Vnic
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Estate, Facts
 
@@ -74,20 +74,20 @@ def planned_key(datacenter: str, name: str) -> str:
     return str(Deferred(datacenter, PORT_GROUP, name, "key"))
 
 
-def order(port_config: Mapping[str, Any] | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def order(port_config: PortSetting | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the active and the standby uplinks in the port settings of a port group."""
     teaming = (port_config or {}).get("uplinkTeamingPolicy") or {}
     found = teaming.get("uplinkPortOrder") or {}
     return tuple(found.get("activeUplinkPort", ())), tuple(found.get("standbyUplinkPort", ()))
 
 
-def is_stated(port_config: Mapping[str, Any] | None) -> bool:
+def is_stated(port_config: PortSetting | None) -> bool:
     """Return whether a port group has uplinks of its own, not those of its switch."""
     teaming = (port_config or {}).get("uplinkTeamingPolicy") or {}
     return not (teaming.get("uplinkPortOrder") or {"inherited": True}).get("inherited")
 
 
-def members(switch: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
+def members(switch: Facts) -> dict[str, tuple[PnicSpec, ...]]:
     """Return the hosts of a switch by reference, with the NICs each gives it (``pnicDevice``, ``uplinkPortKey``)."""
     found = {}
     for member in switch.get("config.host", ()):
@@ -105,7 +105,7 @@ def beside(estate: Estate, hosts: Collection[str]) -> set[str]:
     return {ref for ref in found if estate.get(ref)}
 
 
-def proxies(host: Facts) -> dict[str, Mapping[str, Any]]:
+def proxies(host: Facts) -> dict[str, ProxySwitch]:
     """Return what a host knows of the switches it is a member of, by the switch's uuid."""
     return {p["dvsUuid"]: p for p in host.get("config.network.proxySwitch", ())}
 
@@ -116,15 +116,16 @@ def with_rdma(host: Facts) -> dict[str, str]:
     return {u: str(p.get("dvsName", u)) for u, p in proxies(host).items() if rdma & set(p.get("pnic", ()))}
 
 
-def nics(proxy: Mapping[str, Any]) -> dict[str, str]:
+def nics(proxy: ProxySwitch) -> dict[str, str]:
     """Return uplink name -> vmnic of a host's switch; a port of a link aggregation group has its own name."""
     names = {kv["key"]: kv["value"] for kv in proxy.get("uplinkPort", ())}
     names |= {kv["key"]: kv["value"] for lag in proxy.get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
     specs = ((proxy.get("spec") or {}).get("backing") or {}).get("pnicSpec", ())
-    return {names.get(s.get("uplinkPortKey"), f"port {s.get('uplinkPortKey')}"): s["pnicDevice"] for s in specs}
+    ports = ((str(s.get("uplinkPortKey")), s["pnicDevice"]) for s in specs)
+    return {names.get(port, f"port {port}"): nic for port, nic in ports}
 
 
-def vnics(estate: Estate, uuid: str) -> Iterator[tuple[Facts, Mapping[str, Any], str]]:
+def vnics(estate: Estate, uuid: str) -> Iterator[tuple[Facts, Vnic, str]]:
     """Yield the VMkernel adapters on a switch, of every host that was read: host, adapter, name of its port group."""
     for host in estate.of_type("HostSystem"):
         for vnic in host.get("config.network.vnic", ()):
@@ -153,7 +154,7 @@ def management(host: Facts) -> Iterator[tuple[str, str, str]]:
             yield vnic["device"], port["switchUuid"], str(port.get("portgroupKey"))
 
 
-def managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, Facts, Mapping[str, Any]]]:
+def managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, Facts, ProxySwitch]]:
     """Yield the hosts (that were read) whose management network is on a port group."""
     for host in estate.of_type("HostSystem") if group else ():
         for _, uuid, key in management(host):
@@ -161,7 +162,7 @@ def managed_over(estate: Estate, group: Facts | None) -> Iterator[tuple[Facts, F
                 yield host, group, proxies(host)[uuid]
 
 
-def carrying(host: Facts, proxy: Mapping[str, Any], group: Facts | None) -> dict[str, str]:
+def carrying(host: Facts, proxy: ProxySwitch, group: Facts | None) -> dict[str, str]:
     """Return the uplinks and NICs over which a port group reaches out of a host: those with link, if any have."""
     names = [name for part in order(group.get("config.defaultPortConfig")) for name in part] if group else []
     up = {p["device"] for p in host.get("config.network.pnic", ()) if p.get("linkSpeed")}

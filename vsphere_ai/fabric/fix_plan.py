@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.state import Target
 
 RdmaPath = tuple[Target, Facts]
@@ -19,20 +19,20 @@ CARDS = ("pvrdma", "adapters")  # lists of a VM's adapters; every other list is 
 class FixPlan:
     """Plays by target and kind; `unchanged`: what is not changed and why; `unfixed`: hosts whose path stays broken."""
 
-    plays: dict[Target, dict[str, Any]] = field(default_factory=dict)
+    plays: dict[Target, dict[str, Plain]] = field(default_factory=dict)
     unchanged: list[str] = field(default_factory=list)
     unfixed: dict[Target, str] = field(default_factory=dict)
 
-    def add(self, target: Target, kind: str, value: Any) -> None:
+    def add(self, target: Target, kind: str, value: Plain) -> None:
         """Merge a value into the play of a target for one kind."""
         kinds = self.plays.setdefault(target, {})
         have = kinds.get(kind)
-        kinds[kind] = _cards(have or (), value) if kind in CARDS else _merged(have, value)
+        kinds[kind] = _cards(objects(have), objects(value)) if kind in CARDS else _merged(have, value)
 
-    def said(self, target: Target, kind: str, key: str = "") -> Any:
+    def said(self, target: Target, kind: str, key: str = "") -> Plain:
         """Return the value of a kind in the play of a target, or one key of it; None when there is none."""
         value = self.plays.get(target, {}).get(kind)
-        return (value or {}).get(key) if key else value
+        return inside(value, key) if key else value
 
     def keep(self, why: str) -> None:
         """Note once what is not changed, and why."""
@@ -50,7 +50,7 @@ def by_switch(estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, list[RdmaP
     return found
 
 
-def _merged(one: Any, two: Any) -> Any:
+def _merged(one: Plain, two: Plain) -> Plain:
     if isinstance(one, Mapping) and isinstance(two, Mapping):
         return {**one, **{k: _merged(one.get(k), v) for k, v in two.items()}}
     if isinstance(one, int) and isinstance(two, int) and not isinstance(one, bool):
@@ -58,7 +58,7 @@ def _merged(one: Any, two: Any) -> Any:
     return two
 
 
-def _cards(have: Sequence[Mapping[str, Any]], more: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def _cards(have: Sequence[PlainObject], more: Sequence[PlainObject]) -> tuple[PlainObject, ...]:
     """Merge the entries of one adapter: two entries would be two adapters."""
     found = {(c.get("type"), c["port_group"]): dict(c) for c in have}
     for card in more:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath
@@ -14,11 +13,12 @@ from vsphere_ai.fabric.mtu_alignment import align
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.fabric.uplink_assignment import assign
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.plain import Plain, PlainObject, named
 from vsphere_ai.model.state import Target
 
 ORDER = {"datacenter": 0, "host": 1, "vm": 2}  # of plays: what is shared comes first
 SHARED = ("uplinks", "port_groups", "switches")  # a change of one of these affects other hosts too
-Plays = dict[Target, dict[str, Any]]
+Plays = Mapping[Target, Mapping[str, Plain]]
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def _is_in_vain(trace: Trace, link: Link, fix_plan: FixPlan) -> bool:
     return bool(unfixed)
 
 
-def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, int]) -> dict[str, Any]:
+def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, int]) -> dict[str, PlainObject]:
     """Return the VMkernel adapters of a host: PVRDMA uses one of them; a new one gets the MTU of its switch."""
-    found = dict(fix_plan.said(host, "vmkernel"))
+    found = named(fix_plan.said(host, "vmkernel"))
     wanted = sorted((n for n, a in found.items() if a.get("pvrdma")), key=lambda n: "address" in found[n])
     for name in wanted[1:]:  # the host has one such option: the last adapter would win
         kept = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
@@ -107,6 +107,6 @@ def _why(trace: Trace, fix_plan: FixPlan, host: Target | None = None) -> str:
     return reason or "no playbook fixes it without breaking another link; see what is not changed, at the end"
 
 
-def has_placeholder(kinds: dict[str, Any]) -> bool:
+def has_placeholder(kinds: Mapping[str, Plain]) -> bool:
     """Return whether a play has a placeholder for an address that the operator has to choose."""
-    return any(a.get("address") == ADDRESS for a in kinds.get("vmkernel", {}).values())
+    return any(a.get("address") == ADDRESS for a in named(kinds.get("vmkernel")).values())

@@ -5,14 +5,15 @@ Source: vSphere Networking 7.0, "Assign a VMkernel Adapter for PVRDMA", "Enable 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.links import HOST_PART, Fix, Link, why
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 RULESET = "pvrdma"
@@ -71,7 +72,7 @@ def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | No
     near = next(iter(_near(estate, host, group)), None)
     if near is not None:
         return Fix(host, "vmkernel", {near: {"pvrdma": True}}), ""
-    value = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
+    value: Plain = {group.name: {"address": ADDRESS, "pvrdma": True}} if group else None
     help = "no VMkernel adapter is on that switch: write an address, and the play creates one"
     return (Fix(host, "vmkernel", value) if value else None), help
 
@@ -114,7 +115,7 @@ def rdma_mtu_over(ethernet: int) -> int:
     return next((size for size in RDMA_MTUS if size + HEADERS <= ethernet), RDMA_MTUS[-1])
 
 
-def used_vnic(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
+def used_vnic(estate: Estate, host: Target, group: Facts) -> Vnic | None:
     """Return the adapter that PVRDMA uses on the switch of a port group, or will use once one there is named."""
     facts = estate[host.ref]
     vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
@@ -123,14 +124,14 @@ def used_vnic(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
     return next(iter(_near(estate, host, group).values()), None)
 
 
-def _used_elsewhere(estate: Estate, host: Target, group: Facts) -> vmk.Vnic | None:
+def _used_elsewhere(estate: Estate, host: Target, group: Facts) -> Vnic | None:
     """Return the adapter that is named for PVRDMA, where it is not on the switch of a port group."""
     facts = estate[host.ref]
     vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
     return vnic if vnic and _is_elsewhere(estate, vnic, group) else None
 
 
-def _is_elsewhere(estate: Estate, vnic: vmk.Vnic, group: Facts | None) -> bool:
+def _is_elsewhere(estate: Estate, vnic: Vnic, group: Facts | None) -> bool:
     switch = fabric.switch_of(estate, group) if group else None
     return switch is not None and vmk.switch_uuid(vnic) != switch.get("uuid")
 
@@ -140,12 +141,11 @@ def _switch_name(estate: Estate, group: Facts | None) -> str:
     return switch.name if switch else "its switch"
 
 
-def _mtu(vnic: vmk.Vnic) -> int | None:
-    mtu: int | None = (vnic.get("spec") or {}).get("mtu")
-    return mtu
+def _mtu(vnic: Vnic) -> int | None:
+    return (vnic.get("spec") or {}).get("mtu")
 
 
-def _mtu_fix(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Facts) -> Fix | None:
+def _mtu_fix(estate: Estate, host: Target, vnic: Vnic, switch: Facts) -> Fix | None:
     """Return the fix that raises the smaller MTU: frames that fit now still fit."""
     own, size = vnic["spec"]["mtu"], switch.get("config.maxMtu")
     at = estate.datacenter_of(switch.ref)
@@ -155,11 +155,11 @@ def _mtu_fix(estate: Estate, host: Target, vnic: Mapping[str, Any], switch: Fact
     return Fix(host, "vmkernel", {group: {"mtu": size}}) if group else None
 
 
-def _vnic(facts: Facts, device: str | None) -> Mapping[str, Any] | None:
+def _vnic(facts: Facts, device: str | None) -> Vnic | None:
     return next((v for v in facts.get(vmk.VNICS, ()) if device and v["device"] == device), None)
 
 
-def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Mapping[str, Any]]:
+def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Vnic]:
     """Return the host's VMkernel adapters on the switch of a port group, by their port group, where it has only one."""
     switch = fabric.switch_of(estate, group) if group else None
     if switch is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 Verdict = Literal["ok", "note", "broken", "unknown"]
@@ -18,7 +19,7 @@ class Fix:
 
     target: Target
     kind: str
-    value: Any
+    value: Plain
 
 
 @dataclass(frozen=True)

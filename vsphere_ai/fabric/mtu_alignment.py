@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.host import used_vnic
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
 LARGEST_MTU = 9000  # of a distributed switch
-Placed = tuple[Target, vmk.Vnic, int]
+Placed = tuple[Target, Vnic, int]
 
 
 def align(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, int]:
@@ -68,7 +69,7 @@ def _lift(fix_plan: FixPlan, estate: Estate, low: Sequence[Placed], goal: int) -
             fix_plan.add(host, "vmkernel", {name: {"mtu": goal}})
 
 
-def _placed(vnics: Iterable[tuple[Target, vmk.Vnic]]) -> Iterator[Placed]:
+def _placed(vnics: Iterable[tuple[Target, Vnic]]) -> Iterator[Placed]:
     """Yield each adapter once, with its MTU in bytes; one without an MTU is not changed."""
     seen = set()
     for host, vnic in vnics:

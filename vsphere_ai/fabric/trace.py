@@ -5,15 +5,16 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from vsphere_ai import fabric
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
 from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Verdict, why
 from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_links
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
 
@@ -65,18 +66,18 @@ def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> 
     return tuple(_trace(estate, vm, device, around) for device in found)
 
 
-def key_of(device: Mapping[str, Any]) -> str:
+def key_of(device: VirtualDevice) -> str:
     """Return the key of the distributed port group an adapter is on; empty when it is on none."""
     port = (device.get("backing") or {}).get("port") or {}
     return str(port.get("portgroupKey", ""))
 
 
-def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequence[Target]) -> Trace:
+def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[Target]) -> Trace:
     facts, host = estate[vm.ref], estate.host_of(vm.ref)
     protocol, key = device.get("deviceProtocol") or None, key_of(device)
     group = estate.get(f"{fabric.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
-    card = {"type": "pvrdma", "port_group": group.name} if group and single else None
+    card: dict[str, Plain] | None = {"type": "pvrdma", "port_group": group.name} if group and single else None
     links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
@@ -96,7 +97,7 @@ def _trace(estate: Estate, vm: Target, device: Mapping[str, Any], around: Sequen
         facts.get("config.version")), _paths(estate, vm, group, links, around))  # fmt: skip
 
 
-def _with_protocol(link: Link, vm: Target, route: fabric.Route | None, card: Mapping[str, Any] | None) -> Link:
+def _with_protocol(link: Link, vm: Target, route: fabric.Route | None, card: dict[str, Plain] | None) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
     able = fabric.protocols(route.device) if route and route.device else ()
     if link.name != fabric.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:
@@ -176,11 +177,11 @@ def _paths(
     return tuple((h, group.ref) for h in hosts if group and is_seen(estate[h.ref]))
 
 
-def _rdma_cards(facts: Facts) -> list[Mapping[str, Any]]:
+def _rdma_cards(facts: Facts) -> list[VirtualDevice]:
     return [d for d in facts.get("config.hardware.device", ()) if d.get("_typeName") == DEVICE]
 
 
-def _adapter(vm: Target, facts: Facts, device: Mapping[str, Any], card: Mapping[str, Any] | None) -> Link:
+def _adapter(vm: Target, facts: Facts, device: VirtualDevice, card: dict[str, Plain] | None) -> Link:
     """Look at the adapter itself; `card` is how a play names it, None where it is one of several."""
     protocol = {"rocev1": "RoCE v1", "rocev2": "RoCE v2"}.get(device.get("deviceProtocol") or "", "RoCE by default")
     connectable = device.get("connectable") or {}
@@ -218,7 +219,7 @@ def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link
                   )  # fmt: skip
 
 
-def _label(device: Mapping[str, Any]) -> str:
+def _label(device: VirtualDevice) -> str:
     label = (device.get("deviceInfo") or {}).get("label")
     return str(label or f"device {device.get('key', '?')}")
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.path import rdma_nic
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 CONFIG = "config.defaultPortConfig"
@@ -40,7 +41,7 @@ def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None
 
 def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
     switch = table.switch
-    groups: dict[str, Any] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
+    groups: dict[str, Plain] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
     wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
     for host, wanted in {**wants, **table.along(uplink)}.items():
         why = table.unassigned(host, uplink, wanted)
@@ -177,7 +178,7 @@ class _Table:
     def _facts(self, host: Target) -> Facts:
         return self.estate[host.ref]
 
-    def _proxy(self, host: Target) -> Mapping[str, Any] | None:
+    def _proxy(self, host: Target) -> ProxySwitch | None:
         return dvs.proxies(self._facts(host)).get(self.switch.get("uuid", ""))
 
     def _managed(self, host: Target) -> list[tuple[str, Facts]]:
@@ -202,6 +203,6 @@ def _listed(group: Facts) -> set[str]:
     return {u for part in dvs.order(group.get(CONFIG)) for u in part}
 
 
-def _is_lagged(proxy: Mapping[str, Any] | None) -> bool:
+def _is_lagged(proxy: ProxySwitch | None) -> bool:
     ports = {kv["value"] for lag in (proxy or {}).get("hostLag", ()) for kv in lag.get("uplinkPort", ())}
     return bool(proxy and ports & set(dvs.nics(proxy)))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from ipaddress import IPv4Interface
-from typing import Any
 
 from vsphere_ai import fabric
+from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 
@@ -19,7 +20,6 @@ OPTION = "Net.PVRDMAVmknic"
 OPTION_FACT = f"option:{OPTION}"
 DHCP = "dhcp"
 MANAGEMENT = "management"
-Vnic = Mapping[str, Any]
 
 
 def address_of(vnic: Vnic) -> str | None:
@@ -33,7 +33,7 @@ def address_of(vnic: Vnic) -> str | None:
         return None
 
 
-def plain_address(text: str) -> dict[str, Any]:
+def plain_address(text: str) -> PlainObject:
     """Return a HostIpConfig for ``dhcp`` or an address such as ``10.20.0.1/24``."""
     if text == DHCP:
         return {"_typeName": "HostIpConfig", "dhcp": True}
@@ -48,8 +48,7 @@ def plain_address(text: str) -> dict[str, Any]:
 
 def group_key(vnic: Vnic) -> str | None:
     """Return the key of the distributed port group an adapter is on."""
-    key: str | None = ((vnic.get("spec") or {}).get("distributedVirtualPort") or {}).get("portgroupKey")
-    return key
+    return ((vnic.get("spec") or {}).get("distributedVirtualPort") or {}).get("portgroupKey")
 
 
 def switch_uuid(vnic: Vnic) -> str:

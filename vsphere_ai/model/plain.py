@@ -21,3 +21,9 @@ def inside(value: Plain, path: str) -> Plain:
     for name in path.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def named(value: Plain) -> dict[str, PlainObject]:
+    """Return the data objects of a mapping by their names; none where the value is no mapping."""
+    items = value.items() if isinstance(value, Mapping) else ()
+    return {name: v for name, v in items if isinstance(v, Mapping)}

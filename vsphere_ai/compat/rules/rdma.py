@@ -9,6 +9,7 @@ from vsphere_ai import fabric
 from vsphere_ai.compat.base import Case, Meanings, Paths, Rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.fabric.path import path_links
@@ -102,7 +103,7 @@ class HostPvrdmaVmknic(Rule):
             what = f"{name} is named for PVRDMA, and there is no such VMkernel adapter" if missing else NONE_NAMED
             yield case.warned(what, seen, help=case.play("pvrdma_host: {vmknic: vmkN, firewall: true}"))
 
-    def _astray(self, case: Case, name: str, vnic: vmk.Vnic) -> str:
+    def _astray(self, case: Case, name: str, vnic: Vnic) -> str:
         """Say where the adapter is, when that is no switch with an RDMA NIC and there is such a one."""
         facts = case.view.facts(case.ref)
         able = dvs.with_rdma(facts)

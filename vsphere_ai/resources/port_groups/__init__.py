@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Self
+from typing import Self, cast
 
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, UPLINK_GROUPS, dvs, nioc
+from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
@@ -152,7 +153,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
             )
             now = observed_group(before, view.estate) if name in groups else PortGroup()
             config = {**(before.get(CONFIG) or {}), **port_config(wanted, now, before.get(CONFIG), switch)}
-            if not dvs.order(config)[0]:
+            if not dvs.order(cast(PortSetting, config))[0]:
                 config["uplinkTeamingPolicy"] = port_settings.teaming_policy(dvs.uplinks(switch), (), None, None)
             pool = {f"config.{k}": v for k, v in pool_spec(wanted, now, switch).items()}
             yield replace(before, properties={**before.properties, CONFIG: config, **pool})

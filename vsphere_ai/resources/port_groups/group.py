@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.fabric import dvs, is_uplink, nioc
+from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.settings import LAST_VLAN
@@ -77,7 +78,7 @@ def is_ours(estate: Estate, group: Facts) -> bool:
 
 def observed_group(facts: Facts, estate: Estate) -> PortGroup:
     """Return a port group as it was read."""
-    config = facts.get(CONFIG) or {}
+    config: PortSetting = facts.get(CONFIG) or PortSetting()
     switch = estate.get(facts.get("config.distributedVirtualSwitch"))
     active, standby = dvs.order(config)
     vlan, trunk = port_settings.tags(config)

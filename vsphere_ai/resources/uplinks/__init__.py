@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
@@ -174,7 +175,7 @@ class Uplinks(Resource):
             return Projection(self)
         host, switches = view.facts(target.ref), switches_of(target, view)
         keys = {p["device"]: p.get("key") for p in host.get(NICS, ())}
-        proxies = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
+        proxies: dict[str, Any] = {p["dvsName"]: dict(p) for p in dvs.proxies(host).values()}
         for name, wanted in self._changing(view, host).items():
             switch = switches.get(name)
             if switch is None:
@@ -248,7 +249,7 @@ def _management_problems(target: Target, view: View, switch: Facts, wanted: Mapp
     for vmk, uuid, key in dvs.management(host) if proxy else ():
         if uuid != switch.get("uuid"):
             continue
-        carrying = dvs.carrying(host, proxy or {}, view.estate.get(f"{PORT_GROUP}:{key}"))
+        carrying = dvs.carrying(host, proxy or ProxySwitch(), view.estate.get(f"{PORT_GROUP}:{key}"))
         if carrying and not any(wanted.get(u) == n for u, n in carrying.items()):
             has = ", ".join(f"{u} = {n}" for u, n in carrying.items())
             yield Problem(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.api_types import PhysicalNic, ProxySwitch
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -21,12 +22,12 @@ def switches_of(host: Target, view: View) -> dict[str, Facts]:
     return dvs.switches(view.estate, at.ref) if at else {}
 
 
-def proxy_of(host: Facts, switch: Facts | None) -> Mapping[str, Any] | None:
+def proxy_of(host: Facts, switch: Facts | None) -> ProxySwitch | None:
     """Return what a host has of a switch; None when it is no member."""
     return dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
 
 
-def owner_of(host: Facts, nic: Mapping[str, Any]) -> str:
+def owner_of(host: Facts, nic: PhysicalNic) -> str:
     """Return the name of the switch a NIC belongs to, distributed or standard; empty when it is free."""
     for proxy in dvs.proxies(host).values():
         if nic["device"] in dvs.nics(proxy).values():

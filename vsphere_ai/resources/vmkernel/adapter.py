@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.vmk import (
     DHCP,
     OPTION,
@@ -59,7 +60,7 @@ class Adapter(BaseModel):
     )
 
 
-def observed_adapter(vnic: Mapping[str, Any], facts: Facts) -> Adapter:
+def observed_adapter(vnic: Vnic, facts: Facts) -> Adapter:
     """Return an adapter as it was read."""
     known, option = carried(facts), facts.get(OPTION_FACT)
     services = None if known is None else known.get(vnic["device"], ())

@@ -1,0 +1,258 @@
+"""Data objects of the vSphere API that describe networks and devices: the fields that are read here.
+
+Source: vSphere Web Services API reference; a field that is unset on the server is absent.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+
+class KeyValue(TypedDict):
+    """KeyValue: a port of a host's switch and the name of its uplink."""
+
+    key: str
+    value: str
+
+
+class LinkSpeed(TypedDict, total=False):
+    """PhysicalNicLinkInfo: speed in Mbit/s."""
+
+    speedMb: int
+    duplex: bool
+
+
+class PhysicalNic(TypedDict, total=False):
+    """PhysicalNic of a host; `pci` is its PCI address. Driver and firmware since vSphere 8.0.0.1."""
+
+    key: str
+    device: str
+    pci: str
+    driver: str
+    driverVersion: str
+    firmwareVersion: str
+    linkSpeed: LinkSpeed | None
+    rdmaDevice: str
+
+
+class PnicSpec(TypedDict, total=False):
+    """DistributedVirtualSwitchHostMemberPnicSpec: a NIC that a host gives to a switch."""
+
+    pnicDevice: str
+    uplinkPortKey: str
+
+
+class PnicBacking(TypedDict, total=False):
+    """DistributedVirtualSwitchHostMemberPnicBacking."""
+
+    pnicSpec: tuple[PnicSpec, ...]
+
+
+class ProxySwitchSpec(TypedDict, total=False):
+    """HostProxySwitchSpec."""
+
+    backing: PnicBacking
+
+
+class HostLag(TypedDict, total=False):
+    """HostProxySwitchHostLagConfig."""
+
+    uplinkPort: tuple[KeyValue, ...]
+
+
+class ProxySwitch(TypedDict, total=False):
+    """HostProxySwitch: what a host knows of a distributed switch; `pnic` are keys of NICs, `mtu` is in bytes."""
+
+    dvsUuid: str
+    dvsName: str
+    pnic: tuple[str, ...]
+    uplinkPort: tuple[KeyValue, ...]
+    hostLag: tuple[HostLag, ...]
+    spec: ProxySwitchSpec
+    mtu: int
+
+
+class RdmaBacking(TypedDict, total=False):
+    """HostRdmaDevicePnicBacking: `pairedUplink` is the key of a physical NIC."""
+
+    pairedUplink: str
+
+
+class RdmaConnection(TypedDict, total=False):
+    """HostRdmaDeviceConnectionInfo: speed in Mbit/s, RDMA MTU in bytes."""
+
+    state: str
+    mtu: int
+    speedInMbps: int
+
+
+class RdmaCapability(TypedDict, total=False):
+    """HostRdmaDeviceCapability."""
+
+    roceV1Capable: bool
+    roceV2Capable: bool
+    iWarpCapable: bool
+
+
+class HostRdmaDevice(TypedDict, total=False):
+    """HostRdmaDevice."""
+
+    device: str
+    description: str
+    driver: str
+    backing: RdmaBacking
+    connectionInfo: RdmaConnection
+    capability: RdmaCapability
+
+
+class PortConnection(TypedDict, total=False):
+    """DistributedVirtualSwitchPortConnection."""
+
+    switchUuid: str
+    portgroupKey: str
+
+
+class IpConfig(TypedDict, total=False):
+    """HostIpConfig, IPv4."""
+
+    dhcp: bool
+    ipAddress: str
+    subnetMask: str
+
+
+class VnicSpec(TypedDict, total=False):
+    """HostVirtualNicSpec; `mtu` in bytes."""
+
+    mtu: int
+    ip: IpConfig
+    distributedVirtualPort: PortConnection
+    opaqueNetwork: object
+
+
+class Vnic(TypedDict, total=False):
+    """HostVirtualNic: a VMkernel adapter; `portgroup` names a standard port group."""
+
+    device: str
+    portgroup: str
+    spec: VnicSpec
+
+
+class UplinkOrder(TypedDict, total=False):
+    """VMwareUplinkPortOrderPolicy."""
+
+    inherited: bool
+    activeUplinkPort: tuple[str, ...]
+    standbyUplinkPort: tuple[str, ...]
+
+
+class StringPolicy(TypedDict, total=False):
+    """StringPolicy."""
+
+    value: str
+
+
+class Teaming(TypedDict, total=False):
+    """VmwareUplinkPortTeamingPolicy."""
+
+    policy: StringPolicy
+    uplinkPortOrder: UplinkOrder
+
+
+class PortSetting(TypedDict, total=False):
+    """VMwareDVSPortSetting: the settings of a port group."""
+
+    uplinkTeamingPolicy: Teaming
+
+
+class PciDevice(TypedDict, total=False):
+    """HostPciDevice; ids are signed 16-bit numbers."""
+
+    id: str
+    vendorId: int
+    deviceId: int
+    classId: int
+    subDeviceId: int
+    deviceName: str
+    vendorName: str
+    parentBridge: str
+
+
+class AllowedDevice(TypedDict):
+    """VirtualPCIPassthroughAllowedDevice; ids are signed 16-bit numbers."""
+
+    vendorId: int
+    deviceId: int
+
+
+class DeviceBacking(TypedDict, total=False):
+    """The backing of a virtual device: PCI passthrough, or the port of an Ethernet adapter."""
+
+    _typeName: str
+    id: str
+    assignedId: str
+    customLabel: str
+    allowedDevice: tuple[AllowedDevice, ...]
+    port: PortConnection
+    deviceName: str
+    opaqueNetworkId: str
+
+
+class Connectable(TypedDict, total=False):
+    """VirtualDeviceConnectInfo."""
+
+    connected: bool
+    startConnected: bool
+
+
+class DeviceInfo(TypedDict, total=False):
+    """Description of a virtual device."""
+
+    label: str
+
+
+class VirtualDevice(TypedDict, total=False):
+    """VirtualDevice of a VM, Ethernet adapters and PCI devices included."""
+
+    _typeName: str
+    key: int
+    deviceInfo: DeviceInfo
+    connectable: Connectable
+    backing: DeviceBacking
+    deviceProtocol: str
+
+
+class Shares(TypedDict, total=False):
+    """SharesInfo."""
+
+    level: str
+    shares: int
+
+
+class Allocation(TypedDict, total=False):
+    """DvsHostInfrastructureTrafficResourceAllocation, in Mbit/s; limit -1: unlimited."""
+
+    shares: Shares
+    reservation: int
+    limit: int
+
+
+class TrafficResource(TypedDict, total=False):
+    """DvsHostInfrastructureTrafficResource."""
+
+    key: str
+    allocationInfo: Allocation
+
+
+class PoolAllocation(TypedDict, total=False):
+    """DvsVmVnicResourceAllocation: quota in Mbit/s."""
+
+    reservationQuota: int
+
+
+class ResourcePool(TypedDict, total=False):
+    """DVSVmVnicNetworkResourcePool."""
+
+    key: str
+    name: str
+    configVersion: str
+    allocationInfo: PoolAllocation
