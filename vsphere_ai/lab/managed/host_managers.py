@@ -18,7 +18,10 @@ Start = Callable[[Farm, ManagedObject], Mapping[str, Any]]
 """Takes the HostSystem of a farm that is complete; returns the first properties of the host's manager."""
 Show = Callable[[Farm, ManagedObject], None]
 
+Prepare = Callable[[Farm, Host], None]
+
 _starts: dict[str, Start] = {}
+_prepares: list[Prepare] = []
 _shows: dict[str, Show] = {}
 _names: set[str] = set()
 
@@ -48,6 +51,12 @@ def shows(name: str) -> Callable[[Show], Show]:
     return register
 
 
+def prepares(prepare: Prepare) -> Prepare:
+    """Register a function that gives every machine something from the start, such as an advanced option."""
+    _prepares.append(prepare)
+    return prepare
+
+
 def add_managers(farm: Farm, mo: ManagedObject) -> Any:
     """Make the managers of a new HostSystem; return its HostConfigManager."""
     made = vim.host.ConfigManager()
@@ -62,6 +71,8 @@ def add_managers(farm: Farm, mo: ManagedObject) -> Any:
 
 def start_managers(farm: Farm, mo: ManagedObject) -> None:
     """Fill in what the managers of a host show from the start."""
+    for prepare in _prepares:
+        prepare(farm, farm.host(mo))
     for name, start in _starts.items():
         values = start(farm, mo)
         for value in values.values():
