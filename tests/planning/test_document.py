@@ -18,7 +18,16 @@ from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.language.playbook import desired
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.planning.document import _sha256, digest, dumps, open_saved, plan_document, saved_plan
+from vsphere_ai.planning.document import (
+    Approved,
+    PlanDocument,
+    _sha256,
+    digest,
+    dumps,
+    open_saved,
+    plan_document,
+    saved_plan,
+)
 from vsphere_ai.planning.planner import Answer
 from vsphere_ai.report import stale
 from vsphere_ai.resources import kinds
@@ -52,6 +61,22 @@ def test_the_document_survives_json(plan):
     document = plan_document(plan)
     assert json.loads(dumps(document)) == document
     assert document["schema_version"] == 1
+
+
+def test_the_class_that_writes_a_document_reads_it(plan):
+    written = PlanDocument.of(plan)
+    read = PlanDocument.model_validate(json.loads(dumps(written.as_json())))
+    assert read.as_json() == written.as_json() == plan_document(plan)
+    assert (read.impact, read.vcenter, read.problems) == (plan.impact, plan.about, plan.problems)
+    (off, *_) = (s for s in read.steps if s.action == "power-off")
+    assert off.target in plan.impact.power_cycles
+    assert off.shutdown_timeout == 300
+
+
+def test_a_journal_of_an_older_version_may_not_say_what_was_approved():
+    assert Approved.read(None) == Approved.read({}) == Approved()
+    (step,) = Approved.read({"steps": [{"target": vars(ESX1)}]}).steps_of(ESX1.ref)
+    assert (step.action, step.timeout) == ("", None)
 
 
 def test_the_document_says_everything_the_text_says(plan):
@@ -114,16 +139,16 @@ def saved(plan, **scope):
 
 def test_a_saved_plan_opens_with_its_playbook_scope_and_digest(plan):
     document = open_saved(saved(plan, vcenter="prod", limit="esx01"), "plan.json")
-    assert document["digest"] == digest(plan)
-    assert document["scope"] == {"vcenter": "prod", "limit": "esx01"}
-    again = from_document(document["desired"], kinds())
+    assert document.digest == digest(plan)
+    assert document.scope == {"vcenter": "prod", "limit": "esx01"}
+    again = from_document(document.desired, kinds())
     assert again == playbook(HostGraphics(default_type="shared_direct"), Mig(mode="enabled"))
 
 
 def test_a_playbook_with_lists_comes_back_as_it_was(plan):
     wanted = (Pvrdma(adapters=(Adapter(port_group="a\u202eb", protocol="rocev2"),)),)
     text = dumps(saved_plan(plan, playbook(*wanted), {}))
-    assert from_document(open_saved(text, "p")["desired"], kinds()) == playbook(*wanted)
+    assert from_document(open_saved(text, "p").desired, kinds()) == playbook(*wanted)
 
 
 def _edit_step(document):
@@ -158,7 +183,7 @@ def test_an_edited_plan_is_refused(plan, edit):
 
 def test_another_layout_of_the_same_json_is_not_an_edit(plan):
     document = json.loads(saved(plan))
-    assert open_saved(json.dumps(document, sort_keys=True), "p")["digest"] == digest(plan)
+    assert open_saved(json.dumps(document, sort_keys=True), "p").digest == digest(plan)
 
 
 @pytest.mark.parametrize("cut", [0, 1, 100, -2])
@@ -184,7 +209,7 @@ def test_another_schema_version_is_refused(plan, monkeypatch):
 
 
 def test_a_stale_plan_says_what_is_different(plan):
-    then = plan_document(made(plain_farm(), {h: wants(FIREWALL) for h in (ESX1, ESX2)}))
+    then = PlanDocument.of(made(plain_farm(), {h: wants(FIREWALL) for h in (ESX1, ESX2)}))
     opened = ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},)
     now = made(estate(host(ESX1, config__firewall__ruleset=opened), host(ESX2)),
                {ESX1: wants(FIREWALL), ESX2: wants(PvrdmaHost(vmknic="vmk9", firewall=True))})  # fmt: skip
@@ -196,11 +221,11 @@ def test_a_stale_plan_says_what_is_different(plan):
 
 
 def test_a_difference_in_details_is_told_too(plan):
-    assert "details of the steps" in stale.differences(plan_document(plan), plan)
+    assert "details of the steps" in stale.differences(PlanDocument.of(plan), plan)
 
 
 def test_many_differences_are_cut(plan):
-    lines = stale.differences(plan_document(plan), made(finished_farm(), DESIRED)).splitlines()
+    lines = stale.differences(PlanDocument.of(plan), made(finished_farm(), DESIRED)).splitlines()
     assert len(lines) == stale.MOST + 1
     assert lines[-1].strip().startswith("and ")
 
@@ -208,7 +233,7 @@ def test_many_differences_are_cut(plan):
 def test_differences_are_safe_for_a_terminal():
     evil = replace(ESX1, name="esx\x1b[31m")
     seen = estate(host(evil), guest(vm(1), evil))
-    text = stale.differences({"items": [], "problems": [], "steps": []}, made(seen, {evil: wants(FIREWALL)}))
+    text = stale.differences(PlanDocument.of(made(seen, {})), made(seen, {evil: wants(FIREWALL)}))
     assert "\x1b" not in text
     assert "esx" in text
 
@@ -267,7 +292,7 @@ def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
     try:
         document["seal"] = _sha256(document)
         opened = open_saved(json.dumps(document), "plan.json")
-        read = from_document(opened["desired"], kinds())
+        read = from_document(opened.desired, kinds())
         stale.differences(opened, plan)
         desired(read, Inventory(Path("i.yml")), plain_farm(), vcenter="lab")
     except (VsphereAiError, UnicodeEncodeError):

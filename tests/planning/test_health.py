@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.acting import Clock, Shells, lifecycle
 from support.estates import ESX1, ESX2, gpu_info, vm
@@ -12,8 +14,8 @@ from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Healthy, RunningVm
-from vsphere_ai.planning.document import plain
-from vsphere_ai.planning.health import Alarm, Found, from_document
+from vsphere_ai.planning.document import Approved, plain
+from vsphere_ai.planning.health import Alarm, Found
 
 GPUS = tuple(gpu_info(p) for p in ("0000:3b:00.0", "0000:86:00.0"))
 WELL = {"runtime.connectionState": "connected", "runtime.inMaintenanceMode": False, "config.graphicsInfo": GPUS}
@@ -122,7 +124,7 @@ def test_an_alarm_whose_name_cannot_be_read_is_named_by_its_reference(clock):
 
 def test_what_was_found_survives_the_journal():
     found = Found(ESX1, 2, (OLD,))
-    assert from_document(plain(found)) == found
+    assert Approved.read(json.loads(json.dumps({"impact": {"found": [plain(found)]}}))).impact.found == (found,)
 
 
 # -- VMs

@@ -10,7 +10,7 @@ from support.fabrics import DC, fabric
 from support.judging import judge
 from support.machines import GPU_0, GPU_1, NIC_0, fixed, kernel_listing, keys, machine, tuned
 
-from vsphere_ai.planning.document import plain, plan_document
+from vsphere_ai.planning.document import ItemDocument, plain, plan_document
 from vsphere_ai.planning.rollback import stated_before, with_not_reverted
 from vsphere_ai.report.plan_text import plan_text
 from vsphere_ai.resources import kinds
@@ -97,8 +97,9 @@ def graphics(default, *types):
 def rolled_back(was, now, target, wanted):
     """Return the plan of a rollback: of a run that found one estate and left another."""
     items = plan_document(made(was, {target: wants(wanted)}))["items"]
+    items = [ItemDocument.model_validate(item) for item in json.loads(json.dumps(items))]
     plan = made(now, {target: wants(*before(was, target, wanted))})
-    return with_not_reverted(plan, json.loads(json.dumps(items)), now, kinds())
+    return with_not_reverted(plan, items, now, kinds())
 
 
 def test_graphics_that_no_playbook_states_are_named():

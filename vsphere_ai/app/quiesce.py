@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.document import Approved
     from vsphere_ai.runs.journal import Journal
 
 HEARTBEAT = 8.0
@@ -106,11 +107,17 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
     )
 
 
+def _approved(record: Journal) -> Approved:
+    from vsphere_ai.planning.document import Approved
+
+    return Approved.read(record.get("approved"))
+
+
 def _references(record: Journal) -> dict[str, set[str]]:
     """Return the references of the targets of a run, by name, from its journal."""
     found: dict[str, set[str]] = {}
-    for step in record.get("approved", {}).get("steps", ()):
-        found.setdefault(step["target"]["name"], set()).add(step["target"]["ref"])
+    for step in _approved(record).steps:
+        found.setdefault(step.target.name, set()).add(step.target.ref)
     for each in record.ever_pending():
         found.setdefault(each.pending.target.name, set()).add(each.pending.target.ref)
     return found
@@ -178,8 +185,7 @@ def _never_arrived(context: Context, record: Journal, each: RecordedPending) -> 
 
 def _through_vcenter(record: Journal, host: Target) -> bool:
     """Return whether the approved plan orders a host's reboot through vCenter; an order over SSH makes no task."""
-    steps = (s for s in record.get("approved")["steps"] if s["target"]["ref"] == host.ref)
-    return [s["via"] for s in steps if s.get("action") == "reboot"] == ["api"]
+    return [s.via for s in _approved(record).steps_of(host.ref) if s.action == "reboot"] == ["api"]
 
 
 def _seconds_to_watch(sent: str) -> float:
@@ -234,18 +240,14 @@ def _was_seen_off(vm: Target, switched: Sequence[RecordedStep], refs: Mapping[st
 
 def _given(record: Journal, vm: Target) -> float:
     """Return how long the approved plan gives a guest to shut down."""
-    offs = (
-        s for s in record.get("approved")["steps"] if s["target"]["ref"] == vm.ref and s.get("action") == "power-off"
-    )
-    return float(next((s["shutdown_timeout"] for s in offs), STILL_RUNNING))
+    offs = (s.shutdown_timeout for s in _approved(record).steps_of(vm.ref) if s.action == "power-off")
+    return float(next(offs, None) or STILL_RUNNING)
 
 
 def _patience(record: Journal, host: Target) -> float:
     """Return how long the approved plan waits for a host to come back."""
-    waits = (
-        s for s in record.get("approved")["steps"] if s["target"]["ref"] == host.ref and s.get("until") == "host-back"
-    )
-    return float(next((s["timeout"] for s in waits), 1800))
+    waits = (s.timeout for s in _approved(record).steps_of(host.ref) if s.until == "host-back")
+    return float(next(waits, None) or 1800)
 
 
 def _heartbeat(emit: Emit, name: str) -> Callable[[str], None]:

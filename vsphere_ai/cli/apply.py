@@ -26,6 +26,8 @@ from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.planning.document import SavedPlan
     from vsphere_ai.planning.planner import Plan
 
 
@@ -54,7 +56,7 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
     saved = _saved(what)
     loaded = _embedded(saved) if saved else read_playbook(what)
     if saved:
-        scope = saved.get("scope", {})
+        scope = saved.scope
         shared["limit"], shared["vcenter"] = scope.get("limit", ""), shared["vcenter"] or scope.get("vcenter", "")
     shared["start_ssh"] = True  # apply may start TSM-SSH, and stops it again
     resume, some = shared.pop("resume"), any(seen.owes for seen in look())
@@ -106,7 +108,7 @@ def _says_yes(run: str) -> bool:
     return bool(answer.strip() == "yes")
 
 
-def _saved(what: Path) -> dict[str, Any] | None:
+def _saved(what: Path) -> SavedPlan | None:
     if what.suffix != ".json":
         return None
     from vsphere_ai.language.document import require
@@ -117,25 +119,23 @@ def _saved(what: Path) -> dict[str, Any] | None:
     return open_saved(what.read_text(encoding="utf-8", errors="replace"), str(what))
 
 
-def _embedded(saved: dict[str, Any]) -> Any:
+def _embedded(saved: SavedPlan) -> Playbook:
     from vsphere_ai.language.playbook import from_document
     from vsphere_ai.resources import kinds
 
-    return from_document(saved["desired"], kinds())
+    return from_document(saved.desired, kinds())
 
 
-def _same(saved: dict[str, Any], plan: Plan, digest: str, what: Path) -> None:
+def _same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None:
     """Refuse a plan that is not what would be planned now, and say what differs."""
     from vsphere_ai.planning import document
     from vsphere_ai.planning.ssh_needs import without_ssh_problems
     from vsphere_ai.report.stale import differences
 
     again = "plan again, look at the difference, and apply the new plan"
-    if saved["vcenter"]["instance"] != plan.about.instance:
-        raise Conflict(
-            f"{what} was made for another vCenter ({saved['vcenter']['name']})", again, rule="plan.other-vcenter"
-        )
-    if saved["digest"] == digest or saved["digest"] == document.digest(without_ssh_problems(plan)):
+    if saved.vcenter.instance != plan.about.instance:
+        raise Conflict(f"{what} was made for another vCenter ({saved.vcenter.name})", again, rule="plan.other-vcenter")
+    if saved.digest == digest or saved.digest == document.digest(without_ssh_problems(plan)):
         return  # a host that does not let us in now is a problem that is shown, not a difference
     raise Conflict(
         f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}", again, rule="plan.stale"

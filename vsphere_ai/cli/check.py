@@ -20,7 +20,7 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
 
     A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.
     """
-    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, finding_document, plain
+    from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, dumps, plain
     from vsphere_ai.report.findings_text import findings_text
 
     loaded = read_playbook(playbook) if playbook else None
@@ -29,7 +29,7 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
         about = session.vcenter.about
     pause_status()
     if form == "json":
-        found = [finding_document(f) for f in findings if not failures or f.verdict != "pass"]
+        found = [FindingDocument.of(f).as_json() for f in findings if not failures or f.verdict != "pass"]
         click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(about), "findings": found}))
     else:
         click.echo(findings_text(findings, f"vCenter {about.name} {about.version}", passes=not failures))

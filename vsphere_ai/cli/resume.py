@@ -140,7 +140,6 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
     names all that stays.
     """
     from vsphere_ai.app import run_changes
-    from vsphere_ai.model.state import Target
     from vsphere_ai.planning import document
     from vsphere_ai.planning.rollback import with_not_reverted
     from vsphere_ai.resources import kinds
@@ -155,10 +154,8 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         mine, others = run_changes.own(record, among), run_changes.after(record, among)
         loaded = run_changes.to_put_back(loaded, mine, others)
         plan, estate, missing = _plan_on(session, record, loaded)
-        approved = record.get("approved", {}).get("items", ())
-        plan = with_not_reverted(
-            plan, [i for i in approved if mine.tried(Target(**i["target"]), i["kind"])], estate, kinds()
-        )
+        approved = document.Approved.read(record.get("approved")).items
+        plan = with_not_reverted(plan, [i for i in approved if mine.tried(i.target, i.kind)], estate, kinds())
         _say_who_else(plan, mine, others)
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
             for text in item.stays:
@@ -220,6 +217,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
     """
     from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.planning.document import Approved
     from vsphere_ai.planning.resume import gone
 
     _is_free(record)
@@ -230,8 +228,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
     outstanding = record.pending()
     _forget_gone(context, record)
     stopped = quiesce.quiesce(context, Executor(context), record, show_event)
-    seen = record.get("approved", {}).get("impact", {}).get("found", ())
-    looks = {f["host"]["ref"] for f in seen if f.get("mig")}
+    looks = {f.host.ref for f in Approved.read(record.get("approved")).impact.found if f.mig}
     plan, estate, owed = session.plan_again(loaded, record.pending(), looks)
     kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(record, plan)}
     for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
@@ -295,10 +292,11 @@ def _still_going_down(record: Journal, plan: Plan) -> Iterator[Pending]:
 
 
 def _more(plan: Plan, record: Journal) -> bool:
+    from vsphere_ai.planning.document import Approved
     from vsphere_ai.planning.resume import beyond, done_again
     from vsphere_ai.runs.history import doubts
 
-    found = beyond(plan, record.get("approved"))
+    found = beyond(plan, Approved.read(record.get("approved")))
     for line in found:
         streams.say(f"not approved then: {safe(line)}", "run.not-approved")
     undoing = doubts(record) if plan.steps else ()

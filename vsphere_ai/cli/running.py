@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.planning.schedule import Impact
     from vsphere_ai.runs.journal import Journal
     from vsphere_ai.runs.locks import Hold
 
@@ -121,12 +122,11 @@ def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, re
 def _context(session: Session, loaded: Playbook, estate: Estate, record: Journal, watch: _Watch) -> Context:
     from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.gpu.inventory import nvidia_gpus
-    from vsphere_ai.planning.health import from_document
+    from vsphere_ai.planning.document import Approved
     from vsphere_ai.runs import ssh_markers
 
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
-    approved = record.get("approved", {}).get("impact", {}).get("found", ())
-    found = {f.host.ref: f for f in map(from_document, approved)}
+    found = {f.host.ref: f for f in Approved.read(record.get("approved")).impact.found}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
     instance = session.vcenter.about.instance
@@ -231,13 +231,12 @@ class _Watch:
 
 def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> Journal:
     from vsphere_ai.language.playbook import to_document
-    from vsphere_ai.planning.document import plan_document
+    from vsphere_ai.planning.document import PlanDocument
     from vsphere_ai.runs import journal
 
-    document = plan_document(plan)
-    kept = {k: document[k] for k in ("vcenter", "items", "impact", "steps")}
+    approved = PlanDocument.of(plan).approved()
     if request.takes_over and not request.back:
-        kept["impact"] = _as_first_found(kept["impact"], request.takes_over)
+        approved = approved.model_copy(update={"impact": _as_first_found(plan.impact, request.takes_over)})
     earlier = request.takes_over
     # the lock is taken over with the lock itself
     taken = [o for o in earlier.ever_pending() if not o.closed and o.pending.kind != "lock"] if earlier else []
@@ -248,7 +247,7 @@ def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate,
             "scope": {"vcenter": session.settings.name, "limit": request.shared["limit"]},
             "instance": plan.about.instance,
             "desired": to_document(session.pinned(loaded, estate)),
-            "approved": kept,
+            "approved": approved.as_json(),
             "rolls_back": earlier.id if earlier and request.back else "",
             "takes_over": earlier.id if earlier else "",
             "lock": request.locks.mode if request.locks else None,
@@ -261,11 +260,12 @@ def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate,
     return record
 
 
-def _as_first_found(impact: Mapping[str, Any], earlier: Journal) -> dict[str, Any]:
+def _as_first_found(impact: Impact, earlier: Journal) -> Impact:
     """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
-    known = earlier.get("approved", {}).get("impact", {}).get("found", ())
-    found = {f["host"]["ref"]: f for f in known}
-    return {**impact, "found": [found.get(f["host"]["ref"], f) for f in impact["found"]]}
+    from vsphere_ai.planning.document import Approved
+
+    known = {f.host.ref: f for f in Approved.read(earlier.get("approved")).impact.found}
+    return replace(impact, found=tuple(known.get(f.host.ref, f) for f in impact.found))
 
 
 def _finish(run: Run, code: int, request: Request, record: Journal, elsewhere: tuple[str, ...]) -> int:

@@ -53,10 +53,11 @@ def close(run: str, *, yes: bool) -> int:
 
 def _left(record: Journal) -> list[str]:
     from vsphere_ai.model.text import safe
+    from vsphere_ai.planning.document import Approved
     from vsphere_ai.report.run_record import OWES
 
     begun = {s.id for s in record.steps() if s.state == "done"}
-    undone = sum(s["id"] not in begun for s in (record.get("approved") or {}).get("steps", ()))
+    undone = sum(s.id not in begun for s in Approved.read(record.get("approved")).steps)
     lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in record.pending()]
     count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
     if not lines:

@@ -1,4 +1,4 @@
-"""A plan as plain JSON values, its digest, and the file a saved plan is kept in."""
+"""Documents of a plan: its JSON form, written and read by the same classes, its digest, and the saved plan."""
 
 from __future__ import annotations
 
@@ -6,74 +6,210 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Conflict
 from vsphere_ai.language.playbook import Playbook, to_document
-from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.facts import About
+from vsphere_ai.model.finding import Finding, Verdict
+from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
 from vsphere_ai.model.text import escaped
-from vsphere_ai.planning.planner import Plan
-from vsphere_ai.planning.schedule import PlannedStep, waves
+from vsphere_ai.planning.planner import Answer, Item, Login, Plan
+from vsphere_ai.planning.schedule import Impact, PlannedStep, waves
 
 SCHEMA_VERSION = 1
-_SHAPE = {
-    "desired": dict,
-    "digest": str,
-    "scope": dict,
-    "vcenter.instance": str,
-    "vcenter.name": str,
-    "items": list,
-    "problems": list,
-    "steps": list,
-}
-"""What a saved plan is read for, and of which kind each of it is."""
-STAYS = "stays: "
+NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
 
-def plan_document(plan: Plan) -> dict[str, Any]:
-    """Return everything a plan says; keys are only ever added within a schema version."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "vsphere_ai": __version__,
-        "vcenter": plain(plan.about),
-        "playbook": plan.playbook,
-        "impact": plain(plan.impact),
-        "items": [_item(i) for i in plan.items],
-        "problems": [plain(p) for p in plan.problems],
-        "findings": [finding_document(f) for f in plan.findings],
-        "steps": [step_document(p) for p in plan.steps],
-        "waves": [[p.id for p in wave] for wave in waves(plan.steps)],
-        "answers": [plain(a) for a in plan.answers],
-        "logins": [plain(each) for each in plan.logins],
-        "ssh_stays_stopped": plain(plan.ssh_stays_stopped),
-    }
+class Part(BaseModel):
+    """A part of a plan as JSON. Unknown keys are ignored: keys are only ever added within a schema version."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def as_json(self) -> dict[str, JsonValue]:
+        """Return the JSON form; `model_validate` reads it."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+class ChangeDocument(Part):
+    """A field that changes: its values before and after, and ``+``, ``-`` or ``~``."""
+
+    field: str
+    sign: str = ""
+    before: JsonValue = None
+    after: JsonValue = None
+
+
+class ItemDocument(Part):
+    """The changes of one kind on one target."""
+
+    target: Target
+    kind: str
+    changes: tuple[ChangeDocument, ...] = ()
+    recreate: bool = False
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, item: Item) -> Self:
+        """Return an item of a plan as JSON."""
+        changes = (
+            ChangeDocument(field=f.name, sign=f.sign, before=plain(f.before), after=plain(f.after)) for f in item.fields
+        )
+        notes = (*item.notes, *(f"{NOT_REVERTED}{text}" for text in item.stays))
+        return cls(target=item.target, kind=item.kind, changes=tuple(changes), recreate=item.recreate, notes=notes)
+
+
+class StepDocument(Part):
+    """A step with its place. Beside these keys it has those of its own type, such as `method` and `args`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = ""
+    after: tuple[str, ...] = ()
+    behind: tuple[str, ...] = ()
+    do: str = ""
+    """``reconfigure``, ``invoke``, ``shell``, ``lifecycle``, ``wait`` or ``step``."""
+    action: str = ""
+    """What a ``lifecycle`` step does, such as ``power-off``."""
+    until: str = ""
+    """What a ``wait`` waits for, such as ``host-back``."""
+    target: Target
+    summary: str = ""
+    via: str = ""
+    """How a ``reboot`` is ordered: ``ssh`` or ``api``."""
+    timeout: int | float | None = None
+    """Seconds."""
+    shutdown_timeout: int | float | None = None
+    """Seconds that a ``power-off`` gives the guest."""
+
+    @classmethod
+    def of(cls, planned: PlannedStep) -> Self:
+        """Return a planned step as JSON."""
+        place = {"id": planned.id, "after": planned.after, "behind": planned.behind}
+        return cls.model_validate({**place, **_type(planned.step), **plain(planned.step)})
+
+
+class EvidenceDocument(Part):
+    """A property path and the value seen there."""
+
+    path: str
+    value: str
+
+
+class FindingDocument(Part):
+    """A compatibility finding."""
+
+    target: Target | None
+    rule: str
+    verdict: Verdict
+    message: str
+    evidence: tuple[EvidenceDocument, ...]
+    source: str
+    help: str
+    refuses: bool
+
+    @classmethod
+    def of(cls, finding: Finding) -> Self:
+        """Return a finding as JSON."""
+        evidence = [{"path": path, "value": value} for path, value in finding.evidence]
+        return cls.model_validate({**plain(finding), "evidence": evidence})
+
+
+class Approved(Part):
+    """What a run was approved for, as its journal keeps it; an older journal may lack some of it."""
+
+    vcenter: About | None = None
+    items: tuple[ItemDocument, ...] = ()
+    impact: Impact = Impact()
+    steps: tuple[StepDocument, ...] = ()
+
+    @classmethod
+    def read(cls, value: object) -> Self:
+        """Return what a journal keeps; None is an older journal's, which does not say."""
+        return cls.model_validate(value or {})
+
+    def steps_of(self, ref: str) -> tuple[StepDocument, ...]:
+        """Return the steps of one target, in order."""
+        return tuple(step for step in self.steps if step.target.ref == ref)
+
+
+class PlanDocument(Approved):
+    """Everything a plan says."""
+
+    schema_version: int
+    vsphere_ai: str
+    vcenter: About
+    playbook: str
+    impact: Impact
+    items: tuple[ItemDocument, ...]
+    problems: tuple[Problem, ...]
+    findings: tuple[FindingDocument, ...] = ()
+    steps: tuple[StepDocument, ...]
+    waves: tuple[tuple[str, ...], ...] = ()
+    answers: tuple[Answer, ...] = ()
+    logins: tuple[Login, ...] = ()
+    ssh_stays_stopped: tuple[Target, ...] = ()
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self:
+        """Return a plan as JSON."""
+        return cls(
+            schema_version=SCHEMA_VERSION,
+            vsphere_ai=__version__,
+            vcenter=plan.about,
+            playbook=plan.playbook,
+            impact=plan.impact,
+            items=tuple(map(ItemDocument.of, plan.items)),
+            problems=plan.problems,
+            findings=tuple(map(FindingDocument.of, plan.findings)),
+            steps=tuple(map(StepDocument.of, plan.steps)),
+            waves=tuple(tuple(p.id for p in wave) for wave in waves(plan.steps)),
+            answers=plan.answers,
+            logins=plan.logins,
+            ssh_stays_stopped=plan.ssh_stays_stopped,
+        )
+
+    def approved(self) -> Approved:
+        """Return what a journal keeps of it."""
+        return Approved(vcenter=self.vcenter, items=self.items, impact=self.impact, steps=self.steps)
+
+
+class SavedPlan(PlanDocument):
+    """A plan with the playbook it was made of, what narrowed it (vCenter name and limit), and its digest."""
+
+    desired: dict[str, JsonValue]
+    scope: dict[str, str]
+    digest: str
+
+
+def plan_document(plan: Plan) -> dict[str, JsonValue]:
+    """Return everything a plan says as JSON values."""
+    return PlanDocument.of(plan).as_json()
 
 
 def digest(plan: Plan) -> str:
     """Return the SHA-256 of what the plan would do and where; what vCenter's advice said is not part of it."""
-    document = plan_document(plan)
-    kept = {k: document[k] for k in ("vcenter", "items", "problems", "steps")}
+    document = PlanDocument.of(plan)
     # what the server could speak besides is no part of what the plan does
-    kept["vcenter"] = {k: v for k, v in document["vcenter"].items() if k != "offered_api"}
-    lost = [each for each in document["impact"]["lost"] if each["what"]]
-    if lost:
-        kept["lost"] = lost
-    return _sha256(kept)
+    server = {k: v for k, v in plain(document.vcenter).items() if k != "offered_api"}
+    kept = document.model_dump(mode="json", exclude_unset=True, include={"items", "problems", "steps"})
+    lost = [plain(each) for each in plan.impact.lost if each.what]
+    return _sha256({**kept, "vcenter": server, **({"lost": lost} if lost else {})})
 
 
-def saved_plan(plan: Plan, playbook: Playbook, scope: Mapping[str, str]) -> dict[str, Any]:
+def saved_plan(plan: Plan, playbook: Playbook, scope: Mapping[str, str]) -> dict[str, JsonValue]:
     """Return the content of a plan file. `scope` is what narrowed it: vCenter name and limit."""
-    content = {**plan_document(plan), "desired": to_document(playbook), "scope": dict(scope), "digest": digest(plan)}
+    own: dict[str, JsonValue] = {"desired": to_document(playbook), "scope": {**scope}, "digest": digest(plan)}
+    content = {**plan_document(plan), **own}
     return {**content, "seal": _sha256(content)}
 
 
-def open_saved(text: str, name: str) -> dict[str, Any]:
+def open_saved(text: str, name: str) -> SavedPlan:
     """Read a plan file; `Conflict` when it is none, was edited, or was made by another major version."""
     again = "make it again with: vsphere-ai plan PLAYBOOK -o FILE"
     try:
@@ -94,20 +230,12 @@ def open_saved(text: str, name: str) -> dict[str, Any]:
             again,
             rule="plan.schema",
         )
-    wrong = next((key for key, kind in _SHAPE.items() if not isinstance(_at(document, key), kind)), None)
-    if wrong is None and not all(isinstance(value, str) for value in document["scope"].values()):
-        wrong = "scope"
-    if wrong is not None:  # the seal is no signature: whoever edits a plan can make another one
-        raise Conflict(
-            f"{name} is not a saved plan: its {wrong} is missing or of another kind", again, rule="plan.unreadable"
-        )
-    return document
-
-
-def _at(document: Any, key: str) -> Any:
-    for part in key.split("."):
-        document = document.get(part) if isinstance(document, dict) else None
-    return document
+    try:
+        return SavedPlan.model_validate(document)
+    except (ValidationError, RecursionError) as error:  # the checksum is no signature: anyone can make another one
+        where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
+        message = f"{name} is not a saved plan: its {where} is missing or of another kind"
+        raise Conflict(message, again, rule="plan.unreadable") from None
 
 
 def is_saved(text: str) -> bool:
@@ -119,13 +247,6 @@ def is_saved(text: str) -> bool:
     return isinstance(document, dict) and {"schema_version", "desired", "digest", "seal"} <= document.keys()
 
 
-def step_document(planned: PlannedStep) -> dict[str, Any]:
-    """Return one step with its place."""
-    step = planned.step
-    place = {"id": planned.id, "after": list(planned.after), "behind": list(planned.behind)}
-    return {**place, **_type(step), **plain(step)}
-
-
 def _type(step: Step) -> dict[str, str]:
     match step:
         case Lifecycle():
@@ -134,13 +255,6 @@ def _type(step: Step) -> dict[str, str]:
             return {"do": "wait", "until": step.until}
         case _:
             return {"do": type(step).__name__.lower()}
-
-
-def finding_document(finding: Finding) -> dict[str, Any]:
-    """Return one compatibility finding."""
-    document: dict[str, Any] = plain(finding)
-    document["evidence"] = [{"path": path, "value": value} for path, value in finding.evidence]
-    return document
 
 
 def plain(value: Any) -> Any:
@@ -161,19 +275,6 @@ def plain(value: Any) -> Any:
 def dumps(document: Any) -> str:
     """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only."""
     return escaped(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-def _item(item: Any) -> dict[str, Any]:
-    changed = [
-        {"field": f.name, "sign": f.sign, "before": plain(f.before), "after": plain(f.after)} for f in item.fields
-    ]
-    return {
-        "target": plain(item.target),
-        "kind": item.kind,
-        "changes": changed,
-        "recreate": item.recreate,
-        "notes": [*item.notes, *(f"{STAYS}{text}" for text in item.stays)],
-    }
 
 
 def _sha256(document: Any) -> str:

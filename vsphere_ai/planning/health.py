@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.model.facts import Estate, Facts
@@ -39,15 +38,6 @@ def found(estate: Estate, host: Target) -> Found:
     """Return what a host's health is measured by afterwards."""
     facts = estate[host.ref]
     return Found(host, len(nvidia_gpus(facts)), red_alarms(facts, estate))
-
-
-def from_document(document: Mapping[str, Any]) -> Found:
-    """Return what an earlier attempt found, from its approved plan."""
-    host = document["host"]
-    alarms = tuple(Alarm(a["id"], a["definition"], a["name"]) for a in document["alarms"])
-    return Found(
-        Target(host["kind"], host["name"], host["ref"]), int(document["gpus"]), alarms, document.get("mig", {})
-    )
 
 
 def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import RecordedStep
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import EnterMaintenance, Healthy, Shell, Step, what
-from vsphere_ai.planning.document import plan_document
+from vsphere_ai.planning.document import Approved, ChangeDocument, ItemDocument
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.planning.windows import BOOT_JITTER, DRIVER_TIMEOUT, SSH_SERVICE, gpus_answer
 
@@ -80,16 +80,15 @@ def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate) -> 
     return tuple(sorted(t for ref, t in meant.items() if ref not in there))
 
 
-def beyond(plan: Plan, approved: Mapping[str, Any]) -> tuple[str, ...]:
+def beyond(plan: Plan, approved: Approved) -> tuple[str, ...]:
     """Return what a plan changes that was not approved; a resumed run may do less, never more."""
-    known = {_change(i, c) for i in approved["items"] for c in i["changes"]}
-    document = plan_document(plan)
-    found = [(i, c) for i in document["items"] for c in i["changes"] if _change(i, c) not in known]
-    cycled = {t["ref"] for t in (*approved["impact"]["power_cycles"], *approved["impact"]["reboots"])}
-    more = [f"{i['target']['name']}: {i['kind']} {c['field']}" for i, c in found]
-    gone = {(each["host"]["ref"], what) for each in approved["impact"].get("lost", ()) for what in each["what"]}
+    known = {_change(i, c) for i in approved.items for c in i.changes}
+    items = map(ItemDocument.of, plan.items)
+    more = [f"{i.target.name}: {i.kind} {c.field}" for i in items for c in i.changes if _change(i, c) not in known]
+    cycled = {t.ref for t in (*approved.impact.power_cycles, *approved.impact.reboots)}
+    gone = {(each.host.ref, what) for each in approved.impact.lost for what in each.what}
     more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
-    entered = {s["target"]["ref"] for s in approved.get("steps", ()) if s.get("action") == "enter-maintenance"}
+    entered = {s.target.ref for s in approved.steps if s.action == EnterMaintenance.action}
     enter = {p.step.target.ref for p in plan.steps if isinstance(p.step, EnterMaintenance)}
     theirs = "is rebooted in the maintenance mode that somebody else has put it into"
     more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
@@ -118,8 +117,8 @@ def done_again(plan: Plan, done: Collection[RecordedStep]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _change(item: Mapping[str, Any], change: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return item["target"]["ref"], item["kind"], change["field"], repr(change["after"])
+def _change(item: ItemDocument, change: ChangeDocument) -> tuple[str, str, str, str]:
+    return item.target.ref, item.kind, change.field, repr(change.after)
 
 
 def _gate(host: Target) -> Step:

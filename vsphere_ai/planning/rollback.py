@@ -14,6 +14,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.document import ChangeDocument, ItemDocument
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Item, Plan
 from vsphere_ai.resources.base import Resource
@@ -54,7 +55,7 @@ def _nothing(kind: type[Resource]) -> Any:
     return False if bool in get_args(kind.model_fields[kind.shorthand].annotation) else ()
 
 
-def with_not_reverted(plan: Plan, approved: Sequence[Mapping[str, Any]], estate: Estate, kinds: Kinds) -> Plan:
+def with_not_reverted(plan: Plan, approved: Sequence[ItemDocument], estate: Estate, kinds: Kinds) -> Plan:
     """Return a rollback's plan in which every item names what it leaves as the run made it.
 
     `approved` are the items of the run's plan as its journal has them; `estate` is what the rollback was planned on.
@@ -62,17 +63,17 @@ def with_not_reverted(plan: Plan, approved: Sequence[Mapping[str, Any]], estate:
     view = View(estate, observe(estate, kinds))
     items = {(i.target.ref, i.kind): i for i in plan.items}
     elsewhere = _implied(plan, view)
-    own = {(each["target"]["ref"], each["kind"]) for each in approved}
+    own = {(each.target.ref, each.kind) for each in approved}
     for each in approved:
-        ref, kind = each["target"]["ref"], each["kind"]
+        ref, kind = each.target.ref, each.kind
         now = view.state(ref, kind)
-        if now is None or not each["changes"]:
+        if now is None or not each.changes:
             continue
-        present = _fields(now.export(Target(**each["target"]), view, "shown").state)
-        item = items.get((ref, kind)) or Item(Target(**each["target"]), kind, ())
+        present = _fields(now.export(each.target, view, "shown").state)
+        item = items.get((ref, kind)) or Item(each.target, kind, ())
         back = {**elsewhere.get(ref, {}), **{f.name: f.after for f in item.fields}}
         others = frozenset(k for r, k in own if r == ref and k != kind)
-        said = tuple(_staying(each["changes"], present, back, others))
+        said = tuple(_staying(each.changes, present, back, others))
         if said:
             items[ref, kind] = replace(item, stays=said)
     return replace(plan, items=tuple(items.values()))
@@ -94,10 +95,10 @@ def _fields(state: Resource) -> dict[str, Any]:
 
 
 def _staying(
-    changes: Sequence[Mapping[str, Any]], now: Mapping[str, Any], back: Mapping[str, Any], others: frozenset[str]
+    changes: Sequence[ChangeDocument], now: Mapping[str, Any], back: Mapping[str, Any], others: frozenset[str]
 ) -> Iterator[str]:
     for change in changes:
-        name, before = change["field"], change["before"]
+        name, before = change.field, change.before
         there = now.get(name)
         if _same(_without(back.get(name, there), others), _without(before, others)):
             continue

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.model.text import duration, safe, shown
-from vsphere_ai.planning.document import SCHEMA_VERSION, STAYS
+from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION
 from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def _item(item: dict[str, Any]) -> Iterator[str]:
         before, after = (_shown(change[key]) for key in ("before", "after"))
         yield f"  {safe(whose)} {safe(change['field'])}  {before} → {after}"
     for note in item.get("notes", ()):
-        if note.startswith(STAYS):  # what a rollback does not put back
+        if note.startswith(NOT_REVERTED):  # what a rollback does not put back
             yield f"  {safe(whose)} {safe(note)}"
 
 
