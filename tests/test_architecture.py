@@ -186,6 +186,49 @@ def home(name: str) -> str:
     return ".".join(name.split(".")[:2])
 
 
+OF_KINDS = {"state", "is_planned", "planned", "get", "wanted_of", "Fix"}
+
+
+def names_of_kinds(name: str) -> list[str]:
+    """Where a module outside of `resources` asks for a kind by its name, as far as the shape of code shows it.
+
+    That is a name given to a look-up (`view.state(ref, "mig")`), in a key with a reference (`(ref, "mig")`), in
+    brackets behind `kinds()`, or compared with a `kind`. A name may stand in data: in `needed_by`, which says what a
+    rule is about; in a rule id, an argv, a profile, a type of adapter; and in the YAML of a remedy.
+    """
+    found = []
+    for node in ast.walk(tree(modules()[name])):
+        asked: list[ast.expr] = []
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", getattr(node.func, "id", "")) in OF_KINDS:
+            asked = node.args if getattr(node.func, "attr", "") != "get" else []
+        elif isinstance(node, ast.Tuple) and len(node.elts) == 2 and getattr(node.elts[0], "attr", "") == "ref":
+            asked = node.elts[1:]
+        elif isinstance(node, ast.Subscript) and getattr(getattr(node.value, "func", None), "id", "") == "kinds":
+            asked = [node.slice]
+        elif isinstance(node, ast.Compare) and getattr(node.left, "attr", "") == "kind":
+            asked = node.comparators
+        constants = (each for one in asked for each in ast.walk(one) if isinstance(each, ast.Constant))
+        found += [f"line {each.lineno}: {each.value}" for each in constants if each.value in kinds()]
+    return found
+
+
+# remedies are playbooks: a `Fix` has the key of a play and its value
+WRITE_PLAYBOOKS = {"fabric.host", "fabric.path", "fabric.trace", "fabric.fixes", "fabric.mtu_alignment"}
+WRITE_PLAYBOOKS |= {"fabric.uplink_assignment", "fabric.fix_plan"}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if not within(n, "resources") and not within(n, "lab")))
+def test_no_other_room_names_a_kind(name):
+    wrong = [o for o, _ in own_imports(name) if within(o, "resources") and o not in CONTRACT]
+    assert not wrong, f"{name} imports {wrong}"
+    if name not in WRITE_PLAYBOOKS:
+        assert not names_of_kinds(name), name
+
+
+def test_a_name_of_a_kind_is_found_in_the_shapes_that_ask_for_it():
+    assert all(names_of_kinds(name) for name in ("fabric.trace", "fabric.host"))
+
+
 def test_what_a_kind_keeps_in_its_folder_is_its_own():
     """Other kinds import the kind itself; what several kinds need is in `resources._helpers`."""
     for name in modules():

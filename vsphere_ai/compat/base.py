@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.remedies import play_for
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import Target, is_observed
 from vsphere_ai.model.view import View
+from vsphere_ai.resources import kinds
 from vsphere_ai.resources.remedies import upgrade_for
 
 Use = Literal["", "power", "move"]
@@ -32,6 +33,19 @@ class Unreadable(Exception):
         super().__init__(f"{path}: {reason}")
         self.path = path
         self.reason = reason
+
+
+class Planned(NamedTuple):
+    """What a plan makes of a property, and the kind and the field that say so."""
+
+    kind: str
+    field: str
+    value: Any
+
+    @property
+    def evidence(self) -> Evidence:
+        """The evidence of a finding that stands on it."""
+        return f"plan.{self.kind}.{self.field}", self.value
 
 
 class Rule(ABC):
@@ -96,18 +110,31 @@ class Case:
         """Return the value of a path, or raise `Unreadable`."""
         return self.read(path)[1]
 
-    def planned(self, kind: str, field: str) -> Any:
-        """Return a field of the state this plan gives the target; None when the plan does not change that kind."""
-        state = self.view.state(self.ref, kind) if self.view.is_planned(self.ref, kind) else None
-        return getattr(state, field, None)
+    def planned(self, path: str) -> Planned | None:
+        """Return what this plan makes of a property of the target; None when no kind that it changes decides it."""
+        for kind in sorted(self.view.planned_kinds(self.ref)):
+            field = kinds()[kind].traits.decides.get(path)
+            value = getattr(self.view.state(self.ref, kind), field) if field else None
+            if field and value is not None:
+                return Planned(kind, field, value)
+        return None
+
+    def changes(self, path: str) -> bool:
+        """Return whether this plan changes a kind of the target that decides a property."""
+        return any(path in kinds()[kind].traits.decides for kind in self.view.planned_kinds(self.ref))
+
+    def is_stated(self, path: str) -> bool:
+        """Return whether the playbook states a kind of the target that decides a property."""
+        return any((self.ref, kind) in self.view.stated for kind, c in kinds().items() if path in c.traits.decides)
 
     def planner_of(self, field: str, value: Any) -> str:
         """Return the kind by which this plan gives the target such a value; empty when none does.
 
-        Any kind may. One that gives the VM a device and sets what this implies comes before `hardware`, which says it.
+        Any kind may. One that gives the VM a device and sets what this implies comes before one that states it.
         """
-        kinds = sorted(self.view.kinds, key=lambda k: (k == "hardware", k))
-        return next((k for k in kinds if self.planned(k, field) == value), "")
+        able = [k for k in self.view.planned_kinds(self.ref) if field in kinds()[k].model_fields]
+        found = sorted(able, key=lambda k: (not is_observed(kinds()[k], field), k))
+        return next((k for k in found if getattr(self.view.state(self.ref, k), field) == value), "")
 
     def play(self, setting: str) -> str:
         """Say how a playbook gives this host a setting, or why it cannot just now."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from vsphere_ai.compat.base import Case
 from vsphere_ai.gpu.devices import Gpu, found_gpus, is_vgpu
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import VmDevices, vgpu_kinds
 
 PVRDMA = "VirtualVmxnet3Vrdma"
 
@@ -18,20 +20,32 @@ def gpus(case: Case) -> tuple[Gpu, ...]:
 
 def wanted_vgpus(case: Case) -> int:
     """Return how many vGPUs the VM has, or will have after this plan."""
-    planned = case.planned("vgpu", "profiles")
-    if planned is not None:
-        return len(planned)
-    return sum(is_vgpu(d) for d in case.need("config.hardware.device"))
+    devices = case.need("config.hardware.device")
+    planned = {*vgpu_kinds()} & {*case.view.planned_kinds(case.ref)}
+    return len(vgpu_names(case)) if planned else sum(is_vgpu(d) for d in devices)
+
+
+def vgpu_names(case: Case) -> tuple[str, ...]:
+    """Return the vGPU profiles the VM has, or will have after this plan."""
+    case.need("config.hardware.device")
+    vm, view = case.target, case.view
+    if vm is None:
+        return ()
+    facts, own = view.facts(vm.ref), {k: view.state(vm.ref, k) for k in view.planned_kinds(vm.ref)}
+    states = (own.get(k) or kinds()[k].observe(facts, view.estate) for k in vgpu_kinds())
+    return tuple(sorted(name for s in states if isinstance(s, VmDevices) for name in s.vgpus(vm, view)))
+
+
+def planned_devices(case: Case) -> list[VmDevices]:
+    """Return the states that this plan gives the VM and that have devices."""
+    return [s for k in case.view.planned_kinds(case.ref) if isinstance(s := case.view.state(case.ref, k), VmDevices)]
 
 
 def wanted_adapters(case: Case) -> tuple[tuple[str, str | None], ...]:
     """Return the VM's PVRDMA adapters, or those after this plan, as (port group key or name, chosen protocol)."""
-    planned = case.planned("pvrdma", "adapters")
-    if planned is not None:
-        return tuple((a.port_group, a.protocol) for a in planned)
-    cards = case.planned("adapters", "adapters")
-    if cards is not None:
-        return tuple((c.port_group.partition(":")[2], c.protocol) for c in cards if c.type == "pvrdma")
+    planned = (found for state in planned_devices(case) if (found := state.rdma_adapters()) is not None)
+    if (adapters := next(planned, None)) is not None:
+        return tuple((a.port_group, a.protocol) for a in adapters)
     present = [d for d in case.need("config.hardware.device") if d.get("_typeName") == PVRDMA]
     return tuple((_port_group(d), d.get("deviceProtocol")) for d in present)
 

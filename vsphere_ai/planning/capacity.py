@@ -21,7 +21,7 @@ from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, 
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.vgpus import vgpus_of
+from vsphere_ai.resources.mixins import DividesGpus, SharesGpus, is_changed, offered, settled, vgpus_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
@@ -155,11 +155,10 @@ def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot,
 
     Such a layout has no starts, and the `mig` kind says what is wrong with it.
     """
-    stated, planned = view.stated.get((host.ref, "mig")), view.is_planned(host.ref, "mig")
-    state = view.state(host.ref, "mig") if planned else stated.settle(host, view) if stated is not None else None
+    state = next(settled(view, host, DividesGpus), None)
     found = []
     for slot in slots:
-        layout = getattr((getattr(state, "gpus", None) or {}).get(slot.pci), "layout", None)
+        layout = state.layout_of(slot.pci) if state else None
         made = tuple(_instances(slot.board, layout or ()))
         exact = slot.mode == "mig" and layout is not None and len(made) == len(layout)
         found.append(replace(slot, fixed=True, instances=made) if exact else slot)
@@ -238,7 +237,7 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
         )
         guests = tuple(info.get("vm", ()))
         unread = any(not _was_read(view, v) for v in guests)
-        unseen = mode == "mig" and not _has_layout(view, host.ref, pci) and all(g.pci != pci for g in now.gpus)
+        unseen = mode == "mig" and _layout(view, host.ref, pci) is None and all(g.pci != pci for g in now.gpus)
         slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
         slots.append(_with_instances(slot, view, host.ref, now, _Guests(guests, staying)))
     return _with_running(slots, view, infos, [v for v in view.estate.vms_on(host.ref) if v.ref in staying])
@@ -255,8 +254,8 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Gu
     """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
     if slot.mode != "mig":
         return slot
-    if _has_layout(view, host, slot.pci):
-        return replace(slot, instances=tuple(_instances(slot.board, _gpu_state(view, host, slot.pci).layout)))
+    if (layout := _layout(view, host, slot.pci)) is not None:
+        return replace(slot, instances=tuple(_instances(slot.board, layout)))
     if host in view.rebooting:
         return slot
     there = [
@@ -331,32 +330,27 @@ def _observed_profiles(facts: Facts) -> tuple[str, ...]:
 
 
 def _policy(view: View, host: str) -> Policy:
-    graphics = view.state(host, "graphics")
-    return "consolidation" if getattr(graphics, "assignment_policy", None) == "consolidation" else "performance"
+    fills = any(state.consolidates() for state in offered(view, host, SharesGpus))
+    return "consolidation" if fills else "performance"
 
 
 def _shared_direct(view: View, host: str, pci: str) -> bool:
-    graphics = view.state(host, "graphics")
-    kind = (getattr(graphics, "gpus", None) or {}).get(pci)
-    return kind is not None and str(kind).startswith("shared_direct")
+    return any(state.shares(pci) for state in offered(view, host, SharesGpus))
 
 
-def _gpu_state(view: View, host: str, pci: str) -> Any:
-    return (getattr(view.state(host, "mig"), "gpus", None) or {}).get(pci)
-
-
-def _has_layout(view: View, host: str, pci: str) -> bool:
-    """Tell whether this plan says what will stand on a GPU."""
-    return view.is_planned(host, "mig") and getattr(_gpu_state(view, host, pci), "layout", None) is not None
+def _layout(view: View, host: str, pci: str) -> tuple[str, ...] | None:
+    """Return what will stand on a GPU, where this plan says it."""
+    states = offered(view, host, DividesGpus) if is_changed(view, host, DividesGpus) else iter(())
+    return next((layout for state in states if (layout := state.layout_of(pci)) is not None), None)
 
 
 def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
     """Return the mode of a GPU: as read over SSH or planned, as vCenter shows it, as its VMs or the host's list say."""
     if not board.mig_capable:
         return "time_sliced"
-    stated = getattr(_gpu_state(view, host, pci), "mode", None)
-    if stated is not None:
-        return "mig" if stated.startswith("enabled") else "time_sliced"
+    known = (divided for state in offered(view, host, DividesGpus) if (divided := state.is_divided(pci)) is not None)
+    if (divided := next(known, None)) is not None:
+        return "mig" if divided else "time_sliced"
     facts = view.facts(host)
     info: Mapping[str, Any] = next((g for g in facts.get("config.graphicsInfo", ()) if g["pciId"] == pci), {})
     if info.get("vgpuMode"):
@@ -369,7 +363,7 @@ def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
 
 def _offered(view: View, facts: Facts) -> frozenset[str] | None:
     """Return the host's own list, which is the truth unless this plan changes what decides it."""
-    planned = view.is_planned(facts.ref, "graphics") or view.is_planned(facts.ref, "mig")
+    planned = is_changed(view, facts.ref, SharesGpus) or is_changed(view, facts.ref, DividesGpus)
     listed = facts.get("config.sharedPassthruGpuTypes")
     return None if planned or listed is None else frozenset(name.lower() for name in listed)
 

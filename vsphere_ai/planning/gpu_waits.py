@@ -11,7 +11,7 @@ from vsphere_ai.model.state import Problem
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.schedule import Impact
 from vsphere_ai.planning.windows import host_now
-from vsphere_ai.resources.mig import Mig
+from vsphere_ai.resources.mixins import DividesGpus, is_stated
 
 
 def unasked(impact: Impact, estate: Estate) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def silent(impact: Impact, view: View) -> Iterator[Problem]:
         answer = view.facts(host.ref).probes.get(GPUS.name)
         if not isinstance(answer, Output) or not host_now(view.estate, host).has_gpus:
             continue
-        if (host.ref, Mig.kind) in view.stated:
+        if is_stated(view, host.ref, DividesGpus):
             continue  # the kind itself says what it could not read
         try:
             parse_gpus(answer.status, answer.stdout)

@@ -25,7 +25,7 @@ from vsphere_ai.planning.capacity import question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
 from vsphere_ai.planning.rolling import Roll, is_down, rolling_of
-from vsphere_ai.planning.vgpus import vgpus_of
+from vsphere_ai.resources.mixins import vgpus_of
 
 NO_SLOT = "rolling.no-slot"
 ON = ("poweredOn", "suspended")

@@ -29,6 +29,8 @@ class Traits:
     """Rows of the role in the documentation: the privileges that carrying out this kind takes."""
     replaces: Mapping[str, str] = field(default_factory=dict)
     """Methods that replace all there is -> the property path of it, which has to be what the plan was made with."""
+    decides: Mapping[str, str] = field(default_factory=dict)
+    """Property path that compatibility rules read -> the field that says what a plan makes of it."""
     affects: frozenset[str] = frozenset()
     """Kinds whose compatibility rules a change of this one may worsen, also on hosts and VMs not in the playbook."""
     in_profile: str = ""

@@ -17,7 +17,7 @@ from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mixins import Judged
+from vsphere_ai.resources.mixins import Judged, SharesGpus
 
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
@@ -28,7 +28,7 @@ FROM_API = {"sharedDirect": "shared_direct"}
 TO_API = {v: k for k, v in FROM_API.items()}
 
 
-class HostGraphics(Judged, Resource):
+class HostGraphics(Judged, SharesGpus, Resource):
     """Sets the default graphics type of an ESXi host and of every NVIDIA GPU in it, and the assignment policy.
 
     A GPU is converged when the type it runs with (`graphicsInfo`) is the wanted one, not when it is configured
@@ -38,6 +38,7 @@ class HostGraphics(Judged, Resource):
     kind = "graphics"
     target = "host"
     traits = Traits(
+        decides={"config.graphicsConfig": "default_type"},
         after=("passthrough",),
         replaces={"UpdateGraphicsConfig": "config.graphicsConfig"},
         properties={
@@ -219,6 +220,14 @@ class HostGraphics(Judged, Resource):
         odd = ", ".join(f"GPU {pci} is {value}" for pci, value in self._odd().items())
         left_out = f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
         return Export(self if self.gpus and not odd else None, left_out)
+
+    def shares(self, pci: str) -> bool:
+        """Go by the type at work, not by one that waits for a restart."""
+        return (self.gpus or {}).get(pci, "").startswith("shared_direct")
+
+    def consolidates(self) -> bool:
+        """Go by the assignment policy."""
+        return self.assignment_policy == "consolidation"
 
     def _said(self, moded: Collection[str]) -> tuple[str | None, ...]:
         return self.default_type, self.assignment_policy, self.vgpu_mode if moded else None

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.nic_settings import Pause
+from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
@@ -18,6 +20,14 @@ M = TypeVar("M")
 
 Spot = tuple[str | int, ...]
 """Keys and indices that lead to a value."""
+
+
+class RdmaAdapter(NamedTuple):
+    """A PVRDMA adapter: the key (or name) of its port group and its RoCE version; whether a playbook chose that."""
+
+    port_group: str
+    protocol: str | None
+    chosen: bool = False
 
 
 class VmDevices(Placed):
@@ -41,6 +51,14 @@ class VmDevices(Placed):
         """Return what this state adds to the VM's 64-bit MMIO window: GB of whole GPUs."""
         return 0
 
+    def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
+        """Return the PVRDMA adapters of a planned state; None when it is not about them."""
+        return None
+
+    def joins(self) -> tuple[str, ...]:
+        """Return by what GPUs of this state are joined, e.g. ``NVLink``."""
+        return ()
+
     def no_power_on(self, vm: Target, view: View) -> str:
         """Say why a running VM could not power on again, for what other VMs have; empty when it could."""
         return ""
@@ -48,6 +66,15 @@ class VmDevices(Placed):
     def implied_fields(self) -> Mapping[str, Any]:
         """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
         return {}
+
+
+class SwitchSettings(Protocol):
+    """What others read of the settings of a distributed switch."""
+
+    mtu: int | None
+    nioc: bool | None
+    bandwidth: Mapping[Any, Bandwidth] | None
+    resource_pools: Mapping[str, Any] | None
 
 
 class AsksVCenter:
@@ -67,6 +94,22 @@ class AsksVCenter:
     def related_vms(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
         """Return the VMs beside the targets whose states decide here too; of `estate` only outlines were read."""
         return ()
+
+
+class HasSwitches:
+    """A kind whose states have switches of a datacenter."""
+
+    def switch(self, name: str) -> SwitchSettings | None:
+        """Return what a state says of a switch; None when it says nothing."""
+        raise NotImplementedError
+
+
+class Pauses:
+    """A host kind whose states switch global pause of NICs on or off."""
+
+    def pauses(self) -> Mapping[str, Pause]:
+        """Return NIC -> global pause, where a state says it."""
+        raise NotImplementedError
 
 
 class ReadBySsh:
@@ -107,8 +150,28 @@ class Loss:
     unread: str = ""
 
 
+class SharesGpus:
+    """A host kind that says how VMs share the GPUs of a host."""
+
+    def shares(self, pci: str) -> bool:
+        """Return whether a GPU gives vGPUs (shared direct)."""
+        return False
+
+    def consolidates(self) -> bool:
+        """Return whether one GPU is filled before the next; otherwise VMs are spread."""
+        return False
+
+
 class DividesGpus:
     """A host kind that divides GPUs into parts, which a reboot may take."""
+
+    def is_divided(self, pci: str) -> bool | None:
+        """Return whether a GPU is in MIG mode; None when this is not known."""
+        return None
+
+    def layout_of(self, pci: str) -> tuple[str, ...] | None:
+        """Return the GPU instances of a GPU with their starts; None when they are left open or not known."""
+        return None
 
     @classmethod
     def loss(cls, host: Target, view: View) -> Loss | None:
@@ -184,12 +247,39 @@ def stated(view: View, ref: str, mixin: type[M]) -> Iterator[M]:
     return (state for state in found if isinstance(state, mixin))
 
 
+def settled(view: View, target: Target, mixin: type[M]) -> Iterator[M]:
+    """Yield the states with a mixin that the plan gives a target, else those that the playbook says, in full."""
+    for kind in kinds_with(mixin):
+        state = (
+            view.state(target.ref, kind) if view.is_planned(target.ref, kind) else view.stated.get((target.ref, kind))
+        )
+        if isinstance(state, Resource) and not view.is_planned(target.ref, kind):
+            state = state.settle(target, view)
+        if isinstance(state, mixin):
+            yield state
+
+
+def is_changed(view: View, ref: str, mixin: type) -> bool:
+    """Return whether the plan changes a state of an object that has a mixin."""
+    return any(view.is_planned(ref, kind) for kind in kinds_with(mixin))
+
+
+def is_stated(view: View, ref: str, mixin: type) -> bool:
+    """Return whether the playbook states a kind of an object that has a mixin."""
+    return any((ref, kind) in view.stated for kind in kinds_with(mixin))
+
+
 def device_states(view: View, vm: str) -> Iterator[tuple[str, VmDevices]]:
     """Yield the states that may give a VM devices, with their kinds: planned, else as stated, else observed."""
     found = view.wanted(vm, kinds_with(VmDevices))
     return ((state.kind, state) for state in found if isinstance(state, VmDevices))
 
 
+def vgpu_kinds() -> tuple[str, ...]:
+    """Return the names of the kinds that give a VM vGPUs."""
+    return tuple(k for k in kinds_with(VmDevices) if "vgpus" in vars(kinds()[k]))
+
+
 def vgpus_of(vm: Target, view: View) -> tuple[str, ...]:
-    """Return every vGPU profile a VM will have, by whichever kinds."""
-    return tuple(p for _, state in device_states(view, vm.ref) for p in state.vgpus(vm, view))
+    """Return every vGPU profile a VM will have; only states of kinds that give some are looked at."""
+    return tuple(profile for state in view.wanted(vm.ref, vgpu_kinds()) for profile in state.vgpus(vm, view))

@@ -28,6 +28,7 @@ class PvrdmaHost(Judged, Resource):
     kind = "pvrdma_host"
     target = "host"
     traits = Traits(
+        decides={f"option:{OPTION}": "vmknic"},
         after=("vmkernel",),
         properties={"HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")},
         in_profile="advanced options, firewall rulesets",

@@ -24,6 +24,7 @@ class VmHardware(VmDevices, Judged, Resource):
     kind = "hardware"
     target = "vm"
     traits = Traits(
+        decides={"config.version": "version", "config.memoryReservationLockedToMax": "memory_reservation"},
         properties={
             "VirtualMachine": (
                 "config.version",

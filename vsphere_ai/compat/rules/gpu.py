@@ -10,7 +10,7 @@ from vsphere_ai.compat.devices import gpus
 from vsphere_ai.gpu.devices import Gpu
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.resources.mixins import vgpus_of
+from vsphere_ai.resources.mixins import DividesGpus, is_stated, vgpus_of
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on
@@ -126,7 +126,7 @@ class GpuPassthrough(Rule):
                 free.append((f"config.pciPassthruInfo[{gpu.pci}].passthruEnabled", False))
         if free:
             yield case.passed(f"passthrough is off for {_gpus(free)}", *free)
-        meant = (case.ref, "graphics") in case.view.stated or (taken and not free and _wants_others(case))
+        meant = case.is_stated("config.graphicsConfig") or (taken and not free and _wants_others(case))
         for gpu, seen in taken:
             if meant:
                 yield self._taken(case, gpu, seen)
@@ -148,7 +148,7 @@ def _wants_others(case: Case) -> bool:
     others = estate.hosts_in(cluster.ref) if cluster and cluster.ref.startswith("ClusterComputeResource:") else ()
     around = (vm for host in others for vm in estate.vms_on(host.ref))
     may_come = (vm for vm in around if any((vm.ref, kind) in view.stated for kind in view.kinds))
-    return (case.ref, "mig") in view.stated or any(vgpus_of(vm, view) for vm in (*here, *may_come))
+    return is_stated(view, case.ref, DividesGpus) or any(vgpus_of(vm, view) for vm in (*here, *may_come))
 
 
 class GpuSharedDirect(Rule):
@@ -172,8 +172,9 @@ class GpuSharedDirect(Rule):
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Compare active and configured types with Shared Direct."""
-        if case.planned("graphics", "default_type") == PLANNED_SHARED_DIRECT:
-            yield case.passed("this plan sets Shared Direct", ("plan.graphics.default_type", PLANNED_SHARED_DIRECT))
+        planned = case.planned("config.graphicsConfig")
+        if planned and planned.value == PLANNED_SHARED_DIRECT:
+            yield case.passed("this plan sets Shared Direct", planned.evidence)
             return
         found = {g.pci for g in gpus(case)}
         active = {i["pciId"]: i["graphicsType"] for i in case.need("config.graphicsInfo") if i["pciId"] in found}

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
-from vsphere_ai.gpu.devices import VGPU_BACKING
+from vsphere_ai.compat.devices import vgpu_names
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.resources.mixins import VmDevices, offered
 
 Share = Literal["whole", "part", "mig", "unknown"]
 
@@ -37,7 +38,7 @@ class VmPeerToPeer(Rule):
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Go by the names of the vGPUs, and by the setting of unified memory."""
-        names, on = _vgpus(case), _unified_memory(case)
+        names, on = vgpu_names(case), _unified_memory(case)
         seen = ("config.hardware.device", ", ".join(names) or "no vGPU")
         shares = {name: _share(name) for name in names}
         unfit = sorted(name for name, share in shares.items() if share in ("mig", "part"))
@@ -84,7 +85,7 @@ class VmUnifiedMemory(Rule):
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Go by the names of the vGPUs."""
-        names, on = _vgpus(case), _unified_memory(case)
+        names, on = vgpu_names(case), _unified_memory(case)
         parts = sorted({name for name in names if _share(name) == "part"})
         if on and parts:
             yield case.failed(
@@ -96,31 +97,18 @@ class VmUnifiedMemory(Rule):
                               on or ("config.extraConfig", "no enable_uvm"))  # fmt: skip
 
 
-def _vgpus(case: Case) -> tuple[str, ...]:
-    """Return the vGPU profiles the VM has, or will have after this plan."""
-    devices = case.need("config.hardware.device")
-    backings = [(d.get("backing") or {}, bool(d.get("deviceGroupInfo"))) for d in devices]
-    present = [
-        (str(b.get("vgpu", "")).lower(), grouped) for b, grouped in backings if b.get("_typeName") == VGPU_BACKING
-    ]
-    own, members = case.planned("vgpu", "profiles"), case.planned("device_groups", "members")
-    listed = [n for n, grouped in present if not grouped] if own is None else [n.lower() for n in own]
-    grouped = [n for n, of_group in present if of_group] if members is None else [m for m in members if _parsed(m)]
-    return tuple(sorted((*listed, *grouped)))
-
-
 def _linked(case: Case) -> bool:
     """Tell whether a device group of the VM joins its GPUs by NVLink, by its name."""
-    state = case.view.state(case.ref, "device_groups")
-    return any("%nvlink" in name.lower() for name in getattr(state, "groups", None) or ())
+    states = offered(case.view, case.ref, VmDevices)
+    return any(link.lower().startswith("nvlink") for state in states for link in state.joins())
 
 
 def _unified_memory(case: Case) -> Evidence | None:
     """Return the evidence that unified memory is on for a vGPU of the VM, or will be after this plan."""
     extra = {o["key"]: str(o["value"]) for o in case.need("config.extraConfig")}
-    planned = case.planned("vgpu", "uvm")
+    planned = case.planned("config.extraConfig")
     if planned is not None:
-        return ("plan.vgpu.uvm", True) if planned else None
+        return planned.evidence if planned.value else None
     return next(
         (("config.extraConfig", f"{k} = 1") for k, v in extra.items() if UVM_KEY.fullmatch(k) and v == "1"), None
     )

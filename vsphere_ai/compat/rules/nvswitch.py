@@ -38,7 +38,8 @@ class GpuNvswitchPassthrough(Rule):
         if not switches:
             yield case.passed("no NVSwitch among the PCI devices", ("hardware.pciDevice", "no NVSwitch"))
             return
-        after = {**now, **(case.planned("passthrough", "devices") or {})}
+        planned = case.planned("config.pciPassthruInfo")
+        after = {**now, **(planned.value if planned else {})}
         given = [g.pci for g in gpus(case) if after.get(g.pci)]
         if given:
             yield case.warned(

@@ -78,11 +78,12 @@ class HostPvrdmaVmknic(Rule):
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Look at the plan, then at the option."""
-        planned = case.planned("pvrdma_host", "vmknic")
+        given = case.planned(OPTION)
+        planned = given.value if given else None
         name = planned or case.need(OPTION)
         vnics = {v["device"]: v for v in case.view.facts(case.ref).get(vmk.VNICS) or ()}
         missing = name and name not in vnics and vmk.VNICS in case.view.facts(case.ref).properties and not planned
-        seen = ("plan.pvrdma_host.vmknic", planned) if planned else (OPTION, name or "empty")
+        seen = given.evidence if given and planned else (OPTION, name or "empty")
         if is_deferred(name):
             seen = ("plan.vmkernel", "pvrdma: true")
         astray = self._astray(case, name, vnics[name]) if name in vnics else ""

@@ -15,6 +15,7 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
 from vsphere_ai.model.module_options import pfc_priorities
 from vsphere_ai.model.versions import dotted
+from vsphere_ai.resources.mixins import HasSwitches, Pauses, kinds_with, offered, stated
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 DRIVER = "nmlx5_core"
@@ -101,7 +102,7 @@ class HostDcb(Rule):
     def judge(self, case: Case) -> Iterator[Finding]:
         """Compare what the driver is told with what each NIC says; nothing is said of a change that is planned."""
         nics = _roce_nics(case)
-        if not nics or case.planned("roce", "pfc_priority") is not None:
+        if not nics or case.planned(OPTIONS) is not None:
             return
         facts = case.view.facts(case.ref)
         wanted = pfc_priorities(str(facts.get(OPTIONS) or ""))
@@ -244,13 +245,14 @@ def _roce_nics(case: Case) -> dict[str, str]:
 
 def _configured(case: Case, nics: Mapping[str, str]) -> tuple[dict[str, str], Sequence[Evidence]]:
     """Return the NICs that the options of their driver give PFC, with how it gets there; and what was seen of that."""
-    planned = case.planned("roce", "pfc_priority")
+    given = case.planned(OPTIONS)
+    planned = given.value if given else None
     options = str(case.view.facts(case.ref).get(OPTIONS) or "")
     seen: Evidence = (OPTIONS, options) if options else (DEVICES, ", ".join(nics))
     own = [n for n, driver in nics.items() if driver == DRIVER]
-    if isinstance(planned, int):
+    if given and isinstance(planned, int):
         how = f"this plan puts PFC on priority {planned} of"
-        return dict.fromkeys(own, how), (("plan.roce.pfc_priority", planned),)
+        return dict.fromkeys(own, how), (given.evidence,)
     if planned is None and pfc_priorities(options):
         return dict.fromkeys(own, "PFC is configured on"), (seen,)
     return {}, (seen,)
@@ -259,8 +261,8 @@ def _configured(case: Case, nics: Mapping[str, str]) -> tuple[dict[str, str], Se
 def _pauses(case: Case) -> dict[str, Any]:
     """Return global pause as it was read, with what is planned of it; drivers lose theirs when the host restarts."""
     read = {} if case.ref in case.view.rebooting else nic_settings.pauses(case.view.facts(case.ref))
-    nics = getattr(case.view.state(case.ref, "nics"), "nics", None) or {}
-    return read | {name: pause for name, nic in nics.items() if (pause := nic.pause) is not None}
+    planned = {nic: pause for state in offered(case.view, case.ref, Pauses) for nic, pause in state.pauses().items()}
+    return read | planned
 
 
 def _switch(case: Case, device: Mapping[str, Any]) -> Facts | None:
@@ -275,7 +277,7 @@ def _switch(case: Case, device: Mapping[str, Any]) -> Facts | None:
 def _has_planned_mtu(case: Case, switch: Facts) -> bool:
     """Tell whether this plan says which MTU a switch has; what a playbook leaves out of a switch stays as it is."""
     at = case.view.estate.datacenter_of(case.ref)
-    if at is None or not case.view.is_planned(at.ref, "switches"):
+    if at is None or not any(case.view.is_planned(at.ref, kind) for kind in kinds_with(HasSwitches)):
         return False
-    said = case.view.stated.get((at.ref, "switches")) or case.view.state(at.ref, "switches")
-    return getattr((said.switches or {}).get(switch.name), "mtu", None) is not None
+    said = [*stated(case.view, at.ref, HasSwitches)] or offered(case.view, at.ref, HasSwitches)
+    return any(one.mtu is not None for state in said if (one := state.switch(switch.name)) is not None)

@@ -217,7 +217,8 @@ def tools_version(number: int | None) -> str:
 
 
 def _planned_reservation(case: Case) -> Evidence | None:
-    if case.planned("hardware", "memory_reservation") == "full":
-        return "plan.hardware.memory_reservation", "full"
+    planned = case.planned("config.memoryReservationLockedToMax")
+    if planned and planned.value == "full":
+        return planned.evidence
     kind = case.planner_of("memory_locked", True)
     return (f"plan.{kind}.memory_locked", True) if kind else None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule, Unreadable, why_absent
-from vsphere_ai.compat.devices import wanted_adapters, wanted_vgpus
+from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
 from vsphere_ai.model.versions import first_esxi_with
@@ -48,7 +48,7 @@ class VmHardwareVersion(Rule):
         short = dict(_short(version, vgpus, adapters))
         advice = dict(_advice(version, vgpus, adapters))
         # what an existing adapter shows is the server's own choice; only a protocol this plan sends can be refused
-        chosen = any(protocol for _, protocol in adapters) and case.view.is_planned(case.ref, "pvrdma")
+        chosen = any(a.chosen for state in planned_devices(case) for a in state.rdma_adapters() or ())
         faults = list(short)
         if chosen and version >= PVRDMA and version not in PROTOCOLS:
             faults.append(f"the RoCE version can be chosen for {PROTOCOLS[0]} to {PROTOCOLS[-1]} only")
@@ -103,9 +103,9 @@ class VmHardwareHosts(Rule):
 
 def hardware_version(case: Case) -> tuple[int | None, Evidence]:
     """Return the VM's hardware version, planned or present, with where it was seen; None when it is no number."""
-    planned = case.planned("hardware", "version")
+    planned = case.planned("config.version")
     if planned is not None:
-        return planned, ("plan.hardware.version", planned)
+        return planned.value, planned.evidence
     text = str(case.need("config.version"))
     return number(text), ("config.version", text)
 

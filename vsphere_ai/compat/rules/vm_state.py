@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.model.state import State, differences
+from vsphere_ai.model.state import differences
 from vsphere_ai.resources import kinds
 
 API = "vSphere Web Services API reference"
@@ -19,7 +19,6 @@ NOT_REACHED: Mapping[str, str] = {
     "invalid": "repair its configuration file, or register it again",
     "orphaned": "register it again, or remove it from the inventory",
 }
-DEVICES = ("vgpu", "pci_devices", "device_groups", "pvrdma")
 PRIVILEGES = "Cryptographic operations"
 
 
@@ -95,14 +94,14 @@ class VmSnapshots(Rule):
         "warn": "a snapshot, and this plan changes the hardware version or gives or takes devices",
     }
     properties: ClassVar[Paths] = {"VirtualMachine": (SNAPSHOT, VERSION, POWER)}
-    needed_by = frozenset({"hardware", *DEVICES})
+    needed_by = frozenset({"device_groups", "hardware", "pci_devices", "pvrdma", "vgpu"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
         """Count the snapshots, and see what changes."""
         power = case.need(POWER)  # shown wherever the VM is shown; a VM without snapshots shows none
         names = tuple(_names((case.view.facts(case.ref).get(SNAPSHOT) or {}).get("rootSnapshotList") or ()))
         upgrade = _is_upgraded(case)
-        devices = [kind for kind in DEVICES if case.view.is_planned(case.ref, kind)]
+        devices = case.changes("config.hardware.device")
         if not names or not (upgrade or devices):
             yield case.passed(f"{len(names)} snapshots", (SNAPSHOT, ", ".join(names) or "unset"), (POWER, power))
             return
@@ -244,18 +243,17 @@ def _is_changed(case: Case) -> bool:
 
 
 def _is_upgraded(case: Case) -> bool:
-    planned = case.planned("hardware", "version")
-    return planned is not None and f"vmx-{planned}" != case.view.facts(case.ref).get(VERSION)
+    planned = case.planned(VERSION)
+    return planned is not None and f"vmx-{planned.value}" != case.view.facts(case.ref).get(VERSION)
 
 
 def _only_upgraded(case: Case) -> bool:
     """Tell whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
-    before = kinds()["hardware"].observe(case.view.facts(case.ref), case.view.estate)
-    after = case.view.state(case.ref, "hardware")
-    others = any(kind != "hardware" for kind in case.view.planned_kinds(case.ref))
-    if others or not isinstance(after, State):
+    planned, changed = case.planned(VERSION), case.view.planned_kinds(case.ref)
+    if planned is None or len(changed) > 1:
         return False
-    return [c.name for c in differences(before, after)] == ["version"]
+    before = kinds()[planned.kind].observe(case.view.facts(case.ref), case.view.estate)
+    return [c.name for c in differences(before, case.view.state(case.ref, planned.kind))] == [planned.field]
 
 
 def _names(trees: Any) -> Iterator[str]:

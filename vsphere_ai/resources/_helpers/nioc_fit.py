@@ -6,7 +6,7 @@ Source: vSphere Networking 7.0, "vSphere Network I/O Control"; what these do not
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, nioc, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
@@ -15,23 +15,7 @@ from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet, pool_use
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
-from vsphere_ai.resources.mixins import stated
-
-
-class Wanted(Protocol):
-    """What a switch is to have, in full."""
-
-    nioc: bool | None
-    bandwidth: Mapping[Any, Bandwidth] | None
-    resource_pools: Mapping[str, Any] | None
-
-
-class HasSwitches:
-    """A kind whose states have switches of a datacenter."""
-
-    def switch(self, name: str) -> Wanted | None:
-        """Return what a state says of a switch; None when it says nothing."""
-        raise NotImplementedError
+from vsphere_ai.resources.mixins import HasSwitches, SwitchSettings, stated
 
 
 class JoinsPools:
@@ -47,7 +31,7 @@ def joining(target: Target, view: View) -> dict[str, str]:
     return {group: pool for said in stated(view, target.ref, JoinsPools) for group, pool in said.pools_joined().items()}
 
 
-def said_of(target: Target, view: View, switch: str) -> Wanted | None:
+def said_of(target: Target, view: View, switch: str) -> SwitchSettings | None:
     """Return what the playbook itself says of a switch of a datacenter; None when it says nothing."""
     return next((said.switch(switch) for said in stated(view, target.ref, HasSwitches)), None)
 
@@ -59,7 +43,7 @@ def is_off_by_hand(view: View, switch: Facts) -> bool:
     return said is not None and said.nioc is False
 
 
-def _stated(target: Target, view: View, name: str, wanted: Wanted) -> bool:
+def _stated(target: Target, view: View, name: str, wanted: SwitchSettings) -> bool:
     """Return whether the playbook states bandwidth or pools that need Network I/O Control, changed or not."""
     said = said_of(target, view, name)
     if said is None or said.nioc is False:
@@ -69,7 +53,9 @@ def _stated(target: Target, view: View, name: str, wanted: Wanted) -> bool:
     return bool(any(pools.values()) or nioc.set_by_hand(bandwidth))
 
 
-def switch_problems(target: Target, view: View, name: str, switch: Facts | None, wanted: Wanted) -> Iterator[Problem]:
+def switch_problems(
+    target: Target, view: View, name: str, switch: Facts | None, wanted: SwitchSettings
+) -> Iterator[Problem]:
     """Yield what stands against bandwidth and pools; `switch` is None for a new one."""
     now = nioc.bandwidths(switch) if switch else {}
     have = {n: nioc.quota(p) for n, p in nioc.pools(switch).items()} if switch else {}
@@ -171,7 +157,7 @@ def _held(
                       )  # fmt: skip
 
 
-def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: Wanted) -> Iterator[str]:
+def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: SwitchSettings) -> Iterator[str]:
     """Say whose bandwidth goes with Network I/O Control, and whose part of a pool that shrinks is not known."""
     said = said_of(target, view, name)
     if wanted.nioc is False and said is not None and (said.bandwidth or said.resource_pools):

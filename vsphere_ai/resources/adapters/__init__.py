@@ -32,7 +32,7 @@ from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.adapters.checks import address_problems, function_problems, network_problems, own_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
+from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
 from vsphere_ai.resources.remedies import leave_some_out
 
@@ -269,6 +269,11 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
             for s in (stated(n, view) for n in kept if is_statable(n))
         )
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
+
+    def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
+        """Those of the type for PVRDMA."""
+        cards = None if self.adapters is None else [n for n in self.adapters if n.type == "pvrdma"]
+        return None if cards is None else tuple(RdmaAdapter(n.port_group.partition(":")[2], n.protocol) for n in cards)
 
     def cards(self) -> tuple[NetworkAdapter, ...] | None:
         """Return the adapters of the list."""

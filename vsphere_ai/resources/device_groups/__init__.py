@@ -64,6 +64,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     target = "vm"
     shorthand = "groups"
     traits = Traits(
+        decides={"config.hardware.device": "groups"},
         after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
         properties={
             "VirtualMachine": (
@@ -153,12 +154,17 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """The vGPUs among the members take room on GPUs like any other."""
-        return tuple(c for c in map(name_of, self._devices(vm, view)) if is_vgpu_name(c))
+        members = self.members if self.members is not None else map(name_of, self._devices(vm, view))
+        return tuple(name for name in members if is_vgpu_name(name))
 
     def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
         """Members that are whole devices belong to nobody else; so do those of no known group, which stay."""
         kept = (*self._devices(vm, view), *lost_members(view.facts(vm.ref)))
         return tuple(c for c in map(pci.claim_of, kept) if c is not None)
+
+    def joins(self) -> tuple[str, ...]:
+        """The part of a group's name behind the sign %."""
+        return tuple(link for name in self.groups or () if (link := name.partition("%")[2]))
 
     def needs_together(self, vm: Target, view: View) -> bool:
         """The members of a group do, and nobody can tell which GPUs are joined: single ones take what is left."""

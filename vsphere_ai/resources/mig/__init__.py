@@ -297,6 +297,15 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
         return Projection(self._rebooted(view.facts(target.ref)) if after == "reboot" else self)
 
+    def is_divided(self, pci: str) -> bool | None:
+        """Go by the mode that is at work, not by one that waits for a reboot."""
+        mode = gpu.mode if (gpu := (self.gpus or {}).get(pci)) else None
+        return None if mode is None else mode.startswith("enabled")
+
+    def layout_of(self, pci: str) -> tuple[str, ...] | None:
+        """Those of the layout."""
+        return gpu.layout if (gpu := (self.gpus or {}).get(pci)) else None
+
     def _rebooted(self, facts: Facts) -> Self:
         boards = boards_of(facts)
         left = {}

@@ -17,6 +17,7 @@ from vsphere_ai.fabric.nic_settings import (
     PAUSE,
     RINGS,
     Coalesce,
+    Pause,
     coalescing_in,
 )
 from vsphere_ai.model.facts import Estate, Facts
@@ -25,10 +26,10 @@ from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mixins import ReadBySsh
+from vsphere_ai.resources.mixins import Pauses, ReadBySsh
 from vsphere_ai.resources.nics.checks import coalesce_problems, ring_problems, unread_problems
 from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, Nic, settled_nic, speed_of
-from vsphere_ai.resources.roce import Pauses, Roce
+from vsphere_ai.resources.roce import Roce
 
 NICS = "config.network.pnic"
 NO_GLOBAL_PAUSE = "nmlx5_core"
@@ -54,9 +55,9 @@ class HostNics(ReadBySsh, Pauses, Resource):
 
     nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
 
-    def pausing(self) -> tuple[str, ...]:
-        """Return the NICs with any global pause."""
-        return tuple(name for name, nic in (self.nics or {}).items() if nic.pauses)
+    def pauses(self) -> dict[str, Pause]:
+        """Return global pause where it is said."""
+        return {name: nic.pause for name, nic in (self.nics or {}).items() if nic.pause is not None}
 
     @property
     def needs_commands(self) -> bool:

@@ -33,6 +33,7 @@ class Passthrough(Resource):
     shorthand = "devices"
     keyed = True
     traits = Traits(
+        decides={pci.PASSTHRU: "devices"},
         properties={
             "HostSystem": (
                 *pci.PATHS,

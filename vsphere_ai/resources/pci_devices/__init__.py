@@ -57,6 +57,7 @@ class PciDevices(VmDevices, Judged, Resource):
     target = "vm"
     shorthand = "devices"
     traits = Traits(
+        decides={"config.hardware.device": "devices"},
         after=("hardware", "passthrough", "vgpu"),
         properties={
             "VirtualMachine": (

@@ -17,7 +17,7 @@ from vsphere_ai.resources._helpers import adapter_limits, ethernet, pvrdma_fit
 from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
+from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma.adapter import DEVICE, Adapter, describe, is_there, key_in, key_of, named_device
 from vsphere_ai.resources.remedies import leave_some_out
 
@@ -33,6 +33,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
     target = "vm"
     shorthand = "adapters"
     traits = Traits(
+        decides={"config.hardware.device": "adapters"},
         after=("hardware", "vgpu", "pvrdma_host"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
@@ -157,6 +158,11 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
             yield f"REMOVES {named}: not in the list, which is all PVRDMA adapters of the VM; list what is to stay"
         elif gone:
             yield f"REMOVES {named}: the list is empty"
+
+    def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
+        """All of the list; what a playbook leaves open of them is what is there."""
+        found = self.adapters
+        return None if found is None else tuple(RdmaAdapter(a.port_group, a.protocol, bool(a.protocol)) for a in found)
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Show port groups by name; most VMs have no such adapter."""

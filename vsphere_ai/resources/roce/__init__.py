@@ -14,7 +14,7 @@ from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, ReadBySsh, stated
+from vsphere_ai.resources.mixins import AsksVCenter, Pauses, ReadBySsh, stated
 from vsphere_ai.resources.roce.driver import (
     CORE,
     DEVICES,
@@ -43,14 +43,6 @@ def _question(module: str) -> Query:
     return Query(module, MANAGER, "QueryConfiguredModuleOptionString", {"name": module})
 
 
-class Pauses:
-    """A kind whose states switch global pause of NICs on."""
-
-    def pausing(self) -> tuple[str, ...]:
-        """Return the NICs on which a state has it."""
-        raise NotImplementedError
-
-
 class Roce(ReadBySsh, AsksVCenter, Resource):
     """Makes RoCE traffic of a host lossless: priority flow control, trust, marking, all as options of the driver.
 
@@ -62,6 +54,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
     kind = "roce"
     target = "host"
     traits = Traits(
+        decides={f"query:{CORE}": "pfc_priority"},
         properties={"HostSystem": (DEVICES, NICS)},
     )
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
@@ -137,7 +130,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
         if said.dscp not in (None, "off") and self.trust == "pcp":
             yield Problem(target, "roce.trust", f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only",
                           "write trust: dscp")  # fmt: skip
-        pausing = {n for said in stated(view, target.ref, Pauses) for n in said.pausing()}
+        pausing = {n for said in stated(view, target.ref, Pauses) for n, p in said.pauses().items() if p.rx or p.tx}
         both = [n for n in pausing if driver_of(facts, n) == CORE]
         if self.pfc_priority not in (None, "off") and both:
             yield Problem(target, "roce.pause",

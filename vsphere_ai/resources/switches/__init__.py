@@ -16,6 +16,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mixins import HasSwitches
 from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, version_problems
 from vsphere_ai.resources.switches.settings import UPLINKS, Name, Switch, observed, settled
 from vsphere_ai.resources.switches.specs import adjust_steps, as_read, create_steps
@@ -24,7 +25,7 @@ PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.produ
          "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)  # fmt: skip
 
 
-class Switches(nioc_fit.HasSwitches, Resource):
+class Switches(HasSwitches, Resource):
     """Makes distributed switches, or adjusts them; switches and settings that are not named are never touched."""
 
     kind = "switches"

@@ -47,6 +47,7 @@ class Vgpu(VmDevices, Judged, Resource):
     target = "vm"
     shorthand = "profiles"
     traits = Traits(
+        decides={"config.hardware.device": "profiles", "config.extraConfig": "uvm"},
         after=("graphics", "mig", "hardware"),
         properties={
             "VirtualMachine": (
