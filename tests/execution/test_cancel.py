@@ -7,6 +7,7 @@ import threading
 import pytest
 from support.acting import Shells
 from support.estates import ESX1
+from support.raising import refused
 
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.execution.actions import cancel, context
@@ -159,6 +160,6 @@ def test_a_task_that_does_not_end_is_asked_once_and_is_in_doubt(monkeypatch):
     server = Server()
     server.running.add(TASK)
     server.call = lambda ref, method, args=None: server.cancelled.append(ref)
-    with pytest.raises(OutcomeUnknown, match="may still enter maintenance mode"):
+    with refused(OutcomeUnknown, "host.may-enter-maintenance"):
         leave_alone(made(server), ESX1)
     assert server.cancelled == [TASK]

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from support.estates import ESX1, ESX2
+from support.raising import refused
 
 from vsphere_ai.errors import ConcurrentChange, Conflict
 from vsphere_ai.execution.actions.configure import MOST_ATTEMPTS, Changes
@@ -92,7 +93,7 @@ def test_somebody_elses_change_of_the_same_setting_is_a_conflict():
     switch = Switch()
     planned = Facts(SWITCH, {"name": "dvs-rdma", **switch.now})
     switch.now.update({"config.maxMtu": 1400, "config.configVersion": "6"})
-    with pytest.raises(Conflict, match="dvs-rdma was changed by someone else after planning: maxMtu is 1400, was 1500"):
+    with refused(Conflict, "object.changed", "dvs-rdma", "maxMtu", "1400", "1500"):
         sending(switch, planned).invoke(step(maxMtu=9000), say)
     assert switch.sent == []
 
@@ -120,7 +121,7 @@ def test_a_change_at_the_same_moment_of_the_same_setting_is_a_conflict():
 def test_somebody_who_never_stops_is_not_waited_for_forever():
     switch = Switch()
     switch.meddle = [Switch.count] * 50
-    with pytest.raises(Conflict, match=f"{MOST_ATTEMPTS} attempts refused"):
+    with refused(Conflict, "object.keeps-changing", MOST_ATTEMPTS):
         sending(switch).invoke(step(maxMtu=9000), say)
     assert len(switch.meddle) == 50 - MOST_ATTEMPTS
 
@@ -197,5 +198,5 @@ def test_the_steps_of_one_plan_do_not_refuse_each_other():
 def test_an_object_that_is_gone_is_not_sent_for():
     switch = Switch()
     switch.read_objects = lambda refs, paths: {}
-    with pytest.raises(Conflict, match="gone"):
+    with refused(Conflict, "object.gone"):
         sending(switch).invoke(step(maxMtu=9000), say)

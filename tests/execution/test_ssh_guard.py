@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.estates import ESX1, ESX2
+from support.raising import refused
 
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context
@@ -89,7 +90,7 @@ def test_what_goes_through_vcenter_alone_needs_no_look(access, world, step):
 def test_lockdown_mode_is_denied_and_left_alone(access, world, step, mode):
     world.lockdown = mode
     access.before(START)
-    with pytest.raises(Denied, match=rf"esx01 is in lockdown mode \({mode}\).*no command was sent"):
+    with refused(Denied, "ssh.lockdown", "esx01", mode):
         access.before(step)
     assert world.started == []
 
@@ -111,7 +112,7 @@ def test_a_service_that_starts_with_its_host_is_waited_for(access, world):
 
 def test_a_service_of_somebody_else_is_not_started(access, world):
     world.running = False
-    with pytest.raises(Unreachable, match="stopped since this was planned, and not by this run"):
+    with refused(Unreachable, "ssh.stopped"):
         access.before(COMMAND)
     assert world.started == []
 
@@ -124,7 +125,7 @@ def test_a_service_of_ours_is_started_again_once(access, world):
     assert len(world.told) == 1
     access.before(COMMAND)
     world.running = False
-    with pytest.raises(Unreachable, match="stopped again"):
+    with refused(Unreachable, "ssh.stopped-again"):
         access.before(READ_BACK)
     assert world.started == [ESX1]
 
@@ -140,7 +141,7 @@ def test_after_it_was_stopped_as_found_it_is_not_ours(access, world):
     access.before(START)
     access.before(STOP)
     world.running = False
-    with pytest.raises(Unreachable, match="not by this run"):
+    with refused(Unreachable, "ssh.stopped"):
         access.before(COMMAND)
 
 

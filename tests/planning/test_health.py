@@ -7,6 +7,7 @@ import json
 import pytest
 from support.acting import Clock, Shells, lifecycle
 from support.estates import ESX1, ESX2, gpu_info, vm
+from support.raising import refused
 
 from vsphere_ai.errors import HostUnhealthy, StepFailed
 from vsphere_ai.execution.actions import context
@@ -162,7 +163,7 @@ def before(world, action, found=True, **options):
 
 def test_a_host_that_somebody_else_took_is_not_taken_over(clock):
     taken = World({"runtime.inMaintenanceMode": True})
-    with pytest.raises(HostUnhealthy, match="esx01 is in maintenance mode since this was planned"):
+    with refused(HostUnhealthy, "host.in-maintenance", "esx01"):
         before(taken, "enter-maintenance", begun=False)
     assert before(taken, "enter-maintenance", begun=True) == ""
     assert before(World(WELL), "enter-maintenance", begun=False) == ""
@@ -170,7 +171,7 @@ def test_a_host_that_somebody_else_took_is_not_taken_over(clock):
 
 def test_a_host_that_lost_a_gpu_does_not_leave_maintenance(clock):
     lost = {"config.graphicsInfo": GPUS[:1]}
-    with pytest.raises(HostUnhealthy, match="esx01 shows 1 of 2 GPUs, so it does not leave maintenance mode"):
+    with refused(HostUnhealthy, "host.gpus-missing", "esx01", "1 of 2 GPUs"):
         before(World(lost), "exit-maintenance", settle=20)
     assert sum(clock.pauses) == pytest.approx(20)
     assert before(World(lost, WELL), "exit-maintenance", settle=20) == ""
