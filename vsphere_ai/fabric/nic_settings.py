@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -29,7 +29,7 @@ Microseconds = Annotated[int, Field(ge=0, le=65535)]
 class _Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    def filled(self, now: Any) -> Any:
+    def filled(self, now: Self | None) -> Self:
         """Return these settings with what is left out as it is now."""
         unset = {n: getattr(now or type(self)(), n) for n in type(self).model_fields if getattr(self, n) is None}
         return self.model_copy(update=unset)

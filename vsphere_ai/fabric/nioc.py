@@ -6,14 +6,15 @@ System Traffic", "Create a Network Resource Pool"); vSphere Web Services API ref
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import api_types, dvs
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain, PlainObject, named, objects
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke
 
@@ -66,10 +67,17 @@ class Bandwidth(BaseModel):
 
 # -- comparing
 
+K = TypeVar("K")
+Other = TypeVar("Other")
+V = TypeVar("V")
+SharesValue = str | int
+"""``low``, ``normal``, ``high``, or a number from 1 to 100."""
 
-def changed(wanted: Mapping[Any, Any] | None, now: Mapping[Any, Any] | None) -> dict[Any, Any]:
+
+def changed(wanted: Mapping[K, V] | None, now: Mapping[Other, V] | None) -> dict[K, V]:
     """Return what is wanted otherwise than it is; a pool that is to be absent and is has nothing to change."""
-    return {k: v for k, v in (wanted or {}).items() if (now or {}).get(k) != v}
+    have: dict[object, V] = dict((now or {}).items())
+    return {k: v for k, v in (wanted or {}).items() if have.get(k) != v}
 
 
 def filled(wanted: Bandwidth, now: Bandwidth | None) -> Bandwidth:
@@ -78,29 +86,34 @@ def filled(wanted: Bandwidth, now: Bandwidth | None) -> Bandwidth:
     return wanted.model_copy(update=unset)
 
 
-def set_by_hand(bandwidth: Mapping[Any, Bandwidth]) -> dict[Any, Bandwidth]:
+def set_by_hand(bandwidth: Mapping[K, Bandwidth]) -> dict[K, Bandwidth]:
     """Return what is not as on a new switch, which reserves and limits nothing."""
     return {k: b for k, b in bandwidth.items() if (b.reservation, b.limit) != (0, "unlimited")}
 
 
-def reserved(bandwidth: Mapping[Any, Bandwidth] | None) -> int:
-    """Return what VM traffic has reserved on each NIC."""
-    found = (bandwidth or {}).get(VIRTUAL_MACHINE)
-    return (found.reservation if found else 0) or 0
+def reserved(bandwidth: Mapping[K, Bandwidth] | None) -> int:
+    """Return the reservation of VM traffic on each NIC, in Mbit/s."""
+    return next((b.reservation or 0 for kind, b in (bandwidth or {}).items() if kind == VIRTUAL_MACHINE), 0)
+
+
+def quotas(wanted: Mapping[str, int | str] | None) -> dict[str, int | None]:
+    """Return the quota of each wanted pool in Mbit/s; None for a pool that is to be absent."""
+    return {name: quota if isinstance(quota, int) else None for name, quota in (wanted or {}).items()}
 
 
 # -- reading
 
 
-def word(shares: Any) -> Any:
+def word(shares: SharesValue | None) -> SharesValue | None:
     """Return the word for shares where there is one: vCenter shows 50 and ``normal`` alike."""
     return next((w for w, number in LEVELS.items() if number == shares), shares)
 
 
-def shares_in(given: Mapping[str, Any] | None) -> Any:
+def shares_in(given: api_types.Shares | None) -> SharesValue | None:
     """Return the shares in a SharesInfo: a word or a number; None where there are none."""
-    level = (given or {}).get("level")
-    return level if level in LEVELS else word((given or {}).get("shares"))
+    found = given or api_types.Shares()
+    level = found.get("level")
+    return level if level in LEVELS else word(found.get("shares"))
 
 
 def limit_in(number: int | None) -> int | str:
@@ -108,7 +121,7 @@ def limit_in(number: int | None) -> int | str:
     return "unlimited" if number is None or number == UNLIMITED else number
 
 
-def shares_of(switch: Facts) -> dict[str, Any]:
+def shares_of(switch: Facts) -> dict[str, SharesValue | None]:
     """Return the shares of each kind of system traffic."""
     return {k: shares_in(a["shares"]) for k, a in _allocations(switch).items() if a.get("shares")}
 
@@ -121,18 +134,19 @@ def bandwidths(switch: Facts) -> dict[str, Bandwidth]:
     }
 
 
-def _allocations(switch: Facts) -> dict[str, Mapping[str, Any]]:
-    found = {e.get("key"): e.get("allocationInfo") or {} for e in switch.get(TRAFFIC, ())}
+def _allocations(switch: Facts) -> dict[str, api_types.Allocation]:
+    known: Sequence[api_types.TrafficResource] = switch.get(TRAFFIC, ())
+    found = {e.get("key"): e.get("allocationInfo") or api_types.Allocation() for e in known}
     return {name: found[api] for name, api in sorted(TO_API.items()) if api in found}
 
 
-def pools(switch: Facts) -> dict[str, Mapping[str, Any]]:
+def pools(switch: Facts) -> dict[str, api_types.ResourcePool]:
     """Return the network resource pools of a switch by name, as they were read."""
     return {str(p["name"]): p for p in switch.get(POOLS, ()) if p.get("name")}
 
 
-def quota(pool: Mapping[str, Any]) -> int:
-    """Return what a pool has reserved."""
+def quota(pool: api_types.ResourcePool) -> int:
+    """Return the reservation quota of a pool in Mbit/s."""
     return int((pool.get("allocationInfo") or {}).get("reservationQuota") or 0)
 
 
@@ -146,7 +160,7 @@ def pool_of(group: Facts, switch: Facts | None) -> str:
 
 def pool_key(switch: Facts, name: str) -> str:
     """Return the key of a pool as the API takes it; empty when the switch has none of that name."""
-    return NO_POOL_KEY if name == NO_POOL else str(pools(switch).get(name, {}).get("key", ""))
+    return NO_POOL_KEY if name == NO_POOL else str(pools(switch).get(name, api_types.ResourcePool()).get("key", ""))
 
 
 def is_on(switch: Facts) -> bool:
@@ -173,7 +187,7 @@ def slowest_nic(switch: Facts, estate: Estate) -> tuple[int, str] | None:
 # -- writing
 
 
-def shares_info(shares: str | int) -> dict[str, Any]:
+def shares_info(shares: SharesValue) -> PlainObject:
     """Return shares as the API takes them; the number counts with the level ``custom`` only."""
     named = isinstance(shares, str)
     return {"_typeName": "SharesInfo", "shares": LEVELS[shares] if isinstance(shares, str) else shares,
@@ -186,16 +200,17 @@ def limit_number(limit: str | int) -> int:
 
 
 def traffic_spec(
-    switch: Facts | None, shares: Mapping[Any, Any], bandwidth: Mapping[Any, Bandwidth]
-) -> tuple[dict[str, Any], ...]:
+    switch: Facts | None, shares: Mapping[K, SharesValue], bandwidth: Mapping[K, Bandwidth]
+) -> tuple[PlainObject, ...]:
     """Return the named kinds of traffic with what is said of them; what is not said stays as it was read."""
     have = {e["key"]: e for e in (switch.get(TRAFFIC, ()) if switch else ())}
-    names = sorted({*shares, *bandwidth})
-    return tuple(_resource(have.get(TO_API[n], {}), n, shares.get(n), bandwidth.get(n)) for n in names)
+    names = sorted({*shares, *bandwidth}, key=str)
+    return tuple(_resource(have.get(TO_API[str(n)], {}), str(n), shares.get(n), bandwidth.get(n)) for n in names)
 
 
-def _resource(present: Mapping[str, Any], name: str, shares: Any, bandwidth: Bandwidth | None) -> dict[str, Any]:
-    allocation = dict(present.get("allocationInfo") or {"_typeName": "DvsHostInfrastructureTrafficResourceAllocation"})
+def _resource(present: PlainObject, name: str, shares: SharesValue | None, bandwidth: Bandwidth | None) -> PlainObject:
+    given = named(present).get("allocationInfo")
+    allocation = dict(given or {"_typeName": "DvsHostInfrastructureTrafficResourceAllocation"})
     if shares is not None or "shares" not in allocation:
         # an allocation without shares is refused
         default = "high" if name == VIRTUAL_MACHINE else "normal"
@@ -232,7 +247,7 @@ def pool_steps(target: Target, ref: str, switch: Facts | str, wanted: Mapping[st
     growth = {n: (to or 0) - quota(there.get(n, {})) for n, to in wanted.items()}
     specs = {n: _pool_spec(n, wanted[n], there.get(n)) for n in sorted(wanted, key=lambda n: growth[n])}
     verbs = {"add": "add", "edit": "change", "remove": "remove"}
-    words = ", ".join(f"{verbs[s['operation']]} {n}" for n, s in specs.items())
+    words = ", ".join(f"{verbs[str(s['operation'])]} {n}" for n, s in specs.items())
     yield Invoke(
         target=target,
         kinds=("switches",),
@@ -243,8 +258,8 @@ def pool_steps(target: Target, ref: str, switch: Facts | str, wanted: Mapping[st
     )
 
 
-def _pool_spec(name: str, wanted: int | None, present: Mapping[str, Any] | None) -> dict[str, Any]:
-    spec: dict[str, Any] = {"_typeName": "DvsVmVnicResourcePoolConfigSpec"}
+def _pool_spec(name: str, wanted: int | None, present: api_types.ResourcePool | None) -> PlainObject:
+    spec: dict[str, Plain] = {"_typeName": "DvsVmVnicResourcePoolConfigSpec"}
     if present is not None:
         spec |= {"key": present["key"], "configVersion": present["configVersion"]}
     if wanted is None:
@@ -252,21 +267,21 @@ def _pool_spec(name: str, wanted: int | None, present: Mapping[str, Any] | None)
     return spec | {"operation": "edit" if present else "add", "name": name, "allocationInfo": _allocation(wanted)}
 
 
-def _allocation(reservation: int) -> dict[str, Any]:
+def _allocation(reservation: int) -> PlainObject:
     return {"_typeName": "DvsVmVnicResourceAllocation", "reservationQuota": reservation}
 
 
 def planned_traffic(
-    switch: Facts, shares: Mapping[Any, Any], bandwidth: Mapping[Any, Bandwidth]
-) -> tuple[Mapping[str, Any], ...]:
+    switch: Facts, shares: Mapping[K, SharesValue], bandwidth: Mapping[K, Bandwidth]
+) -> tuple[PlainObject, ...]:
     """Return the kinds of traffic of a switch as they will be read."""
     after = {e["key"]: e for e in switch.get(TRAFFIC, ())}
     return tuple({**after, **{e["key"]: e for e in traffic_spec(switch, shares, bandwidth)}}.values())
 
 
-def planned_pools(switch: Facts, at: str, wanted: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def planned_pools(switch: Facts, at: str, wanted: Mapping[str, int | None]) -> tuple[PlainObject, ...]:
     """Return the pools of a switch as they will be read; a key that only the server gives is a `Deferred`."""
-    after = {name: dict(pool) for name, pool in pools(switch).items()}
+    after: dict[str, PlainObject] = {str(p["name"]): p for p in objects(switch.get(POOLS, ())) if p.get("name")}
     for name, reservation in wanted.items():
         if reservation is None:
             after.pop(name, None)

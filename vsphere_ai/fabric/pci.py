@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import cast
 
+from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import PlainObject
 
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
 PATHS = (DEVICES, NUMA, PASSTHRU)
@@ -142,12 +144,12 @@ def matching(facts: Facts, vendor: int, device: int, label: str = "") -> tuple[s
     )
 
 
-def claim_of(device: Mapping[str, Any]) -> Claim | None:
+def claim_of(device: PlainObject) -> Claim | None:
     """Return what a VM's device, or the template of one, takes of the host; None when it is no whole device.
 
     A dynamic device of a running VM is the one the host has assigned to it.
     """
-    backing = device.get("backing") or {}
+    backing = cast(DeviceBacking, device.get("backing") or {})
     if backing.get("_typeName") == FIXED:
         return Claim(str(backing.get("id")).lower())
     if backing.get("_typeName") != DYNAMIC:
@@ -205,7 +207,7 @@ def _branches(paths: list[tuple[str, ...]], depth: int, found: Mapping[str, Devi
         yield from (f"{'   ' if last else '│  '}{line}" for line in _branches(below, depth + 1, found))
 
 
-def _device(device: Mapping[str, Any], nodes: Mapping[str, int]) -> Device:
+def _device(device: PciDevice, nodes: Mapping[str, int]) -> Device:
     vendor, class_id = device["vendorId"] & 0xFFFF, device["classId"] & 0xFFFF
     name = str(device.get("deviceName") or "")
     address = str(device["id"]).lower()

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.fabric import PORT_GROUP, nioc, switch_of
+from vsphere_ai.fabric.api_types import ResourcePool
 from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
@@ -210,7 +211,7 @@ def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
                    f"write switches: {{{switch.name}: {{nioc: true}}}}")  # fmt: skip
 
 
-def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Mapping[str, Any]) -> Iterator[Problem]:
+def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: ResourcePool) -> Iterator[Problem]:
     """A port group brings what its running VMs reserve."""
     found, moved = pool_use.use(view, switch), joining(target, view)
     there = pool_use.groups_of(view.estate, switch)

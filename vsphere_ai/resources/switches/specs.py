@@ -35,7 +35,7 @@ def create_steps(target: Target, name: str, wanted: Switch) -> Iterator[Step]:
     if wanted.shares or wanted.bandwidth:
         given = nioc.traffic_spec(None, wanted.shares or {}, wanted.bandwidth or {})
         yield _reconfigure(target, made, name, {_TRAFFIC: given})
-    yield from nioc.pool_steps(target, made, name, nioc.changed(wanted.resource_pools, None))
+    yield from nioc.pool_steps(target, made, name, nioc.changed(nioc.quotas(wanted.resource_pools), None))
 
 
 def adjust_steps(target: Target, facts: Facts, wanted: Switch, now: Switch) -> Iterator[Step]:
@@ -67,7 +67,7 @@ def adjust_steps(target: Target, facts: Facts, wanted: Switch, now: Switch) -> I
         (deferred if less else spec)[_TRAFFIC] = nioc.traffic_spec(facts, shares, bandwidth)
     version = facts.get("config.configVersion", "")
     switched = [_nioc(target, facts.ref, name, wanted.nioc)] if wanted.nioc not in (None, now.nioc) else []
-    pools = nioc.changed(wanted.resource_pools, now.resource_pools)
+    pools = nioc.changed(nioc.quotas(wanted.resource_pools), nioc.quotas(now.resource_pools))
     grow, shrink = nioc.in_turn(facts, pools, max(nioc.reserved(wanted.bandwidth), nioc.reserved(now.bandwidth)))
     # pools and reservations are only changed while it is on
     off_last = wanted.nioc is False and bool(pools or bandwidth)
@@ -119,7 +119,7 @@ def as_read(datacenter: str, name: str, wanted: Switch, now: Facts | None) -> Fa
         "config.productInfo.version": wanted.version,
         nioc.ENABLED: wanted.nioc,
         nioc.TRAFFIC: nioc.planned_traffic(before, wanted.shares or {}, wanted.bandwidth or {}) or None,
-        nioc.POOLS: nioc.planned_pools(before, datacenter, wanted.resource_pools or {}) or None,
+        nioc.POOLS: nioc.planned_pools(before, datacenter, nioc.quotas(wanted.resource_pools)) or None,
     }
     known = {k: v for k, v in changed.items() if v is not None}
     return replace(before, properties={**before.properties, **known})
