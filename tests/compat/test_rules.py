@@ -27,7 +27,7 @@ VGPU = {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": "VirtualP
 ROCE = {"device": "vmrdma0", "connectionInfo": {"state": "down"}, "capability": {"roceV1Capable": True}}
 
 NO_PFC = {"query:nmlx5_core": "max_vfs=8"}
-LATE = str(Deferred("dc", "HostSystem", "esx01", "config.network.vnic"))
+LATE = Deferred("dc", "HostSystem", "esx01", "config.network.vnic")
 SMALL = {**ROCE, "connectionInfo": {"state": "active", "mtu": 1024}}
 
 

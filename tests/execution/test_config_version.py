@@ -36,7 +36,7 @@ def step(target=DC, on=SWITCH, **fields):
 
 
 def joining(host, *, deferred=False):
-    key = str(Deferred(DC.ref, "HostSystem", host.name, "x")) if deferred else "0"
+    key = Deferred(DC.ref, "HostSystem", host.name, "x") if deferred else "0"
     backing = {"pnicSpec": ({"pnicDevice": "vmnic4", "uplinkPortKey": key},)}
     return step(host, host=({"operation": "edit", "host": host.ref, "backing": backing},))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 from support.acting import Server, Shells
 from support.estates import ESX1
@@ -10,7 +12,7 @@ from support.raising import refused
 from vsphere_ai.errors import Conflict, VimFault
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, read, spelled
+from vsphere_ai.model.deferred import Deferred, chosen, inside, nested, property_path, spelled
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.module_options import changed, merged, parsed, written
 from vsphere_ai.model.pending import Pending, closed_by, opened_by
@@ -167,9 +169,11 @@ def test_the_boot_time_is_remembered_before_such_a_change():
 
 def test_what_is_looked_up_can_hang_on_what_is_looked_up():
     key = Deferred("Datacenter:1", "DistributedVirtualPortgroup", "dvpg-new", "key")
-    path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", str(key)), "device")
+    path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", key), "device")
     deferred = Deferred("Datacenter:1", "HostSystem", "esx01", path)
-    assert read(str(deferred)) == deferred
+    for same in (str(deferred), pickle.loads(pickle.dumps(deferred))):
+        assert (same, same.path, same.name) == (deferred, path, "esx01")
+    assert str(deferred) == f"<{spelled(path)} of HostSystem esx01 in Datacenter:1>"
     assert property_path(path) == VNICS
     assert spelled(path) == f"{VNICS} > spec.distributedVirtualPort.portgroupKey dvpg-new > device"
     asked = []

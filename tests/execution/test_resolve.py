@@ -11,7 +11,7 @@ from support.estates import ESX1, estate, guest, host, vm, wants
 from vsphere_ai.errors import Conflict
 from vsphere_ai.execution.actions import resolve
 from vsphere_ai.execution.actions.resolve import looked_up
-from vsphere_ai.model.deferred import Deferred, inside, is_deferred, read, replaced
+from vsphere_ai.model.deferred import Deferred, inside, is_deferred, replaced
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure
@@ -99,7 +99,7 @@ def test_the_shared_comes_first_and_is_seen_by_those_who_need_it():
     made, seen, wired, _ = plan.steps
     assert (made.id in seen.after, seen.id in wired.after) == (True, True)
     key = wired.step.device_changes[0]["device"]["backing"]["port"]
-    assert read(key) == Deferred(DC.ref, PG, "pg", "key")
+    assert key == Deferred(DC.ref, PG, "pg", "key")
 
 
 def test_what_is_there_has_its_own_key():
@@ -128,7 +128,7 @@ FOLDER = Facts("Folder:n1", {"name": "network", "parent": DC.ref})
 
 def test_names_are_looked_up_in_their_datacenter_when_sent():
     server = Reading(Facts(DC.ref, {"name": "DC0"}), OTHER, FOLDER, HERE, THERE)
-    key, ref = str(Deferred(DC.ref, PG, "pg", "key")), str(Deferred(DC.ref, PG, "pg"))
+    key, ref = Deferred(DC.ref, PG, "pg", "key"), Deferred(DC.ref, PG, "pg")
     step = Invoke(target=DC, summary="", method="X_Task", on=ref, args={"spec": {"keys": (key, "plain")}, "n": 1})
     executor(server).do(step, lambda _: None)
     ((sent_to, method, args, _),) = server.calls
@@ -147,18 +147,18 @@ def test_what_cannot_be_looked_up_is_not_sent(objects, words, monkeypatch):
     monkeypatch.setattr(resolve, "PATIENCE", 0.0)
     server = Reading(Facts(DC.ref, {"name": "DC0"}), FOLDER, *objects)
     with pytest.raises(Conflict, match=words):
-        looked_up(str(Deferred(DC.ref, PG, "pg", "key")), server)
+        looked_up(Deferred(DC.ref, PG, "pg", "key"), server)
 
 
 def test_plain_values_stay_as_they_are():
     value = {"a": ("x", 1, None, {"b": True})}
     assert not is_deferred(value)
     assert replaced(value, lambda deferred: "never") == value
-    assert read("late") is None
 
 
 def test_a_planned_object_is_of_its_type_and_is_sent_as_what_it_has_become():
-    ref, made = str(Deferred(DC.ref, PG, "pg")), f"{PG}:{Deferred(DC.ref, PG, 'pg', 'key')}"
+    ref, made = Deferred(DC.ref, PG, "pg"), Deferred(DC.ref, PG, "pg", "key").as_reference(PG)
+    assert (ref.partition(":")[0], made.partition(":")[0]) == (PG, PG)
     planned = farm(Facts(ref, {"name": "pg"}), Facts(made, {"name": "pg2"}))
     assert {f.name for f in planned.of_type(PG)} >= {"pg", "pg2"}
     server = Reading(Facts(DC.ref, {"name": "DC0"}), FOLDER, HERE)
@@ -172,7 +172,7 @@ def test_a_path_can_choose_inside_of_lists(monkeypatch):
 
     def key_of(switch, uplink):
         path = inside("config.network.proxySwitch", ("dvsName", switch), "uplinkPort", ("value", uplink), "key")
-        return looked_up({"uplinkPortKey": str(Deferred(DC.ref, "HostSystem", "esx01", path))}, server)
+        return looked_up({"uplinkPortKey": Deferred(DC.ref, "HostSystem", "esx01", path)}, server)
 
     assert key_of("a b", "x=1") == {"uplinkPortKey": "4"}
     monkeypatch.setattr(resolve, "PATIENCE", 0.0)

@@ -11,7 +11,6 @@ from support.ethernet import LAN_SWITCH, around, card
 from support.fabrics import DC, RDMA, fabric, machine, member, nic, port_group, resource, switch
 from support.judging import judge, plan_one, steps_of, words
 
-from vsphere_ai.model.deferred import read
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.port_groups import PortGroups
@@ -212,7 +211,7 @@ def test_a_pool_that_this_plan_makes_is_looked_up():
     assert plan.problems == ()
     (key,) = (s.args["spec"]["vmVnicNetworkResourcePoolKey"] for s in steps_of(plan, DC)
               if getattr(s, "method", "") == "ReconfigureDVPortgroup_Task")  # fmt: skip
-    assert read(key).name == "dvs-rdma"
+    assert key.name == "dvs-rdma"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from support.plays import THROUGH
 
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.fabric.pci import Claim, has_room
-from vsphere_ai.model.deferred import read
+from vsphere_ai.model.deferred import property_path
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.resources.pci_devices import Device, PciDevices
@@ -93,9 +93,9 @@ def test_a_first_gpu_implies_what_it_needs():
     (change,) = step.device_changes
     backing = change["device"]["backing"]
     assert (backing["id"], backing["deviceId"], backing["vendorId"]) == (GPU_0, "20f1", 0x10DE)
-    deferred = read(backing["systemId"])
+    deferred = backing["systemId"]
     assert (deferred.managed, deferred.name) == ("HostSystem", ESX1.name)
-    assert deferred.path.startswith("configTarget.pciPassthrough")
+    assert property_path(deferred.path).startswith("configTarget.pciPassthrough")
     assert any("BIOS" in note for note in judged.notes)
     assert any(f"on {ESX1.name} only" in note for note in judged.notes)
 

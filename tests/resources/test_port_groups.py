@@ -27,7 +27,7 @@ from support.fabrics import (
 from support.judging import judge, plan_one, words
 
 from vsphere_ai.fabric import switch_of
-from vsphere_ai.model.deferred import Deferred, read
+from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups
 from vsphere_ai.resources.pvrdma import Adapter, Pvrdma
@@ -279,7 +279,7 @@ def test_an_adapter_is_proved_along_a_port_group_of_the_same_plan():
     assert plan.problems == ()
     (reconfigure,) = [p.step for p in plan.steps if getattr(p.step, "device_changes", ())]
     port = reconfigure.device_changes[0]["device"]["backing"]["port"]
-    assert read(port["portgroupKey"]) == Deferred(DC.ref, PG, "new", "key")
+    assert port["portgroupKey"] == Deferred(DC.ref, PG, "new", "key")
     assert port["switchUuid"] == "uuid of dvs-rdma"
 
 
@@ -301,7 +301,7 @@ def test_a_port_group_on_a_switch_of_the_same_plan():
     assert plan.problems == ()
     make, add, _ = (p.step for p in plan.steps)
     assert (make.method, add.method) == ("CreateDVS_Task", "AddDVPortgroup_Task")
-    assert read(add.on).name == "new"
+    assert add.on.name == "new"
     seen = view(fabric())
     after = seen.with_facts(new.settle(DC, seen).project(DC, seen, "plan").facts)
     wanted = state(pg={"switch": "new", "vlan": 3}).settle(DC, after)

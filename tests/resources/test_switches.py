@@ -10,7 +10,6 @@ from support.estates import ESX1, ESX2, host, view
 from support.fabrics import DC, LAN, RDMA, fabric, machine, member, order, port_group, proxy, switch, vmk
 from support.judging import judge, plan_one, words
 
-from vsphere_ai.model.deferred import read
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.vmkernel import VmkernelAdapters
@@ -51,7 +50,7 @@ def test_a_new_switch_without_words_is_what_the_client_makes():
 def test_what_a_new_switch_gets_afterwards_is_looked_up():
     found = judged(fabric(), new={"nioc": True, "shares": {"vmotion": "low"}})
     assert words(found.steps) == ["CreateDVS_Task", "EnableNetworkResourceManagement", "ReconfigureDvs_Task"]
-    assert [read(s.on).name for s in found.steps[1:]] == ["new", "new"]
+    assert [s.on.name for s in found.steps[1:]] == ["new", "new"]
     (given,) = found.steps[2].args["spec"]["infrastructureTrafficResourceConfig"]
     assert (given["key"], given["allocationInfo"]["shares"]["shares"]) == ("vmotion", 25)
 
@@ -242,8 +241,8 @@ def test_what_is_planned_is_seen():
         "dvs-rdma": 9000, "dvs-lan": 1500,
     }  # fmt: skip
     (made,) = [f for f in after.of_type("DistributedVirtualSwitch") if f.name == "new"]
-    assert read(made.ref).path == ""
-    assert read(made.get("uuid")).path == "uuid"
+    assert made.ref.path == ()
+    assert made.get("uuid").path == ("uuid",)
     assert after.datacenter_of(made.ref) == DC
 
 

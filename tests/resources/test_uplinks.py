@@ -14,7 +14,7 @@ from support.judging import judge, plan_one, words
 from support.plays import ONE
 
 from vsphere_ai.fabric import broken, prove
-from vsphere_ai.model.deferred import chosen, read
+from vsphere_ai.model.deferred import chosen, is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches
 from vsphere_ai.resources.uplinks import Uplinks
@@ -66,7 +66,7 @@ def test_a_host_joins_first_and_its_ports_are_looked_up_then():
     assert sent(join) == (RDMA, "add", {})
     assert "backing" not in join.args["spec"]["host"][0]
     ((port, device),) = sent(give)[2].items()
-    deferred = read(port)
+    deferred = port
     assert (device, deferred.managed, deferred.name) == ("vmnic4", "HostSystem", "esx01")
     assert chosen((proxy("dvs-lan"), proxy("dvs-rdma")), deferred.path) == "dvs-rdma/0"
     assert give.args["spec"]["host"][0]["backing"]["pnicSpec"][0]["uplinkPortgroupKey"] == "up-dvs-rdma"
@@ -93,7 +93,7 @@ def test_two_switches_change_their_nics():
     freed, done = found.steps[:2], found.steps[2:]
     assert [(sent(s)[0], sent(s)[2]) for s in freed] == [(RDMA, {}), (LAN, {})]
     assert [(sent(s)[0], list(sent(s)[2].values())) for s in done] == [(RDMA, ["vmnic5"]), (LAN, ["vmnic4"])]
-    assert all(read(port) for s in done for port in sent(s)[2]), "its membership is another one by then"
+    assert all(is_deferred(port) for s in done for port in sent(s)[2]), "its membership is another one by then"
 
 
 def test_neither_maintenance_nor_reboot():
@@ -110,8 +110,8 @@ def test_the_switch_and_its_new_uplink_may_be_of_the_same_plan():
     plan = made(of, {DC: wants(new), ESX1: wants(state(new={"A": "vmnic5"}, dvs_rdma={"C": "vmnic4"}))})
     assert plan.problems == ()
     own = [p.step for p in plan.steps if p.step.target == ESX1 and hasattr(p.step, "method")]
-    assert [read(s.on).name if read(s.on) else s.on for s in own] == ["new", "new", RDMA]
-    assert read(next(iter(sent(own[2])[2]))), "the port of the new uplink is looked up"
+    assert [s.on.name if is_deferred(s.on) else s.on for s in own] == ["new", "new", RDMA]
+    assert is_deferred(next(iter(sent(own[2])[2]))), "the port of the new uplink is looked up"
 
 
 # -- problems
@@ -256,8 +256,7 @@ def test_whatever_is_wanted_the_management_network_has_a_nic_after_every_step(da
 
 
 def uplink_of(port, name):
-    deferred = read(port)
-    key = chosen((proxy("dvs-lan"), proxy("dvs-rdma")), deferred.path) if deferred else port
+    key = chosen((proxy("dvs-lan"), proxy("dvs-rdma")), port.path) if is_deferred(port) else port
     return {f"{name}/0": "Uplink 1", f"{name}/1": "Uplink 2"}[key]
 
 

@@ -8,7 +8,7 @@ from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, host, made, view,
 from support.judging import judge, plan_one, rules, steps_of
 from support.plays import ONE
 
-from vsphere_ai.model.deferred import Deferred, inside, is_deferred, read
+from vsphere_ai.model.deferred import Deferred, inside, is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel import Adapter, VmkernelAdapters
@@ -76,7 +76,7 @@ def test_what_a_new_adapter_is_for_is_said_by_its_name_to_come():
     assert words(judged) == ["AddVirtualNic", "SelectVnicForNicType", "UpdateOptions"]
     _, service, option = judged.steps
     path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", "dvportgroup-1"), "device")
-    assert read(service.args["device"]) == Deferred("Datacenter:dc-1", "HostSystem", "esx01", path)
+    assert service.args["device"] == Deferred("Datacenter:dc-1", "HostSystem", "esx01", path)
     assert option.args["changedValue"][0]["value"] == service.args["device"]
     assert "first free number" in judged.notes[0]
 

@@ -66,12 +66,12 @@ def host_version(host: Facts) -> str:
 
 def planned_switch(datacenter: str, name: str, path: str = "") -> str:
     """Return the reference of a switch that a plan makes, or what stands at a path of it."""
-    return str(Deferred(datacenter, SWITCH, name, path))
+    return Deferred(datacenter, SWITCH, name, path)
 
 
-def planned_key(datacenter: str, name: str) -> str:
+def planned_key(datacenter: str, name: str) -> Deferred:
     """Return the key of a port group that a plan makes."""
-    return str(Deferred(datacenter, PORT_GROUP, name, "key"))
+    return Deferred(datacenter, PORT_GROUP, name, "key")
 
 
 def order(port_config: PortSetting | None) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -286,7 +286,7 @@ def planned_pools(switch: Facts, at: str, wanted: Mapping[str, int | None]) -> t
         if reservation is None:
             after.pop(name, None)
             continue
-        deferred = str(Deferred(at, dvs.SWITCH, switch.name, inside(POOLS, ("name", name), "key")))
+        deferred = Deferred(at, dvs.SWITCH, switch.name, inside(POOLS, ("name", name), "key"))
         before = after.get(name, {"_typeName": "DVSVmVnicNetworkResourcePool", "key": deferred, "name": name})
         after[name] = {**before, "allocationInfo": _allocation(reservation)}
     return tuple(after.values())

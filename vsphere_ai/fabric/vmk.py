@@ -149,7 +149,7 @@ class Spot:
         here = self.view.estate.datacenter_of(self.target.ref)
         key = str(self.group.get("key")) if self.group else ""
         path = inside(VNICS, ("spec.distributedVirtualPort.portgroupKey", key), "device")
-        return str(Deferred(here.ref if here else "", "HostSystem", self.target.name, path))
+        return Deferred(here.ref if here else "", "HostSystem", self.target.name, path)
 
     @property
     def services(self) -> tuple[str, ...]:

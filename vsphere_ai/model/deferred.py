@@ -1,4 +1,4 @@
-"""References and keys of what an earlier step of the same plan makes: written by name, looked up when needed."""
+"""Deferred references and keys: of what an earlier step of the same plan makes, looked up when they are sent."""
 
 from __future__ import annotations
 
@@ -6,58 +6,79 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-PREFIX = "late"
 CONFIG_TARGET = "configTarget"
 """Begins a path in what a host offers to VMs (QueryConfigTarget), which is no property: ``configTarget.sriov``."""
-SEPARATOR, CHOICE, EQUALS, NESTED = "\x1f", "\x1e", "\x1d", "\x1c"  # no name in an inventory has them
 
 
 @dataclass(frozen=True)
-class Deferred:
-    """What to look up: `path` of the object of a managed type and name in a datacenter; no path: its reference.
+class Choice:
+    """The element of a list whose field, which may be dotted, has a value; the value may itself be deferred."""
 
-    A reference reads ``Type:late...``, so that it is known for one of that type before it is looked up. `path` is a
-    property path, or what `inside` made.
+    field: str
+    value: str
+
+
+Path = tuple[str | Choice, ...]
+"""A property path, and the steps that go on inside of its value: names of fields, and choices of elements."""
+
+
+def inside(path: str, *more: str | tuple[str, str]) -> Path:
+    """Return a path that goes on inside a property; a pair chooses the element whose field has that value.
+
+    ``inside("config.network.proxySwitch", ("dvsName", "dvs-1"), "uplinkPort", ("value", "Uplink 1"), "key")``
+    """
+    return (path, *(step if isinstance(step, str) else Choice(*step) for step in more))
+
+
+class Deferred(str):
+    """A text that is not known yet: what is at `path` of the object of a managed type and name in a datacenter.
+
+    With no path it stands for the reference of that object. As a text it is what an operator reads; a reference begins
+    with its type, so that it is known for one before it is looked up. `head` comes before what is found.
     """
 
     datacenter: str
     managed: str
     name: str
-    path: str = ""
+    path: Path
+    head: str
+
+    def __new__(cls, datacenter: str, managed: str, name: str, path: str | Path = (), head: str = "") -> Deferred:
+        """Make one of the name of an object that a plan makes."""
+        steps = ((path,) if path else ()) if isinstance(path, str) else path
+        what = f"{spelled(steps)} of {managed} {name}" if steps else name
+        made = super().__new__(cls, f"{head if steps else f'{managed}:'}<{what} in {datacenter}>")
+        made.datacenter, made.managed, made.name, made.path, made.head = datacenter, managed, name, steps, head
+        return made
 
     def __str__(self) -> str:
-        head = "" if self.path else f"{self.managed}:"
-        return head + SEPARATOR.join((PREFIX, self.datacenter, self.managed, self.name, self.path))
+        """Return this value itself: as a plain text it could not be looked up any more."""
+        return self
+
+    def __reduce__(self) -> tuple[type[Deferred], tuple[str, str, str, Path, str]]:
+        return type(self), (self.datacenter, self.managed, self.name, self.path, self.head)
+
+    def as_reference(self, managed: str) -> Deferred:
+        """Return the reference of an object of a type whose key this is."""
+        return Deferred(self.datacenter, self.managed, self.name, self.path, f"{managed}:")
 
 
-def inside(path: str, *more: str | tuple[str, str]) -> str:
-    """Return a path that goes on inside a property: a pair chooses the element of a list whose field has that value.
-
-    ``inside("config.network.proxySwitch", ("dvsName", "dvs-1"), "uplinkPort", ("value", "Uplink 1"), "key")``
-
-    The field of a pair may be dotted, and its value may have to be looked up first (see `nested`).
-    """
-    steps = (step if isinstance(step, str) else EQUALS.join(step).replace(SEPARATOR, NESTED) for step in more)
-    return CHOICE.join((path, *steps))
+def nested(path: Path, find: Callable[[Deferred], str]) -> Path:
+    """Return a path with the values of its choices looked up, where they are deferred."""
+    return tuple(
+        Choice(step.field, find(step.value)) if isinstance(step, Choice) and isinstance(step.value, Deferred) else step
+        for step in path
+    )
 
 
-def nested(path: str, find: Callable[[Deferred], str]) -> str:
-    """Return a path whose pairs name what they look for, where that had to be looked up itself."""
-    if NESTED not in path:
-        return path
-    steps = [step.replace(NESTED, SEPARATOR).split(EQUALS) for step in path.split(CHOICE)]
-    return CHOICE.join(EQUALS.join([head, *(replaced(v, find) for v in values)]) for head, *values in steps)
-
-
-def chosen(value: Any, path: str) -> Any:
-    """Follow what `inside` made behind its property path; None where that leads nowhere or to several elements."""
-    for step in path.split(CHOICE)[1:]:
-        field, pair, wanted = step.partition(EQUALS)
-        if pair:
-            found = [v for v in value or () if _at(v, field) == wanted]
+def chosen(value: Any, path: Path) -> Any:
+    """Follow a path behind its property path; None where that leads nowhere or to several elements."""
+    for step in path[1:]:
+        if isinstance(step, Choice):
+            found = [v for v in value or () if _at(v, step.field) == step.value]
             value = found[0] if len(found) == 1 else None
         else:
-            value = value.get(field) if isinstance(value, Mapping) else None
+            value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
 
@@ -67,40 +88,31 @@ def _at(value: Any, field: str) -> Any:
     return value
 
 
-def property_path(path: str) -> str:
-    """Return the property path a path begins with."""
-    return path.split(CHOICE)[0]
+def property_path(path: Path) -> str:
+    """Return the property path a path begins with; empty for that of a reference."""
+    return str(path[0]) if path else ""
 
 
-def spelled(path: str) -> str:
+def spelled(path: Path) -> str:
     """Return a path as an operator reads it."""
-    return nested(path, lambda deferred: deferred.name).replace(CHOICE, " > ").replace(EQUALS, " ")
+    return " > ".join(step if isinstance(step, str) else f"{step.field} {_name(step.value)}" for step in path)
 
 
-def read(text: str) -> Deferred | None:
-    """Return what a string stands for (the type before it left out); None when it is what it says."""
-    head, prefix, rest = text.partition(PREFIX + SEPARATOR)
-    parts = rest.split(SEPARATOR)
-    return Deferred(*parts) if prefix and len(parts) == 4 and (not head or head.endswith(":")) else None
+def _name(value: str) -> str:
+    return value.name if isinstance(value, Deferred) else value
 
 
 def is_deferred(value: Any) -> bool:
-    """Tell whether anything in a plain value has to be looked up."""
-    if isinstance(value, str):
-        return read(value) is not None
+    """Return whether anything in a plain value has to be looked up."""
     if isinstance(value, Mapping):
         return any(is_deferred(v) for v in value.values())
-    return isinstance(value, tuple | list) and any(is_deferred(v) for v in value)
+    return isinstance(value, Deferred) or (isinstance(value, tuple | list) and any(is_deferred(v) for v in value))
 
 
 def replaced(value: Any, find: Callable[[Deferred], str]) -> Any:
     """Return a plain value with everything looked up."""
-    if isinstance(value, str):
-        deferred = read(value)
-        if deferred is None:
-            return value
-        head = value.partition(PREFIX + SEPARATOR)[0] if deferred.path else ""
-        return head + find(deferred)
+    if isinstance(value, Deferred):
+        return value.head + find(value)
     if isinstance(value, Mapping):
         return {k: replaced(v, find) for k, v in value.items()}
     if isinstance(value, tuple | list):

@@ -128,5 +128,5 @@ def backing_of(device: Device, target: Target, view: View) -> dict[str, Any]:
         "deviceName": there.name if there else "",
         "deviceId": f"{there.device:04x}" if there else "",
         "vendorId": pci.signed(there.vendor) if there else 0,
-        "systemId": str(Deferred(center.ref if center else "", "HostSystem", on.name if on else "", path)),
+        "systemId": Deferred(center.ref if center else "", "HostSystem", on.name if on else "", path),
     }

@@ -148,7 +148,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
                 continue  # a problem says so
             key = dvs.planned_key(target.ref, name)
             before = groups.get(name) or Facts(
-                f"{PORT_GROUP}:{key}",
+                key.as_reference(PORT_GROUP),
                 {"name": name, "parent": target.ref, "key": key, "config.distributedVirtualSwitch": switch.ref},
             )
             now = observed_group(before, view.estate) if name in groups else PortGroup()

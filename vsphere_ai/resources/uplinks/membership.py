@@ -66,7 +66,7 @@ def pnic_specs(
 def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
     at = view.estate.datacenter_of(target.ref)
     path = inside(PROXIES, ("dvsName", switch), "uplinkPort", ("value", uplink), "key")
-    return str(Deferred(at.ref if at else "", "HostSystem", target.name, path))
+    return Deferred(at.ref if at else "", "HostSystem", target.name, path)
 
 
 def pnic_backing(specs: tuple[dict[str, Any], ...]) -> dict[str, Any]:
