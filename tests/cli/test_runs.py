@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from types import SimpleNamespace
 
 import pytest
-from support.journals import act, of_version, put
+from support.journals import act, create, of_another_format
 from support.raising import refused
 
 from vsphere_ai.cli.main import main
@@ -44,7 +43,7 @@ def command(capsys):
 
 def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
-    record = journal.create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
+    record = create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
                            "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
     record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     record.submitted("s1", "Task:task-7")
@@ -61,7 +60,7 @@ def test_show_tells_what_a_run_that_was_cut_off_did_and_owes(command):
         f"Run {record.id}: unfinished", "play.yml", "lab (vc01)", "/inventory.yml", "esx*", "it was cut off",
         "train-01: pvrdma adapters  none → dvpg-rdma (rocev2)", "reboot: esx01", "off and on again: train-01",
         "shut down — done", "enter maintenance mode — began, its end is not known", "1 step not begun",
-        "esx01 is in maintenance mode because of this run", "train-01 was switched off by this run",
+        "esx01 is in maintenance mode because of this run", "train-01 was powered off by this run",
         f"vsphere-ai resume {record.id}", f"process {os.getpid()}",
     ):  # fmt: skip
         assert words in out
@@ -72,7 +71,7 @@ def test_show_tells_how_a_run_ended(command):
     record = a_run()
     record.end("s2", "failed", "vCenter refused it")
     record.resolve(Pending("maintenance", HOST))
-    record.set(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
+    record.update(ended=True, exit_code=1, signal=15, skipped=1, open=["train-01 is powered off"], lock="vcenter")
     _, out, _ = command("show", record.id)
     for words in (
         ": failed",
@@ -85,9 +84,9 @@ def test_show_tells_how_a_run_ended(command):
     record.resolve(Pending("off", VM))
     _, out, _ = command("show", record.id)
     assert "train-01 is powered off" in out
-    record.set(exit_code=0, signal=2, open=[])
+    record.update(exit_code=0, signal=2, open=[])
     assert ": stopped" in command("show", record.id)[1]
-    record.set(skipped=0)
+    record.update(skipped=0)
     _, out, _ = command("show", record.id)
     assert ": finished" in out
     assert "resume" not in out
@@ -114,7 +113,7 @@ def test_show_as_json_has_everything(command):
     assert [(s["state"], s["task"], s["error"]) for s in document["steps"]] == [
         ("done", "Task:task-7", None), ("begun", None, None)]  # fmt: skip
     assert [s["id"] for s in document["not_begun"]] == ["s3"]
-    assert [(d["kind"], d["name"], d["settled"]) for d in document["debts"]] == [
+    assert [(d["kind"], d["name"], d["closed"]) for d in document["pending_actions"]] == [
         ("off", "train-01", None), ("maintenance", "esx01", None)]  # fmt: skip
     assert document["approved"]["impact"]["reboots"] == [vars(HOST)]
 
@@ -138,7 +137,7 @@ def test_runs_lists_them(command):
     code, out, _ = command("runs")
     assert code == 0
     assert out.startswith(f"{record.id}  unfinished  lab  play.yml")
-    assert out.rstrip().endswith("owes 2")
+    assert out.rstrip().endswith("2 pending")
     listed = json.loads(command("runs", "--format", "json")[1])
     assert [r["run"] for r in listed["runs"]] == [record.id]
     assert listed["unreadable"] == []
@@ -162,21 +161,17 @@ def test_a_pattern_is_no_run(command, monkeypatch):
 # -- journals of other versions (T-10), and damaged ones
 
 
-def nobody(path):
-    """Let the process of a run be one that is not there any more."""
-    with sqlite3.connect(path) as db:
-        db.execute("update run set value = '0' where key = 'pid'")
-
-
-@pytest.mark.parametrize(("number", "by"), [(1, "another version (format 1"), (99, "9.0 (format 99")])
-def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, number, by):
+def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command):
     record = a_run()
     record.close()
-    of_version(number, record.path)  # that of version 1 is still being written: its process is this one
+    of_another_format(record.path)
     for arguments in (("show", record.id), ("resume", record.id), ("rollback", record.id, "--yes")):
         code, out, err = command(*arguments)
         assert code == 8
-        assert f"the journal of run {record.id} was written by vsphere-ai {by}, this one is {journal.FORMAT})" in err
+        assert (
+            f"the journal of run {record.id} was written by vsphere-ai 9.0 (format 99, this one is {journal.FORMAT})"
+            in err
+        )
         assert "resume it with that version" in err
         assert str(record.path) in err
         assert out == ""
@@ -186,28 +181,12 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command, nu
     assert command("resume")[0] == 64, "it is not what an unnamed resume takes"
 
 
-def test_a_journal_of_an_older_version_is_carried_over(command):
-    record = a_run()
-    record.begin(
-        "s3", act(HOST, "reboot", "reboot (over SSH)"), (Pending("reboot", HOST, "2026-01-01T00:00:00+00:00"),)
-    )
-    record.close()
-    of_version(1, record.path)
-    nobody(record.path)
-    for _ in range(2):
-        again = journal.open_run(record.id)
-        reboot = next(o for o in again.ever_pending() if o.pending.kind == "reboot")
-        assert reboot.sent == reboot.opened, "whether it was sent nobody wrote down then"
-        assert [d.kind for d in again.pending()][:3] == ["off", "maintenance", "reboot"]
-        again.begin("s4", act(VM, "power-on", "power on"), (Pending("lock", HOST),))
-        again.close()
-    assert command("show", record.id)[0] == 0
-
-
-def test_a_run_of_an_older_version_reboots_no_host_twice(command):
+def test_a_run_reboots_no_host_twice(command):
     from vsphere_ai.cli import resume
 
-    record = journal.open_run(put("format-2.sql").stem)
+    record = create()
+    record.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
+    record.end("s1", "done")
     other = Target("host", "esx02", "HostSystem:host-2")
     assert not resume._reboots_again(rebooting(other), record, allowed=False)
     with refused(Conflict, "run.reboots-again", "esx01"):
@@ -224,9 +203,9 @@ def test_what_is_over_is_not_told_of_again(command):
         record = a_run()
         for pending in record.pending():
             record.resolve(pending)
-        record.set(ended=ended)
+        record.update(ended=ended)
         record.close()
-        of_version(99, record.path)
+        of_another_format(record.path)
         assert (record.id in command("runs")[2]) is not ended
 
 
@@ -234,7 +213,7 @@ def test_many_of_them_are_counted(command):
     for _ in range(5):
         record = a_run()
         record.close()
-        of_version(99, record.path)
+        of_another_format(record.path)
     assert len(command("runs")[2].splitlines()) == 3 * 2 + 1
     assert "and 2 more" in command("runs")[2]
 
@@ -260,7 +239,7 @@ def test_an_unreadable_journal_is_announced_by_plan_and_apply_only(lab, command)
 
     record = a_run()
     record.close()
-    of_version(99, record.path)
+    of_another_format(record.path)
     play = str(PLAYBOOKS / "pvrdma-only.yml")
     for name, more in (("plan", ()), ("apply", ("--yes",))):
         _, _, err = command(name, "-i", str(INVENTORY), play, *more)

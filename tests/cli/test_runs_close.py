@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from support.journals import create
 
 from vsphere_ai.cli.main import main
 from vsphere_ai.model.pending import Pending
@@ -20,11 +21,11 @@ WELL = {"ended": True, "exit_code": 0, "signal": 0, "skipped": 0}
 def run(*all_pending, days=0, instance="vc", **values):
     """A run of that many days ago; cut off unless `values` say how it ended."""
     steps = [{"id": f"s{n}", "target": vars(VM), "summary": "reconfigure"} for n in (1, 2)]
-    record = journal.create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
+    record = create({"what": "play.yml", "instance": instance, "approved": {"steps": steps}})
     record.begin("s1", Reconfigure(target=VM, summary="reconfigure", kinds=("vgpu",)), all_pending)
     record.end("s1", "done")
     began = datetime.now(UTC) - timedelta(days=days)
-    record.set(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
+    record.update(pid=0, started=began.isoformat(timespec="milliseconds"), **values)
     return record
 
 
@@ -43,7 +44,7 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert code == 64, "nothing is closed without a yes"
     assert "give --yes" in err
     assert "esx01 is in maintenance mode because of this run" in out
-    assert "train-01 was switched off by this run" in out
+    assert "train-01 was powered off by this run" in out
     assert "1 of its steps not done" in out
     assert f"vsphere-ai resume {record.id} --cleanup" in out
     assert [*history.unfinished("vc")] == [record.id]
@@ -56,15 +57,15 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert "esx01 is in maintenance mode because of this run: left so" in shown
     assert "Finish it" not in shown
     assert command("resume")[0] == 64
-    assert any("was closed by" in line for line in history.doubts(journal.open_run(record.id)))
+    assert any("was closed by" in line for line in history.reasons_to_ask(journal.open_run(record.id)))
 
 
 def test_a_run_that_is_over_or_under_way_is_not_closed(command):
     over = run(**WELL)
     code, out, _ = command("runs", "close", over.id, "--yes")
     assert (code, out) == (0, f"Run {over.id} is over: finished.\n")
-    assert journal.open_run(over.id).get("closed") is None
-    record = journal.create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
+    assert journal.open_run(over.id).run.closed is None
+    record = create({"what": "play.yml", "instance": "vc", "approved": {}})  # by this process
     code, _, err = command("runs", "close", record.id, "--yes")
     assert code == 7
     assert f"run {record.id} is under way in process" in err

@@ -25,7 +25,7 @@ def cut_off(lab, cli, soap):
     """A run that was killed with esx01 in maintenance mode; return its name."""
     killed_at(lab, DOWN, MISSION)
     (run,) = runs(cli)
-    assert run["owes"]
+    assert run["pending"]
     return run["run"]
 
 
@@ -60,7 +60,7 @@ def test_a_run_is_finished_without_a_vm_that_was_removed_since(lab, cli, soap, f
     assert all(now[name]["vgpu"] == ["grid_a100-3-20c"] for name in rest)
     assert all(now[name]["power"] == "poweredOn" for name in rest - {"train-04"})
     (run,) = runs(cli)
-    assert (run["state"], run["owes"]) == ("finished", [])
+    assert (run["state"], run["pending"]) == ("finished", [])
     assert cli("resume") == 64, "it is not offered for ever"
 
 
@@ -71,7 +71,7 @@ def test_a_run_is_rolled_back_without_a_vm_that_was_removed_since(lab, cli, soap
     assert "train-04" in cli.text("object.gone")
     assert put_back(lab) == {}
     assert farm()["vms"]["train-01"]["vgpu"] == before["vms"]["train-01"]["vgpu"]
-    assert all(not run["owes"] for run in runs(cli))
+    assert all(not run["pending"] for run in runs(cli))
 
 
 def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, soap, farm, monkeypatch):
@@ -88,7 +88,7 @@ def test_a_run_that_failed_because_a_vm_was_removed_can_be_finished(lab, cli, so
     assert cli("apply", MISSION, "--yes") == 1, cli.out + cli.err
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert put_back(lab) == {}
-    assert [(r["state"], r["owes"]) for r in runs(cli)] == [("finished", [])]
+    assert [(r["state"], r["pending"]) for r in runs(cli)] == [("finished", [])]
 
 
 @pytest.mark.parametrize("command", ["resume", "rollback"])

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 from support.processes import killed_at
 
+from vsphere_ai.model.run_record import RunDocuments
 from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
@@ -72,12 +73,12 @@ def test_what_was_switched_is_put_back_though_the_plan_is_refused_today(lab, cli
     play = cli.file(GRAPHICS.format(ESX1, "shared_direct") + "  pvrdma_host: {vmknic: vmk2, firewall: true}\n")
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", play)
     (record,) = journal.every()
-    document = record.get("desired")
+    document = record.documents.desired
     for play in document["plays"]:
         for state in play["states"]:
             if state["kind"] == "pvrdma_host":
                 state["state"]["vmknic"] = "vmk99"  # as if somebody had removed it since
-    record.set(desired=document)
+    record._write(RunDocuments(desired=document), {"desired"})
     assert farm()["hosts"][ESX1]["maintenance"]
     assert cli("resume", "--yes") == 1, cli.out + cli.err
     assert ESX1 in cli.text("plan.refused")

@@ -343,7 +343,7 @@ def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_their
     run = next(iter(journal.every()))
     assert run.pending() == ()
     assert cli("show", run.id, "--format", "json") == 0
-    assert json.loads(cli.out)["owes"] == []
+    assert json.loads(cli.out)["pending"] == []
     lab.set_faults([])
     soap.wait(soap.host("esx01").EnterMaintenanceMode_Task(timeout=30))
     before = len(ledger())

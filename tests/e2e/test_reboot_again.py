@@ -32,7 +32,7 @@ def _quick(monkeypatch):
 
 def owing(cli):
     assert cli("runs", "--format", "json") == 0
-    return {r["run"]: (r["state"], r["owes"]) for r in json.loads(cli.out)["runs"]}
+    return {r["run"]: (r["state"], r["pending"]) for r in json.loads(cli.out)["runs"]}
 
 
 def set_back(soap):
@@ -98,8 +98,8 @@ def test_going_on_as_a_new_run_the_way_back_still_leads_to_before_the_first(lab,
     (first,) = owing(cli)
     assert cli("resume", "--reboot-again", "--yes", "--format", "json") == 0, cli.err
     (second,) = set(owing(cli)) - {first}
-    assert journal.open_run(second).get("rolls_back") == ""
-    assert journal.open_run(second).get("rolled_back") is None
+    assert journal.open_run(second).run.rolls_back == ""
+    assert journal.open_run(second).run.rolled_back is None
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert not any(g["mig"]["current"] for n in (ESX1, ESX2) for g in farm()["hosts"][n]["gpus"])
     assert all(not owes for _, owes in owing(cli).values())

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from support.gates import LONG, heard, struck, until
-from support.journals import of_version
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
 from support.seeds import few
@@ -194,9 +193,9 @@ def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     (first,) = (book.id for book in journal.every())
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     record = journal.open_run(first)
-    assert record.get("rolled_back") in cli.out + cli.err
+    assert record.run.rolled_back in cli.out + cli.err
     # as if it had gone on since, and somebody had put everything back by hand
-    record.set(rolled_back=None, resumed=journal.now(), exit_code=1)
+    record.update(rolled_back=None, resumed=journal.now(), exit_code=1)
     assert state_of(cli, first) == "failed"
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert len(cli.states()) == 2, "nothing had to be done"
@@ -231,17 +230,8 @@ def test_a_moved_inventory_is_named(lab, cli, farm, ledger, tmp_path):
     assert cli("rollback", run, "--yes", "-i", moved) == 0, cli.out + cli.err
 
 
-def written_as(version):
-    """Make the journal of the only run one of that format (T-10)."""
-    (path,) = journal.runs_dir().glob("*.db")
-    if version != journal.FORMAT:
-        of_version(version, path)
-
-
-@pytest.mark.parametrize("version", [2, journal.FORMAT])
-def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger, version):
+def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] read back — done", PLAYBOOKS / "pvrdma-only.yml")
-    written_as(version)
     lab.post("/lab/reset")  # somebody has put everything back
     before = len(ledger())
     assert cli("resume") == 64, cli.out + cli.err
@@ -250,10 +240,8 @@ def test_what_was_done_and_undone_is_not_done_again_unasked(lab, cli, ledger, ve
     assert cli("resume", "--yes") == 0, cli.out + cli.err
 
 
-@pytest.mark.parametrize("version", [2, journal.FORMAT])
-def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, version):
+def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] health gate.* — done", MISSION)
-    written_as(version)
     lab.post("/lab/reset")  # as if the reboot had done nothing
     before = len(ledger())
     assert cli("resume", "--yes") == 3, cli.out + cli.err
@@ -269,7 +257,7 @@ def test_a_second_reboot_is_refused_and_the_ways_on_are_named(lab, cli, ledger, 
 def test_a_run_on_another_vcenter_is_not_taken_up(lab, cli, ledger, way):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] set graphics", MISSION)
     record = next(iter(journal.every()))
-    record.set(instance="11111111-2222-3333-4444-555555555555")
+    record.update(instance="11111111-2222-3333-4444-555555555555")
     before = len(ledger())
     assert cli(way, record.id, "--yes") == 3, cli.out + cli.err
     assert cli.error == "run.other-vcenter"

@@ -201,7 +201,7 @@ def test_a_host_that_waits_to_enter_maintenance_mode_is_called_back(lab, cli, fa
     assert next(o for o in events[-1]["outcomes"] if o["step"] == step)["state"] == "skipped"
     assert events[-1]["open"] == []
     assert cli("runs", "--format", "json") == 0
-    assert '"owes": []' in cli.out
+    assert '"pending": []' in cli.out
     assert '"state": "stopped"' in cli.out
     converged(lab, cli)
     assert len(ledger("esx01.lab.local", "EnterMaintenanceMode_Task")) == 1

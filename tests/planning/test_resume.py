@@ -82,6 +82,5 @@ def test_ssh_that_was_stopped_since_is_owed_no_more():
 
 
 def test_a_boot_time_that_was_never_known_settles_nothing():
-    """So were restarts noted once: the text of a value that vCenter did not show."""
-    pending = Pending("restart", ESX1, "None")
+    pending = Pending("restart", ESX1)
     assert lay_over(host(**{"runtime.bootTime": BOOTED}), [pending]).unclear == (pending,)

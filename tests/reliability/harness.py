@@ -268,7 +268,7 @@ class Mission:
         """No run is unfinished, none owes anything, and every journal is whole."""
         for run in self.runs():
             assert run["state"] == "finished", f"{run}\n{said}"
-            assert run["owes"] == [], f"{run}\n{said}"
+            assert run["pending"] == [], f"{run}\n{said}"
         for path in journals():
             with contextlib.closing(sqlite3.connect(path)) as db:
                 assert db.execute("pragma integrity_check").fetchall() == [("ok",)], path

@@ -38,7 +38,7 @@ class Back:
         ended = self.tool("apply", "-i", inventory, self.playbook, "--yes", spec=Spec(at=CUT))
         assert ended.code == DIED, ended.text
         (run,) = [r for r in self.runs() if r["state"] == "unfinished"]
-        assert {"maintenance", "gate", "off", "reboot", "ssh"} <= {o["kind"] for o in run["owes"]}, run
+        assert {"maintenance", "gate", "off", "reboot", "ssh"} <= {o["kind"] for o in run["pending"]}, run
         return run["run"]
 
     def rollback(self, run, spec=None):
@@ -67,7 +67,7 @@ class Back:
         assert not (much := harness.effects(self.lab) - self.done), f"{much}\n{said}"
         for run in self.runs():
             assert run["state"] in OVER, f"{run}\n{said}"
-            assert run["owes"] == [], f"{run}\n{said}"
+            assert run["pending"] == [], f"{run}\n{said}"
         for path in harness.journals():
             with contextlib.closing(sqlite3.connect(path)) as db:
                 assert db.execute("pragma integrity_check").fetchall() == [("ok",)], path
@@ -116,7 +116,7 @@ def test_a_rollback_that_dies_at_a_point_comes_to_its_end(back, number):
     assert ended.code == DIED, f"{point} was not reached\n{ended.text}"
     print(point)
     runs = {r["run"]: r for r in back.runs()}
-    owing = [name for name, r in runs.items() if any(o["kind"] != "lock" for o in r["owes"])]
+    owing = [name for name, r in runs.items() if any(o["kind"] != "lock" for o in r["pending"])]
     assert len(owing) <= 1, f"{point}: a debt is one run's, also in the moment it is handed over: {runs}"
     if len(runs) == 1:  # it had not begun
         assert runs[first]["state"] == "unfinished"

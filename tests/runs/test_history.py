@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
+from support.journals import create
 from support.raising import refused
 
 from vsphere_ai.cli.main import main
@@ -25,12 +26,12 @@ SECONDS = count()
 
 def run(*all_pending, instance="vc", step=True, **values):
     """A run that began a second after the one before it; cut off unless `values` say how it ended."""
-    record = journal.create({"what": "play.yml", "instance": instance, "approved": {}})
+    record = create({"what": "play.yml", "instance": instance, "approved": {}})
     if step:
         record.begin("s1", Reconfigure(target=VM, summary="reconfigure"), all_pending)
         record.end("s1", "done")
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
-    record.set(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
+    record.update(started=began.isoformat(timespec="milliseconds"), **{**GONE, **values})
     return record
 
 
@@ -105,7 +106,7 @@ def test_an_earlier_run_does_not():
     run(**WELL)
     record = run()
     assert history.latest().id == record.id
-    assert history.doubts(record) == ()
+    assert history.reasons_to_ask(record) == ()
 
 
 def test_a_run_that_owes_stays_announced_but_asks():
@@ -114,7 +115,7 @@ def test_a_run_that_owes_stays_announced_but_asks():
     after = run(**WELL)
     assert history.unfinished("vc") == {record.id: f"vsphere-ai resume {record.id} --cleanup"}, "the rest is outdone"
     assert history.latest().id == record.id
-    assert history.doubts(record) == (
+    assert history.reasons_to_ask(record) == (
         f"run {after.id} came after run {record.id}, and ended well; what it changed stays",
     )
     record.resolve(Pending("maintenance", HOST))
@@ -125,9 +126,9 @@ def test_a_run_that_goes_on_is_the_later_one():
     record = run()
     run(**WELL)
     history.take_up(record)
-    record.set(**GONE)  # and is killed again
+    record.update(**GONE)  # and is killed again
     assert [*history.unfinished("vc")] == [record.id]
-    assert history.doubts(record) == ()
+    assert history.reasons_to_ask(record) == ()
 
 
 def test_a_run_that_was_rolled_back_is_not_offered_again():
@@ -136,11 +137,11 @@ def test_a_run_that_was_rolled_back_is_not_offered_again():
     history.rolled_back(back)
     assert state(record) == "unfinished", "the rollback has not come to its end"
     assert history.latest().id == back.id
-    back.set(**WELL)
+    back.update(**WELL)
     history.rolled_back(back)
     assert states() == ["rolled back", "finished"]
     assert history.unfinished("vc") == {}
-    assert f"run {record.id} was rolled back by run {back.id}" in history.doubts(record)
+    assert f"run {record.id} was rolled back by run {back.id}" in history.reasons_to_ask(record)
     history.take_up(record)
     assert state(record) == "unfinished"
 
@@ -159,7 +160,7 @@ def test_a_run_that_is_under_way_is_not_announced_and_not_superseded():
     assert history.latest().id == record.id, "the lock says who works"
     other = run()
     assert history.latest().id == other.id
-    record.set(resumed="2026-01-01T00:00:00.000+00:00")
+    record.update(resumed="2026-01-01T00:00:00.000+00:00")
     run(**WELL)
     assert state(record) == "unfinished"
 
@@ -168,9 +169,9 @@ def test_a_process_that_got_the_number_of_a_crashed_run_does_not_hide_it():
     record = run(Pending("maintenance", HOST))
     history.take_up(record)
     assert history.unfinished("vc") == {}
-    boot, _, ticks = record.get("born").partition("/")
+    boot, _, ticks = record.run.born.partition("/")
     for other in (f"{boot}/{int(ticks) - 1}", f"another-boot/{ticks}"):
-        record.set(pid=os.getpid(), born=other)
+        record.update(pid=os.getpid(), born=other)
         assert [*history.unfinished("vc")] == [record.id]
 
 
@@ -178,10 +179,10 @@ def test_a_journal_from_before_beginnings_were_noted():
     record = run(Pending("maintenance", HOST))
     with sqlite3.connect(record.path) as db:
         db.execute("delete from run where key = 'born'")
-        db.execute("delete from seal where what = 'run/born'")
-    record.set(pid=os.getpid())
+        db.execute("delete from checksum where what = 'run/born'")
+    record.update(pid=os.getpid())
     assert history.unfinished("vc") == {}
-    record.set(pid=2**22 + 1)
+    record.update(pid=2**22 + 1)
     assert [*history.unfinished("vc")] == [record.id]
 
 
@@ -189,9 +190,9 @@ def taking_over(record, **values):
     """A run that began with what another owes, whose process died before it was settled there."""
     owed = [o for o in record.ever_pending() if not o.closed]
     about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": record.id, **values}
-    newer = journal.create(about, owed)
+    newer = create(about, owed)
     began = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=next(SECONDS))
-    newer.set(started=began.isoformat(timespec="milliseconds"), **GONE)
+    newer.update(started=began.isoformat(timespec="milliseconds"), **GONE)
     return newer
 
 
@@ -237,7 +238,7 @@ def test_what_a_run_owes_since_is_its_own():
     history.look()
     assert owing()[record.id] == set()
     history.take_up(record)
-    record.set(**GONE)
+    record.update(**GONE)
     record.add_pending(Pending("maintenance", HOST))  # and dies once more
     history.look()
     assert owing()[record.id] == {"maintenance"}
@@ -247,9 +248,9 @@ def test_a_rollback_that_ended_and_died_before_it_said_so_is_marked():
     record = run()
     back = run(rolls_back=record.id, **WELL)
     assert states() == ["rolled back", "finished"]
-    assert record.get("rolled_back") == back.id
+    assert record.run.rolled_back == back.id
     history.take_up(record)  # somebody goes forward again
-    record.set(**GONE)
+    record.update(**GONE)
     assert state(record) == "unfinished"
 
 

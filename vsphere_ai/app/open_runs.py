@@ -37,7 +37,9 @@ def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
     from vsphere_ai.runs.history import look, successor, way_on
 
     among = look()
-    found = (s for s in among if s.owes and not s.alive and s.instance == instance and successor(s.run, among) is None)
+    found = (
+        s for s in among if s.has_pending and not s.alive and s.instance == instance and successor(s.run, among) is None
+    )
     return tuple((s, way_on(s, among)) for s in sorted(found, key=lambda s: s.since))
 
 

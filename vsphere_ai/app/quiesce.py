@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -89,8 +89,7 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
     ]
     if not steps:
         return
-    refs = _references(record)
-    on = sorted({ref for s in steps for ref in ([s.ref] if s.ref else refs.get(s.target, ()))})
+    on = sorted({s.ref for s in steps})
     of = {s.task: s.target for s in steps if s.task}
     say, reported, busy = _heartbeat(emit, ", ".join(sorted({s.target for s in steps}))), False, ""
     for waited in polling(LONGEST_TASK, fastest=0.1):
@@ -110,17 +109,7 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
 def _approved(record: Journal) -> Approved:
     from vsphere_ai.planning.document import Approved
 
-    return Approved.read(record.get("approved"))
-
-
-def _references(record: Journal) -> dict[str, set[str]]:
-    """Return the references of the targets of a run, by name, from its journal."""
-    found: dict[str, set[str]] = {}
-    for step in _approved(record).steps:
-        found.setdefault(step.target.name, set()).add(step.target.ref)
-    for each in record.ever_pending():
-        found.setdefault(each.pending.target.name, set()).add(each.pending.target.ref)
-    return found
+    return Approved.read(record.documents.approved)
 
 
 def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
@@ -228,14 +217,12 @@ def requested_shutdowns(record: Journal) -> tuple[RecordedPending, ...]:
     """
     asked = [o for o in record.ever_pending() if o.pending.kind == "off" and o.sent and not o.closed]
     switched = [s for s in record.steps() if s.what in ("power-off", "power-on")] if asked else []
-    return tuple(o for o in asked if not _was_seen_off(o.pending.target, switched, _references(record)))
+    return tuple(o for o in asked if not _was_seen_off(o.pending.target, switched))
 
 
-def _was_seen_off(vm: Target, switched: Sequence[RecordedStep], refs: Mapping[str, Collection[str]]) -> bool:
+def _was_seen_off(vm: Target, switched: Sequence[RecordedStep]) -> bool:
     own = [s for s in switched if s.is_on(vm)]
-    if not own or (not own[-1].ref and len(refs.get(vm.name, ())) > 1):
-        return False  # of several VMs of one name, an older journal does not say which one was seen
-    return own[-1].what == "power-on" or own[-1].state == "done"
+    return bool(own) and (own[-1].what == "power-on" or own[-1].state == "done")
 
 
 def _given(record: Journal, vm: Target) -> float:

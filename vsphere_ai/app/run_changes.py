@@ -24,8 +24,6 @@ class Changes:
     what: str
     started: str
     steps: tuple[RecordedStep, ...]
-    untold: bool = False
-    """A journal from before format 4 does not tell; the run may have changed everything that was approved."""
 
     def at(self, target: Target, kind: str, states: Collection[str] = CHANGED) -> str:
         """Return when a kind of a target was last changed (UTC, ISO); empty when it was not."""
@@ -34,17 +32,17 @@ class Changes:
 
     def tried(self, target: Target, kind: str) -> bool:
         """Tell whether a step about this was sent, also one that was refused."""
-        return self.untold or bool(self.at(target, kind, (*CHANGED, "failed")))
+        return bool(self.at(target, kind, (*CHANGED, "failed")))
 
 
 def own(record: Journal, among: Sequence[Seen]) -> Changes:
     """Return what a run has changed, and those that went on with it in its stead (`resume --reboot-again`)."""
-    steps, untold = _steps(record), bool(record.get("carried"))
+    steps = _steps(record)
     for run in _went_on(record.id, among):
         other = journal.open_run(run)
-        steps, untold = (*steps, *_steps(other)), untold or bool(other.get("carried"))
+        steps = (*steps, *_steps(other))
         other.close()
-    return Changes(record.id, str(record.get("what") or ""), str(record.get("started") or ""), steps, untold)
+    return Changes(record.id, record.run.what, record.run.started, steps)
 
 
 def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
@@ -55,7 +53,7 @@ def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
     """
     mine = {record.id, *_went_on(record.id, among)}
     this = next(s for s in among if s.run == record.id)
-    started = str(record.get("started") or "")
+    started = record.run.started
     others = [s for s in among if s.run not in mine and s.instance == this.instance and s.worked and this.instance]
     since = {s.run for s in others if s.since > started}
     found = []
@@ -63,7 +61,7 @@ def after(record: Journal, among: Sequence[Seen]) -> tuple[Changes, ...]:
         if seen.rolled_back or seen.rolls_back in mine | since:
             continue
         other = journal.open_run(seen.run)
-        found.append(Changes(seen.run, str(other.get("what") or ""), str(other.get("started") or ""), _steps(other)))
+        found.append(Changes(seen.run, other.run.what, other.run.started, _steps(other)))
         other.close()
     return tuple(found)
 
@@ -81,7 +79,7 @@ def to_put_back(playbook: Playbook, mine: Changes, others: Sequence[Changes]) ->
     """
 
     def keeps(target: Target, kind: str) -> bool:
-        changed = mine.untold or bool(mine.at(target, kind))
+        changed = bool(mine.at(target, kind))
         return changed or (mine.tried(target, kind) and touched(target, kind, mine.started, others) is None)
 
     return narrowed(playbook, keeps)
@@ -106,7 +104,7 @@ def narrowed(playbook: Playbook, keeps: Callable[[Target, str], bool]) -> Playbo
 
 
 def _narrowed(play: Play, keeps: Callable[[Target, str], bool]) -> Iterator[Play]:
-    if play.targets is None:  # a journal from before targets were pinned
+    if play.targets is None:
         yield play
         return
     groups: dict[tuple[str, ...], list[Target]] = {}

@@ -59,7 +59,7 @@ def command(what: Path, form: str, lock: str | None, yes: bool, **shared: Any) -
         scope = saved.scope
         shared["limit"], shared["vcenter"] = scope.get("limit", ""), shared["vcenter"] or scope.get("vcenter", "")
     shared["start_ssh"] = True  # apply may start TSM-SSH, and stops it again
-    resume, some = shared.pop("resume"), any(seen.owes for seen in look())
+    resume, some = shared.pop("resume"), any(seen.has_pending for seen in look())
     if some and (resume or (sys.stdin.isatty() and not yes and not saved)):
         with open_session(shared, loaded) as session:
             code = _finish_first(session, shared["inventory"], form, wanted=resume, lock=lock)

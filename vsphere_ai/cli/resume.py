@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vsphere_ai.language.playbook import Playbook
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.pending import Pending
+    from vsphere_ai.model.run_record import JsonObject
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.journal import Journal
@@ -71,7 +72,7 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
 
     json_stream.expect(form)
     record = journal.open_run(run) if run else history.latest()
-    loaded = _playbook(record, "desired")
+    loaded = _playbook(record.documents.desired)
     shared = _shared(record, loaded, inventory)
     with open_session(shared, loaded) as session, _held(session, record, record, more["lock"]) as locks:
         among = history.look()
@@ -80,7 +81,7 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
         pause_status()
         for line in left:
             streams.say(safe(line), "run.changed-later")
-        request = Request(form, record.get("what", ""), shared, record, missing=missing)
+        request = Request(form, record.run.what, shared, record, missing=missing)
         less = _cleanup_of(session, record, loaded, plan) if more.get("cleanup") or plan.problems else None
         if less is not None:
             # what is left of a run that a later one has outdone is nobody's wish any more
@@ -93,7 +94,7 @@ def bring_to_end(run: str, inventory: Path | None, form: str, *, yes: bool, **mo
         asked = _more(plan, record) or anew
         if not approve(plan, document.digest(plan), form, yes=yes or not asked):
             if not plan.steps:
-                record.set(ended=True, exit_code=request.partly, signal=0, skipped=request.rest, open=[])
+                record.update(ended=True, exit_code=request.partly, signal=0, skipped=request.rest, open=[])
             return request.partly or _code_of(missing)
         if anew:
             request = replace(request, journal=None, locks=locks, takes_over=record)
@@ -147,14 +148,14 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
 
     json_stream.expect(form)
     record = journal.open_run(run)
-    loaded = _playbook(record, "before")
+    loaded = _playbook(record.documents.before)
     shared = _shared(record, loaded, inventory)
     with open_session(shared, loaded) as session, _held(session, record, f"rollback {record.id}", lock) as locks:
         among = history.look()
         mine, others = run_changes.own(record, among), run_changes.after(record, among)
         loaded = run_changes.to_put_back(loaded, mine, others)
         plan, estate, missing = _plan_on(session, record, loaded)
-        approved = document.Approved.read(record.get("approved")).items
+        approved = document.Approved.read(record.documents.approved).items
         plan = with_not_reverted(plan, [i for i in approved if mine.tried(i.target, i.kind)], estate, kinds())
         _say_who_else(plan, mine, others)
         for item in plan.items if form == "json" else ():  # the text of the plan says it otherwise
@@ -163,7 +164,7 @@ def rollback(run: str, inventory: Path | None, form: str, lock: str | None, yes:
         pause_status()
         if not approve(plan, document.digest(plan), form, yes=yes):
             if not plan.steps:
-                record.set(rolled_back="")  # everything is as it was before the run
+                record.update(rolled_back="")  # everything is as it was before the run
             return _code_of(missing)
         what = f"rollback {record.id}"
         request = Request(form, what, shared, locks=locks, takes_over=record, missing=missing, back=True)
@@ -181,18 +182,19 @@ def _say_who_else(plan: Plan, mine: Changes, others: Sequence[Changes]) -> None:
             streams.say(safe(f"{said}; this rollback undoes both"), "rollback.undoes-later")
 
 
-def _playbook(record: Journal, key: str) -> Playbook:
+def _playbook(document: JsonObject) -> Playbook:
     from vsphere_ai.language.playbook import from_document
     from vsphere_ai.resources import kinds
 
-    return from_document(record.get(key), kinds())
+    return from_document(document, kinds())
 
 
 def _shared(record: Journal, loaded: Playbook, inventory: Path | None) -> dict[str, Any]:
-    scope, file = record.get("scope", {}), inventory or Path(record.get("inventory"))
+    run = record.run
+    file = inventory or Path(run.inventory)
     # what was recorded target by target is narrowed already, and the limit may name what is gone
-    limit = "" if any(play.targets is not None for play in loaded.plays) else scope.get("limit", "")
-    return {"inventory": file, "vcenter": scope.get("vcenter", ""), "start_ssh": True, "limit": limit, "parallel": 8}
+    limit = "" if any(play.targets is not None for play in loaded.plays) else run.scope.limit
+    return {"inventory": file, "vcenter": run.scope.vcenter, "start_ssh": True, "limit": limit, "parallel": 8}
 
 
 @contextmanager
@@ -200,13 +202,13 @@ def _held(session: Session, record: Journal, run: Journal | str, lock: str | Non
     """Hold the locks of the vCenter, and the run itself: `--lock none` is no leave to go on with one run twice."""
     from vsphere_ai.runs.locks import hold_run
 
-    if session.vcenter.about.instance != record.get("instance"):
+    if session.vcenter.about.instance != record.run.instance:
         raise Conflict(
             f"run {record.id} was on another vCenter than this inventory leads to now",
             "check the inventory",
             rule="run.other-vcenter",
         )
-    with held(session, run, lock or record.get("lock")) as locks, hold_run(record.id):
+    with held(session, run, lock or record.run.lock) as locks, hold_run(record.id):
         yield locks
 
 
@@ -228,7 +230,7 @@ def _plan_on(session: Session, record: Journal, loaded: Playbook) -> tuple[Plan,
     outstanding = record.pending()
     _forget_gone(context, record)
     stopped = quiesce.quiesce(context, Executor(context), record, show_event)
-    looks = {f.host.ref for f in Approved.read(record.get("approved")).impact.found if f.mig}
+    looks = {f.host.ref for f in Approved.read(record.documents.approved).impact.found if f.mig}
     plan, estate, owed = session.plan_again(loaded, record.pending(), looks)
     kept = {*owed.true, *owed.unclear, *stopped, *_still_going_down(record, plan)}
     for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
@@ -248,9 +250,9 @@ def _is_free(record: Journal) -> None:
     from vsphere_ai.runs.history import look, successor
     from vsphere_ai.runs.journal import is_alive
 
-    if is_alive(record) and record.get("pid") != os.getpid():
+    if is_alive(record) and record.run.pid != os.getpid():
         raise Locked(
-            f"run {record.id} is under way in process {record.get('pid')}",
+            f"run {record.id} is under way in process {record.run.pid}",
             "wait for its end, or stop it",
             rule="run.under-way",
         )
@@ -294,12 +296,12 @@ def _still_going_down(record: Journal, plan: Plan) -> Iterator[Pending]:
 def _more(plan: Plan, record: Journal) -> bool:
     from vsphere_ai.planning.document import Approved
     from vsphere_ai.planning.resume import beyond, done_again
-    from vsphere_ai.runs.history import doubts
+    from vsphere_ai.runs.history import reasons_to_ask
 
-    found = beyond(plan, Approved.read(record.get("approved")))
+    found = beyond(plan, Approved.read(record.documents.approved))
     for line in found:
         streams.say(f"not approved then: {safe(line)}", "run.not-approved")
-    undoing = doubts(record) if plan.steps else ()
+    undoing = reasons_to_ask(record) if plan.steps else ()
     for line in undoing:
         streams.say(safe(line), "run.not-latest")
     again = done_again(plan, record.done())

@@ -114,7 +114,7 @@ def carry_out(session: Session, loaded: Playbook, plan: Plan, estate: Estate, re
             if not signals.claim(code):
                 signals.stay()
     skipped, own_code = run.unstarted + request.rest, run.exit_code or request.partly
-    record.set(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    record.update(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
     history.rolled_back(record)
     return _finish(run, code, request, record, elsewhere)
 
@@ -126,7 +126,7 @@ def _context(session: Session, loaded: Playbook, estate: Estate, record: Journal
     from vsphere_ai.runs import ssh_markers
 
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
-    found = {f.host.ref: f for f in Approved.read(record.get("approved")).impact.found}
+    found = {f.host.ref: f for f in Approved.read(record.documents.approved).impact.found}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in watch.plan.changed())
     instance = session.vcenter.about.instance
@@ -231,6 +231,7 @@ class _Watch:
 
 def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate, request: Request) -> Journal:
     from vsphere_ai.language.playbook import to_document
+    from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
     from vsphere_ai.planning.document import PlanDocument
     from vsphere_ai.runs import journal
 
@@ -241,18 +242,20 @@ def _new_journal(session: Session, loaded: Playbook, plan: Plan, estate: Estate,
     # the lock is taken over with the lock itself
     taken = [o for o in earlier.ever_pending() if not o.closed and o.pending.kind != "lock"] if earlier else []
     record = journal.create(
-        {
-            "what": request.what,
-            "inventory": str(session.inventory.path.absolute()),
-            "scope": {"vcenter": session.settings.name, "limit": request.shared["limit"]},
-            "instance": plan.about.instance,
-            "desired": to_document(session.pinned(loaded, estate)),
-            "approved": approved.as_json(),
-            "rolls_back": earlier.id if earlier and request.back else "",
-            "takes_over": earlier.id if earlier else "",
-            "lock": request.locks.mode if request.locks else None,
-            "before": to_document(session.before(loaded, plan, estate)),
-        },
+        RunRecord(
+            what=request.what,
+            inventory=str(session.inventory.path.absolute()),
+            scope=Scope(vcenter=session.settings.name, limit=request.shared["limit"] or ""),
+            instance=plan.about.instance,
+            rolls_back=earlier.id if earlier and request.back else "",
+            takes_over=earlier.id if earlier else "",
+            lock=request.locks.mode if request.locks else None,
+        ),
+        RunDocuments(
+            approved=approved.as_json(),
+            desired=to_document(session.pinned(loaded, estate)),
+            before=to_document(session.before(loaded, plan, estate)),
+        ),
         taken,
     )
     if earlier and taken:  # whoever dies before this owes nothing twice: past.look settles it then
@@ -264,7 +267,7 @@ def _as_first_found(impact: Impact, earlier: Journal) -> Impact:
     """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
     from vsphere_ai.planning.document import Approved
 
-    known = {f.host.ref: f for f in Approved.read(earlier.get("approved")).impact.found}
+    known = {f.host.ref: f for f in Approved.read(earlier.documents.approved).impact.found}
     return replace(impact, found=tuple(known.get(f.host.ref, f) for f in impact.found))
 
 

@@ -33,8 +33,8 @@ def _list(form: str) -> int:
         click.echo(dumps({"schema_version": SCHEMA_VERSION, "runs": documents, "unreadable": unreadable}))
         return 0
     for each in documents:
-        owes = f"  owes {len(each['owes'])}" if each["owes"] else ""
-        line = f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']}){owes}"
+        pending = f"  {len(each['pending'])} pending" if each["pending"] else ""
+        line = f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']}){pending}"
         click.echo(safe(line))
     for trouble in troubles[:MOST]:
         click.echo(f"{trouble.message}\n  {trouble.remedy}", err=True)

@@ -31,14 +31,14 @@ def close(run: str, *, yes: bool) -> int:
     record = journal.open_run(run)
     if journal.is_alive(record):
         raise Locked(
-            f"run {record.id} is under way in process {record.get('pid')}",
+            f"run {record.id} is under way in process {record.run.pid}",
             "wait for its end, or stop it",
             rule="run.under-way",
         )
     with hold_run(record.id):
         among = history.look()
         seen = next(s for s in among if s.run == record.id)
-        if history.state_of(seen, among) in history.OVER and not seen.owes:
+        if history.state_of(seen, among) in history.OVER and not seen.has_pending:
             click.echo(f"Run {record.id} is over: {history.state_of(seen, among)}.")
             return 0
         for line in _left(record):
@@ -54,15 +54,15 @@ def close(run: str, *, yes: bool) -> int:
 def _left(record: Journal) -> list[str]:
     from vsphere_ai.model.text import safe
     from vsphere_ai.planning.document import Approved
-    from vsphere_ai.report.run_record import OWES
+    from vsphere_ai.report.run_record import PENDING
 
     begun = {s.id for s in record.steps() if s.state == "done"}
-    undone = sum(s.id not in begun for s in Approved.read(record.get("approved")).steps)
-    lines = [f"  ! {safe(d.target.name)} {OWES.get(d.kind, d.kind)}" for d in record.pending()]
+    undone = sum(s.id not in begun for s in Approved.read(record.documents.approved).steps)
+    lines = [f"  ! {safe(d.target.name)} {PENDING.get(d.kind, d.kind)}" for d in record.pending()]
     count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
     if not lines:
-        return [f"Run {record.id} ({safe(str(record.get('what')))}) has left nothing open{count}."]
-    return [f"Run {record.id} ({safe(str(record.get('what')))}) has left open{count}:", *lines,
+        return [f"Run {record.id} ({safe(record.run.what)}) has left nothing open{count}."]
+    return [f"Run {record.id} ({safe(record.run.what)}) has left open{count}:", *lines,
             f"To put that back instead: vsphere-ai resume {record.id} --cleanup"]  # fmt: skip
 
 

@@ -15,23 +15,23 @@ class RecordedStep:
     attempt: int
     id: str
     target: str
+    ref: str
+    """Reference of its target."""
     summary: str
+    what: str
+    """Its type (see `steps.What`)."""
+    kinds: str
+    """The kinds it serves, separated by spaces."""
     state: str
     began: str
     ended: str
     error: str
     task: str
     """The last task that vCenter made of it, such as ``Task:task-42``."""
-    what: str
-    """Its type (see `steps.What`); of a step from before format 3 only whether it is a reboot or a reading back."""
-    ref: str
-    """Reference of its target; empty in a step from before format 4 whose name is the name of several targets."""
-    kinds: str
-    """The kinds it serves, separated by spaces; empty for steps from before format 4."""
 
     def is_on(self, target: Target) -> bool:
         """Return whether the step is about a target, which may have been renamed since."""
-        return self.ref == target.ref if self.ref else self.target == target.name
+        return self.ref == target.ref
 
 
 @dataclass(frozen=True)

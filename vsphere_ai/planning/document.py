@@ -121,7 +121,7 @@ class FindingDocument(Part):
 
 
 class Approved(Part):
-    """What a run was approved for, as its journal keeps it; an older journal may lack some of it."""
+    """The approved part of a plan, as the journal of its run keeps it."""
 
     vcenter: About | None = None
     items: tuple[ItemDocument, ...] = ()
@@ -130,8 +130,8 @@ class Approved(Part):
 
     @classmethod
     def read(cls, value: object) -> Self:
-        """Return what a journal keeps; None is an older journal's, which does not say."""
-        return cls.model_validate(value or {})
+        """Return what a journal keeps."""
+        return cls.model_validate(value)
 
     def steps_of(self, ref: str) -> tuple[StepDocument, ...]:
         """Return the steps of one target, in order."""

@@ -150,7 +150,7 @@ def _is_true(pending: Pending, facts: Facts) -> bool | None:
 
 
 def _has_not_booted(now: str | None, before: str) -> bool | None:
-    if not now or not before or before == "None":  # so wrote earlier versions what vCenter did not show
+    if not now or not before:
         return None
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 

@@ -1,4 +1,4 @@
-"""What a run was and did, from its journal: as a document, and as text."""
+"""Record of a run from its journal, as a document and as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.model.text import duration, safe, shown
-from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION
+from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved
 from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from vsphere_ai.runs.history import Seen
     from vsphere_ai.runs.journal import Journal
 
-OWES = {
+PENDING = {
     "maintenance": "is in maintenance mode because of this run",
     "ssh": "has SSH running because of this run",
     "ssh-on": "had SSH running before this run rebooted it",
-    "off": "was switched off by this run",
-    "reboot": "was told to reboot and not seen back",
+    "off": "was powered off by this run",
+    "reboot": "was ordered to reboot and not seen back",
     "restart": "has been changed by this run in a way that counts from its next restart on",
     "gate": "was taken out of service by this run and not seen healthy since",
     "lock": "is the lock of this run in vCenter",
@@ -29,43 +29,46 @@ LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine
 
 
 def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
-    """Return a run in a few words: who, where, when, and how it ended. `among` are all runs, when they are known."""
-    known = look() if among is None else among  # which may settle debts of this one
+    """Return a run in a few fields: who, where, when, and how it ended. `among` are all runs, when they are known."""
+    known = look() if among is None else among  # which may close pending actions of this one
+    run = record.run
     return {
         "run": record.id,
         "state": state_of(see(record), known),
-        "started": record.get("started"),
-        "user": f"{record.get('user')}@{record.get('machine')}",
-        "vcenter": (record.get("scope") or {}).get("vcenter") or "",
-        "what": record.get("what"),
-        "exit_code": record.get("exit_code"),
-        "way_on": way_on(see(record), known),
-        "owes": [{"kind": d.kind, "name": d.target.name} for d in record.pending()],
-        "closed": record.get("closed") or None,
+        "started": run.started,
+        "user": f"{run.user}@{run.machine}",
+        "vcenter": run.scope.vcenter,
+        "what": run.what,
+        "exit_code": run.exit_code,
+        "resume_command": way_on(see(record), known),
+        "pending": [{"kind": p.kind, "name": p.target.name} for p in record.pending()],
+        "closed": run.closed.model_dump(mode="json") if run.closed else None,
     }
 
 
 def run_document(record: Journal) -> dict[str, Any]:
-    """Return everything a journal tells of its run."""
-    steps, approved = record.steps(), record.get("approved") or {}
-    begun = {s.id for s in steps}
+    """Return everything that a journal holds of its run."""
+    run, document, steps = record.run, record.documents.approved, record.steps()
+    approved, begun = Approved.read(document), {s.id for s in steps}
     return {
         "schema_version": SCHEMA_VERSION,
         **summary(record),
-        "ended": max((s.ended for s in steps), default="") if record.ended else None,
+        "ended": max((s.ended for s in steps), default="") if run.ended else None,
         "attempts": max((s.attempt for s in steps), default=0),
-        "signal": record.get("signal") or None,
-        "open": record.get("open") or [],
+        "signal": run.signal or None,
+        "open": list(run.open),
         "operation": record.id,
-        "lock": record.get("lock"),
-        "process": record.get("pid"),
-        "vsphere_ai": record.get("vsphere_ai"),
-        "scope": {"inventory": record.get("inventory"), **(record.get("scope") or {})},
-        "server": (approved.get("vcenter") or {}).get("name", ""),
-        "approved": {"items": approved.get("items", []), "impact": approved.get("impact", {})},
+        "lock": run.lock,
+        "process": run.pid,
+        "vsphere_ai": run.vsphere_ai,
+        "scope": {"inventory": run.inventory, **run.scope.model_dump()},
+        "server": approved.vcenter.name if approved.vcenter else "",
+        "approved": {"items": document.get("items", []), "impact": document.get("impact", {})},
         "steps": [_step(s) for s in steps],
-        "not_begun": [_waiting(s) for s in approved.get("steps", ()) if s["id"] not in begun],
-        "debts": [_pending(o) for o in record.ever_pending()],
+        "not_begun": [
+            {"id": s.id, "target": s.target.name, "summary": s.summary} for s in approved.steps if s.id not in begun
+        ],
+        "pending_actions": [_pending(each) for each in record.ever_pending()],
         "journal": str(record.path),
     }
 
@@ -74,25 +77,21 @@ def _step(step: RecordedStep) -> dict[str, Any]:
     return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
 
 
-def _waiting(step: dict[str, Any]) -> dict[str, Any]:
-    return {"id": step["id"], "target": step["target"]["name"], "summary": step["summary"]}
-
-
-def _pending(owed: RecordedPending) -> dict[str, Any]:
-    pending = owed.pending
+def _pending(each: RecordedPending) -> dict[str, Any]:
+    pending = each.pending
     return {
         "kind": pending.kind,
         "name": pending.target.name,
         "ref": pending.target.ref,
         "detail": pending.detail,
-        "opened": owed.opened,
-        "sent": owed.sent or None,
-        "settled": owed.closed or None,
+        "opened": each.opened,
+        "sent": each.sent or None,
+        "closed": each.closed or None,
     }
 
 
 def record_text(document: dict[str, Any]) -> str:
-    """Return a record as an operator reads it."""
+    """Return a record as text."""
     return "\n".join([*_head(document), *_approved(document["approved"]), *_steps(document), *_end(document)])
 
 
@@ -176,20 +175,20 @@ def _took(step: dict[str, Any]) -> str:
 
 
 def _end(document: dict[str, Any]) -> Iterator[str]:
-    owed = [d for d in document["debts"] if not d["settled"]]
+    owed = [d for d in document["pending_actions"] if not d["closed"]]
     if owed or document["open"]:
-        yield "\nSTILL OWED"
+        yield "\nPENDING"
     for pending in owed:
-        words = OWES.get(pending["kind"], pending["kind"])
+        words = PENDING.get(pending["kind"], pending["kind"])
         yield f"  ! {safe(pending['name'])} {words} (since {_clock(pending['opened'])})"
     if not owed:
         yield from (f"  ! {safe(line)}" for line in document["open"])
     if document["closed"]:
         yield f"\nCLOSED by {safe(document['closed']['by'])}, {document['closed']['at'][:19]} UTC"
         for left in document["closed"]["left"]:
-            yield f"  {safe(left['name'])} {OWES.get(left['kind'], left['kind'])}: left so"
+            yield f"  {safe(left['name'])} {PENDING.get(left['kind'], left['kind'])}: left so"
     yield ""
     if document["state"] not in OVER:
-        yield f"Finish it: {document['way_on']}"
+        yield f"Finish it: {document['resume_command']}"
     if document["steps"] and document["state"] != "rolled back":
         yield f"Go back to before it: vsphere-ai rollback {document['run']}"

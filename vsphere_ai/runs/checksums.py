@@ -1,4 +1,4 @@
-"""Checksums of what a journal holds: SQLite does not notice a bit that flips inside of a text."""
+"""Checksums of what a journal holds: SQLite does not notice a bit that flips inside a text."""
 
 from __future__ import annotations
 
@@ -6,31 +6,25 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-TABLE = "create table if not exists seal (what text primary key, sum text not null) strict"
-_SEAL = "insert or replace into seal values (?, ?)"
+TABLE = "create table checksum (what text primary key, sum text not null) strict"
+_STORE = "insert or replace into checksum values (?, ?)"
 
 
 def checksum_values(db: sqlite3.Connection, rows: Iterable[tuple[str, str]]) -> None:
-    """Seal values of a run, given as (key, text)."""
-    db.executemany(_SEAL, [_of_value(*row) for row in rows])
+    """Store checksums of values of a run, given as (key, text)."""
+    db.executemany(_STORE, [_of_value(*row) for row in rows])
 
 
 def checksum_pending(db: sqlite3.Connection, pending: Sequence[str]) -> None:
-    """Seal a debt, given as kind, kind of target, name, reference, detail."""
-    db.execute(_SEAL, _of_pending(pending))
-
-
-def checksum_all(db: sqlite3.Connection) -> None:
-    """Seal everything there is, in a journal from before there were seals."""
-    db.execute("delete from seal")
-    db.executemany(_SEAL, _all(db))
+    """Store the checksum of a pending action, given as kind, kind of target, name, reference, detail."""
+    db.execute(_STORE, _of_pending(pending))
 
 
 def hold(db: sqlite3.Connection) -> bool:
-    """Tell whether everything is as it was sealed."""
+    """Return whether everything is as it was written."""
     try:
         db.execute("begin")  # one view of it: its run may be writing
-        return dict(_all(db)) == dict(db.execute("select what, sum from seal"))
+        return dict(_all(db)) == dict(db.execute("select what, sum from checksum"))
     except sqlite3.Error:
         return False
     finally:
@@ -39,8 +33,8 @@ def hold(db: sqlite3.Connection) -> bool:
 
 def _all(db: sqlite3.Connection) -> list[tuple[str, str]]:
     values = db.execute("select key, value from run").fetchall()
-    all_pending = db.execute("select kind, target_kind, name, ref, detail from debt").fetchall()
-    return [*(_of_value(*v) for v in values), *(_of_pending(d) for d in all_pending)]
+    pending = db.execute("select kind, target_kind, name, ref, detail from pending").fetchall()
+    return [*(_of_value(*v) for v in values), *(_of_pending(p) for p in pending)]
 
 
 def _of_value(key: str, text: str) -> tuple[str, str]:
@@ -48,7 +42,7 @@ def _of_value(key: str, text: str) -> tuple[str, str]:
 
 
 def _of_pending(pending: Sequence[str]) -> tuple[str, str]:
-    return f"debt/{pending[0]}/{pending[3]}", _sum(*pending)
+    return f"pending/{pending[0]}/{pending[3]}", _sum(*pending)
 
 
 def _sum(*fields: str) -> str:

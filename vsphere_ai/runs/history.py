@@ -1,4 +1,4 @@
-"""What became of earlier runs: one definition of which of them somebody still has to bring to an end."""
+"""History of runs: how each ended, and which of them still have to be finished."""
 
 from __future__ import annotations
 
@@ -8,87 +8,86 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vsphere_ai.errors import Storage, UsageError
+from vsphere_ai.model.run_record import Closed, left_pending
 from vsphere_ai.runs import journal, process_id
 from vsphere_ai.runs.journal import Journal
 
 State = Literal["finished", "rolled back", "superseded", "closed", "unfinished", "stopped", "failed"]
 OVER: tuple[State, ...] = ("finished", "rolled back", "superseded", "closed")
-"""Nobody is asked to finish a run in one of these."""
+"""States of a run that does not have to be finished."""
 
 
 @dataclass(frozen=True)
 class Seen:
-    """A run as its own journal tells of it. `since`: when it began, or went on for the last time (UTC, ISO)."""
+    """Summary of a run from its own journal. `since`: when its last attempt began (UTC, ISO 8601)."""
 
     run: str
     instance: str
     since: str
     state: State
-    owes: bool
+    has_pending: bool
     alive: bool
     ended: bool
     worked: bool
     """It began a step, so it may have changed something."""
     rolled_back: bool
     takes_over: str
-    """The run whose debts became this one's when it began."""
+    """The run whose pending actions became this one's when it began."""
     rolls_back: str
-    """The run that this one goes back before."""
+    """The run that this one rolls back."""
     gates: tuple[tuple[str, str], ...] = ()
-    """Hosts that it owes a health gate and nothing else: reference and since when."""
+    """Hosts with a pending health gate and nothing else: reference and since when."""
     passed: tuple[tuple[str, str], ...] = ()
     """Hosts that it has seen healthy: reference and when."""
 
     @property
     def way_back(self) -> bool:
-        """It was rolled back, or is itself a rollback: after both, things are as they were."""
+        """Whether it was rolled back, or is itself a rollback: after both, the state is as before."""
         return self.rolled_back or bool(self.rolls_back)
 
 
 def see(record: Journal) -> Seen:
-    """Return what a journal tells of its run."""
-    owes, back = bool(record.pending()), record.get("rolled_back")
+    """Return the summary of a run."""
+    run, has_pending = record.run, bool(record.pending())
     state: State = "failed"
-    if record.get("closed"):
+    if run.closed:
         state = "closed"
-    elif back is not None and not owes:
+    elif run.rolled_back is not None and not has_pending:
         state = "rolled back"
     elif record.finished:
         state = "finished"
-    elif not record.ended:
+    elif not run.ended:
         state = "unfinished"
-    elif record.get("signal") and not record.get("exit_code"):
+    elif run.signal and not run.exit_code:
         state = "stopped"
-    since = str(record.get("resumed") or record.get("started") or "")
     return Seen(
         record.id,
-        str(record.get("instance") or ""),
-        since,
+        run.instance,
+        run.resumed or run.started,
         state,
-        owes,
+        has_pending,
         journal.is_alive(record),
-        record.ended,
+        run.ended,
         bool(record.steps()),
-        back is not None,
-        str(record.get("takes_over") or ""),
-        str(record.get("rolls_back") or ""),
+        run.rolled_back is not None,
+        run.takes_over,
+        run.rolls_back,
         tuple(_gates(record)),
         tuple((s.ref, s.ended) for s in record.done() if s.what == "healthy" and s.ref),
     )
 
 
 def _gates(record: Journal) -> Iterator[tuple[str, str]]:
-    owed = [o for o in record.ever_pending() if not o.closed]
-    out = {o.pending.target.ref for o in owed if o.pending.kind != "gate"}
-    yield from (
-        (o.pending.target.ref, o.opened) for o in owed if o.pending.kind == "gate" and o.pending.target.ref not in out
-    )
+    still = [each for each in record.ever_pending() if not each.closed]
+    found = [(each.pending.kind, each.pending.target.ref, each.opened) for each in still]
+    others = {ref for kind, ref, _ in found if kind != "gate"}
+    yield from ((ref, opened) for kind, ref, opened in found if kind == "gate" and ref not in others)
 
 
 def look() -> tuple[Seen, ...]:
-    """Return every run of this machine, the oldest first; what cannot be read is left out.
+    """Return every run of this machine, the oldest first, except those that cannot be read.
 
-    What a run that was killed had yet to note in the journal of the run before it is noted now.
+    What a killed run could not note any more in the journal of the run before it is noted now.
     """
     found = _look()
     noted = [_noted(seen, found) for seen in found if seen.takes_over or seen.rolls_back]
@@ -105,12 +104,12 @@ def _look() -> tuple[Seen, ...]:
 
 
 def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
-    """Note in an earlier journal that this run took its debts over, and that it was rolled back; tell whether so."""
+    """Note in an earlier journal that this run took it over, and that it was rolled back; return whether so."""
     named = {s.run: s for s in among}
     before, undone = named.get(seen.takes_over), named.get(seen.rolls_back)
     done = False
     with suppress(Storage, UsageError):  # it cannot be written: the newer run has them all the same
-        if before is not None and before.owes:
+        if before is not None and before.has_pending:
             done = _hand_over(seen.run, before.run)
         if undone is not None and seen.state == "finished" and not undone.rolled_back and undone.since < seen.since:
             _mark(undone.run, seen.run)
@@ -119,7 +118,7 @@ def _noted(seen: Seen, among: Sequence[Seen]) -> bool:
 
 
 def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
-    """Settle a health gate that a later run has passed on the same host; tell whether so."""
+    """Close a health gate that a later run has passed on the same host; return whether so."""
     others = [s for s in among if s.instance == seen.instance and s.run != seen.run]
     healthy = [ref for ref, since in seen.gates if any(r == ref and at > since for o in others for r, at in o.passed)]
     with suppress(Storage, UsageError):
@@ -132,14 +131,11 @@ def _seen_healthy(seen: Seen, among: Sequence[Seen]) -> bool:
 
 
 def _hand_over(run: str, before: str) -> bool:
-    """Settle in an earlier journal what stands in a later one: the same debt, opened at the same moment."""
+    """Close in an earlier journal what is in a later one: the same action, opened at the same moment."""
     mine, theirs = journal.open_run(run), journal.open_run(before)
-    taken = {(o.pending.kind, o.pending.target.ref, o.opened) for o in mine.ever_pending()}
-    both = [
-        o.pending
-        for o in theirs.ever_pending()
-        if not o.closed and (o.pending.kind, o.pending.target.ref, o.opened) in taken
-    ]
+    taken = {(each.pending.kind, each.pending.target.ref, each.opened) for each in mine.ever_pending()}
+    still = [each for each in theirs.ever_pending() if not each.closed]
+    both = [o.pending for o in still if (o.pending.kind, o.pending.target.ref, o.opened) in taken]
     if both:
         theirs.resolve(*both)
     mine.close()
@@ -148,18 +144,18 @@ def _hand_over(run: str, before: str) -> bool:
 
 
 def state_of(seen: Seen, among: Sequence[Seen]) -> State:
-    """Return how a run ended; ``superseded`` when it owes nothing and a later one on its vCenter ended well."""
-    over = seen.state in OVER or seen.owes or seen.alive
+    """Return how a run ended; ``superseded`` when nothing is pending and a later one on its vCenter ended well."""
+    over = seen.state in OVER or seen.has_pending or seen.alive
     return seen.state if over or not is_outdone(seen, among) else "superseded"
 
 
 def is_outdone(seen: Seen, among: Sequence[Seen]) -> bool:
-    """Tell whether a later run on the same vCenter ended well: then a run has at most its cleanup left to do."""
+    """Return whether a later run on the same vCenter ended well: then at most the cleanup of a run is left to do."""
     return any(s.state == "finished" and not s.way_back for s in later(seen, among))
 
 
 def way_on(seen: Seen, among: Sequence[Seen]) -> str:
-    """Return the command line that brings a run to its end, as it is by now."""
+    """Return the command that finishes a run, as it is now."""
     return f"vsphere-ai resume {seen.run}{' --cleanup' if is_outdone(seen, among) else ''}"
 
 
@@ -173,22 +169,22 @@ def later(seen: Seen, among: Sequence[Seen]) -> tuple[Seen, ...]:
 
 
 def waiting(among: Sequence[Seen]) -> tuple[Seen, ...]:
-    """Return the runs that were cut off, stopped or failed, or owe something, in the order they were worked on.
+    """Return the runs that were cut off, stopped or failed, or have pending actions, ordered by their last attempts.
 
-    A run whose debts another one has and still owes waits for that one.
+    Not a run whose successor still has pending actions: that one has to be finished first.
     """
     found = (s for s in among if state_of(s, among) not in OVER and successor(s.run, among) is None)
     return tuple(sorted(found, key=lambda s: s.since))
 
 
 def unfinished(instance: str) -> dict[str, str]:
-    """Return the runs on a vCenter that somebody has to finish, and how; not those that are under way."""
+    """Return the runs on a vCenter that have to be finished, and the command for it; not those that are under way."""
     among = look()
     return {s.run: way_on(s, among) for s in waiting(among) if s.instance == instance and not s.alive}
 
 
 def latest() -> Journal:
-    """Open the run that a `resume` without a name is about; one that is under way only when there is no other."""
+    """Open the run that `resume` without a name continues; one that is under way only when there is no other."""
     found = waiting(look())
     if not found:
         for damaged in (e for e in journal.unreadable() if not isinstance(e, journal.Foreign)):
@@ -198,20 +194,21 @@ def latest() -> Journal:
 
 
 def successor(run: str, among: Sequence[Seen]) -> Seen | None:
-    """Return the run that took over what a run owed, and still owes it: that one has to be finished first."""
+    """Return the run that took over the pending actions of a run and still has some: it has to be finished first."""
     for each in (s for s in among if s.takes_over == run):
-        found = each if each.owes else successor(each.run, among)
+        found = each if each.has_pending else successor(each.run, among)
         if found is not None:
             return found
     return None
 
 
-def doubts(record: Journal) -> tuple[str, ...]:
-    """Return why nobody may expect any more that a run is finished; empty when nothing came after it."""
-    back = record.get("rolled_back")
-    said = [f"run {record.id} was rolled back{f' by run {back}' if back else ''}"] if back is not None else []
-    if record.get("closed"):
-        said.append(f"run {record.id} was closed by {record.get('closed')['by']}")
+def reasons_to_ask(record: Journal) -> tuple[str, ...]:
+    """Return why the operator is asked before a run is continued; empty when nothing came after it."""
+    run = record.run
+    by = f" by run {run.rolled_back}" if run.rolled_back else ""
+    said = [f"run {record.id} was rolled back{by}"] if run.rolled_back is not None else []
+    if run.closed:
+        said.append(f"run {record.id} was closed by {run.closed.by}")
     for other in later(see(record), look()):
         how = ", and ended well" if other.state == "finished" else ""
         said.append(f"run {other.run} came after run {record.id}{how}; what it changed stays")
@@ -219,33 +216,35 @@ def doubts(record: Journal) -> tuple[str, ...]:
 
 
 def take_up(record: Journal) -> None:
-    """Note that this process goes on with a run. Called under the lock: others may have gone on with it meanwhile."""
+    """Note that this process continues a run. Called under the lock: others may have continued it before."""
     record.next_attempt()
-    record.set(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
+    record.update(**process_id.identity(), resumed=journal.now(), ended=False, rolled_back=None, closed=None)
 
 
 def close(record: Journal) -> None:
-    """Give a run up: it is over, and what it owes is left as it is. What that was stays in its journal."""
-    left = [{"kind": d.kind, "name": d.target.name, "ref": d.target.ref} for d in record.pending()]
-    me = process_id.identity()
-    record.set(closed={"at": journal.now(), "by": f"{me['user']}@{me['machine']}", "left": left})
-    record.resolve(*record.pending())
+    """Close a run: what is pending is not reverted. What that was stays in its journal."""
+    pending, me = record.pending(), process_id.identity()
+    by = f"{me['user']}@{me['machine']}"
+    record.update(closed=Closed(at=journal.now(), by=by, left=tuple(map(left_pending, pending))))
+    record.resolve(*pending)
 
 
 def prunable(among: Sequence[Seen], before: str) -> tuple[Seen, ...]:
-    """Return the runs that ended before a moment (UTC, ISO) and owe nothing, the oldest first.
+    """Return the runs that ended before a moment (UTC, ISO 8601) and have nothing pending, the oldest first.
 
-    Not those that came after a run of the same vCenter that still owes something: it has to know what they changed.
+    Not those after a run of the same vCenter that has pending actions: resuming it has to know what they changed.
     """
-    owing = {s.instance: s.since for s in sorted(among, key=lambda s: s.since, reverse=True) if s.owes or s.alive}
-    kept = {s.run for s in among if s.owes or s.alive or successor(s.run, among) is not None}
-    old = (s for s in among if s.run not in kept and s.since < min(before, owing.get(s.instance, before)))
+    pending = {
+        s.instance: s.since for s in sorted(among, key=lambda s: s.since, reverse=True) if s.has_pending or s.alive
+    }
+    kept = {s.run for s in among if s.has_pending or s.alive or successor(s.run, among) is not None}
+    old = (s for s in among if s.run not in kept and s.since < min(before, pending.get(s.instance, before)))
     return tuple(sorted((s for s in old if s.ended or state_of(s, among) in OVER), key=lambda s: s.since))
 
 
 def rolled_back(record: Journal) -> None:
-    """Note in the journal of the run that a finished rollback went back before."""
-    name = record.get("rolls_back")
+    """Note in the journal of the run that a finished rollback has rolled back."""
+    name = record.run.rolls_back
     if name and record.finished:
         with suppress(Storage, UsageError):  # it was removed, or cannot be written: then it is only offered again
             _mark(name, record.id)
@@ -253,5 +252,5 @@ def rolled_back(record: Journal) -> None:
 
 def _mark(run: str, back: str) -> None:
     record = journal.open_run(run)
-    record.set(rolled_back=back)
+    record.update(rolled_back=back)
     record.close()

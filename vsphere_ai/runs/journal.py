@@ -1,8 +1,8 @@
-"""The journal of a run: what was begun and how it ended, and what we owe; durable before each call and after it.
+"""Journal of a run: steps and their outcomes, and what is pending; durable before each call and after it.
 
 One SQLite database per run in the user's state folder (0600, its folder 0700), WAL with synchronous=FULL. It holds
-debts, not state: maintenance we entered, SSH we started, VMs we switched off, the boot time before a reboot. What the
-world is like is always read from the world.
+pending actions, not state: hosts put into maintenance mode, SSH started, VMs powered off, the boot time before a
+reboot. The state itself is always read from vCenter and the hosts.
 """
 
 from __future__ import annotations
@@ -16,31 +16,24 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar, cast
+
+from pydantic import BaseModel, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Storage, UsageError
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
-from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Step, what
+from vsphere_ai.model.run_record import RunDocuments, RunRecord
+from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.steps import PendingKind, Step, what
 from vsphere_ai.runs import checksums, process_id
-from vsphere_ai.runs.journal_schema import (
-    BEGIN,
-    FORMAT,
-    OLDER,
-    OWE,
-    SCHEMA,
-    carry_over,
-    format_of,
-    instead_of,
-    is_credible,
-    is_time,
-)
+from vsphere_ai.runs.journal_schema import ADD, BEGIN, FORMAT, SCHEMA, instead_of, is_time, stored
 from vsphere_ai.security.redaction import clean
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
@@ -48,7 +41,9 @@ NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
 
 DRAFT_LASTS = 3600.0
-"""Seconds after which the draft of a journal, a matter of milliseconds, is nobody's any more."""
+"""Seconds after which the draft of a journal, a matter of milliseconds, is of a process that was killed."""
+_Model = TypeVar("_Model", bound=BaseModel)
+_Row = tuple[str | int | None, ...]
 
 
 class Journal:
@@ -70,23 +65,27 @@ class Journal:
 
     # -- writing
 
-    def set(self, **values: Any) -> None:
-        """Write values of the run as a whole."""
+    def update(self, **values: object) -> None:
+        """Write facts of the run as a whole (see `RunRecord`)."""
+        self._write(RunRecord.model_validate(values), set(values))
+
+    def _write(self, model: BaseModel, keys: set[str] | None = None) -> None:
+        values = model.model_dump(mode="json", include=keys)
         rows = [(key, json.dumps(value, ensure_ascii=False)) for key, value in values.items()]
         with self._writing() as db:
             db.executemany("insert into run values (?, ?) on conflict (key) do update set value = excluded.value", rows)
             checksums.checksum_values(db, rows)
 
     def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
-        """Note that a step is about to be sent, and the debts it makes. Raises `Storage`: then it must not be sent."""
+        """Note that a step is about to be sent, and what it opens. Raises `Storage`: then it must not be sent."""
         with self._writing() as db:
-            row = (self.attempt, id, step.target.name, step.summary, "begun", now(), what(step))
-            db.execute(BEGIN, (*row, step.target.ref, " ".join(step.kinds)))
+            row = (self.attempt, id, step.target.name, step.target.ref, step.summary)
+            db.execute(BEGIN, (*row, what(step), " ".join(step.kinds), now()))
             for pending in opens:
                 self._add(db, pending)
 
     def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
-        """Note how a step ended, and the debts it settled."""
+        """Note how a step ended, and what it closes."""
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ? where attempt = ? and id = ?",
@@ -96,37 +95,35 @@ class Journal:
                 self._resolve(db, pending)
 
     def add_pending(self, pending: Pending) -> None:
-        """Note a debt that was made outside of a step."""
+        """Note a pending action that was added outside of a step."""
         with self._writing() as db:
             self._add(db, pending)
 
     def _add(self, db: sqlite3.Connection, pending: Pending, opened: str = "", sent: str = "") -> None:
-        owed = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
-        row = (*owed, opened or now(), sent or None)
-        db.execute(OWE, row)
-        checksums.checksum_pending(db, owed)
+        row = (pending.kind, pending.target.kind, pending.target.name, pending.target.ref, pending.detail)
+        db.execute(ADD, (*row, opened or now(), sent or None))
+        checksums.checksum_pending(db, row)
 
     def sending(self, target: Target) -> None:
-        """Note that a host is about to be told to reboot, or a guest to shut down.
+        """Note that a host is about to be ordered to reboot, or a guest to shut down.
 
         Raises `Storage`: then it must not be sent.
         """
         with self._writing() as db:
-            db.execute("update debt set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
+            db.execute("update pending set sent = ? where kind in ('reboot', 'off') and ref = ?", (now(), target.ref))
 
     def next_attempt(self) -> None:
         """Count what is begun from now on as another attempt than what the journal holds."""
-        self.attempt = (self._rows("select max(attempt) from step")[0][0] or 0) + 1
+        self.attempt = int(self._rows("select max(attempt) from step")[0][0] or 0) + 1
 
     def rebooted(self, host: Target, *, did: bool) -> None:
-        """Note whether a host did reboot, which the step that told it to could not know: it is done, or failed."""
+        """Note whether a host did reboot, which the step that ordered it could not know: it is done, or failed."""
         state, error = ("done", None) if did else ("failed", "the host did not go down")
         with self._writing() as db:
             db.execute(
                 "update step set state = ?, ended = ?, error = ?"
-                " where iif(ref = '', target = ?, ref = ?) and what = 'reboot' and state <> 'skipped'"
-                " and (state = 'done') <> ?",
-                (state, now(), error, host.name, host.ref, did),
+                " where ref = ? and what = 'reboot' and state <> 'skipped' and (state = 'done') <> ?",
+                (state, now(), error, host.ref, did),
             )
 
     def submitted(self, id: str, task: str) -> None:
@@ -135,13 +132,15 @@ class Journal:
             db.execute("update step set task = ? where attempt = ? and id = ?", (task, self.attempt, id))
 
     def resolve(self, *pending: Pending) -> None:
-        """Note that debts were settled outside of a step, or are another run's from now on: all of them or none."""
+        """Note that actions are not pending any more, or are those of another run from now on: all of them or none."""
         with self._writing() as db:
             for each in pending:
                 self._resolve(db, each)
 
     def _resolve(self, db: sqlite3.Connection, pending: Pending) -> None:
-        db.execute("update debt set settled = ? where kind = ? and ref = ?", (now(), pending.kind, pending.target.ref))
+        db.execute(
+            "update pending set closed = ? where kind = ? and ref = ?", (now(), pending.kind, pending.target.ref)
+        )
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
@@ -157,50 +156,56 @@ class Journal:
 
     # -- reading
 
-    def get(self, key: str, default: Any = None) -> Any:
-        """Return a value of the run as a whole."""
-        found = self._rows("select value from run where key = ?", key)
-        return json.loads(found[0][0]) if found else default
+    @property
+    def run(self) -> RunRecord:
+        """Facts of the run as a whole, as they are now."""
+        return self._read(RunRecord)
+
+    @cached_property
+    def documents(self) -> RunDocuments:
+        """Documents of the run, which do not change."""
+        return self._read(RunDocuments)
+
+    def _read(self, model: type[_Model]) -> _Model:
+        names = json.dumps(list(model.model_fields))
+        rows = self._rows("select key, value from run where key in (select value from json_each(?))", names)
+        try:
+            return model.model_validate({str(key): json.loads(str(value)) for key, value in rows})
+        except ValidationError as error:
+            raise Storage(f"the journal of run {self.id} is damaged: {error}", instead_of(self.path)) from error
 
     def steps(self) -> tuple[RecordedStep, ...]:
         """Return every step that was begun, in order."""
         rows = self._rows(
-            "select attempt, id, target, summary, state, began, ended, error, task, what, ref, kinds"
+            "select attempt, id, target, ref, summary, what, kinds, state, began, ended, error, task"
             " from step order by attempt, began, rowid"
         )
-        return tuple(RecordedStep(int(number), *(str(value or "") for value in rest)) for number, *rest in rows)
+        return tuple(RecordedStep(int(number or 0), *(str(value or "") for value in rest)) for number, *rest in rows)
 
     def done(self) -> tuple[RecordedStep, ...]:
         """Return the steps that ended well."""
         return tuple(s for s in self.steps() if s.state == "done")
 
     def pending(self) -> tuple[Pending, ...]:
-        """Return what is still owed."""
-        return tuple(owed.pending for owed in self.ever_pending() if not owed.closed)
+        """Return what is pending, from this attempt or an earlier one."""
+        return tuple(each.pending for each in self.ever_pending() if not each.closed)
 
     def ever_pending(self) -> tuple[RecordedPending, ...]:
-        """Return everything this run owed at some time, also what was settled since."""
+        """Return everything that was pending at some time, also what was closed since."""
         rows = self._rows(
-            "select kind, target_kind, name, ref, detail, opened, sent, settled from debt order by opened, rowid"
+            "select kind, target_kind, name, ref, detail, opened, sent, closed from pending order by opened, rowid"
         )
-        if any(not is_time(moment) for row in rows for moment in row[5:] if moment):
+        if any(not is_time(str(moment)) for row in rows for moment in row[5:] if moment):
             raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
-        return tuple(
-            RecordedPending(Pending(kind, Target(of, name, ref), detail), opened, sent or "", settled or "")
-            for kind, of, name, ref, detail, opened, sent, settled in rows
-        )
+        return tuple(map(_recorded, rows))
 
     @property
     def finished(self) -> bool:
-        """Tell whether the run came to a good end, with every step done, and owes nothing."""
-        return self.ended and not self.pending() and not self.get("exit_code", 0) and not self.get("skipped", 0)
+        """Whether the run ended well, with every step done and nothing pending."""
+        run = self.run
+        return run.ended and not self.pending() and not run.exit_code and not run.skipped
 
-    @property
-    def ended(self) -> bool:
-        """Tell whether the run came to any end; one that was killed did not."""
-        return bool(self.get("ended"))
-
-    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, *values: str) -> list[_Row]:
         with self._lock:
             try:
                 return list(self._db.execute(query, values))
@@ -215,11 +220,11 @@ def runs_dir() -> Path:
     return own_folder("runs")
 
 
-def create(about: Mapping[str, Any], owes: Sequence[RecordedPending] = ()) -> Journal:
-    """Start the journal of a new run. `about` is what resuming needs: playbook, inventory, scope, approved changes.
+def create(about: RunRecord, documents: RunDocuments | None = None, pending: Sequence[RecordedPending] = ()) -> Journal:
+    """Start the journal of a new run; its format, times and process are filled in.
 
-    `owes` are debts of an earlier run that become this one's, opened and sent when they were. They are in the file
-    before it has its name; the caller settles them in the earlier journal afterwards (see `history.look`).
+    `pending` are those of an earlier run that become this one's, opened and sent when they were. They are in the file
+    before it has its name; the caller closes them in the earlier journal afterwards (see `history.look`).
     """
     path = runs_dir() / f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}.db"
     draft = path.with_name(f"{path.name}-draft")
@@ -234,10 +239,12 @@ def create(about: Mapping[str, Any], owes: Sequence[RecordedPending] = ()) -> Jo
         # What the run is goes into the file itself, before there is a log: what cuts the log off leaves it whole.
         journal = Journal(draft, _connect(draft, "delete"))
         journal._db.executescript(f"{SCHEMA}{checksums.TABLE};")
-        journal.set(format=FORMAT, vsphere_ai=__version__, started=now(), **process_id.identity(), **about)
+        here = {"format": FORMAT, "vsphere_ai": __version__, "started": now(), **process_id.identity()}
+        journal._write(about.model_copy(update=here))
+        journal._write(documents or RunDocuments())
         with journal._writing() as db:
-            for owed in owes:
-                journal._add(db, owed.pending, owed.opened, owed.sent)
+            for each in pending:
+                journal._add(db, each.pending, each.opened, each.sent)
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)
@@ -285,19 +292,19 @@ def remove(run: str) -> None:
 
 
 def is_named(text: str) -> bool:
-    """Tell whether a text names a run: it has the form of a name, or is the beginning of the name of one there is."""
+    """Return whether a text names a run: it has the form of a name, or is the beginning of the name of one there is."""
     if NAME.fullmatch(text):
         return True
     return len(text) >= SHORTEST and any(path.stem.startswith(text) for path in _files())
 
 
 def every() -> Iterator[Journal]:
-    """Yield the journals of all runs, the oldest first; what cannot be read is left out (see `unreadable`)."""
+    """Yield the journals of all runs, the oldest first, except those that cannot be read (see `unreadable`)."""
     yield from (found for found in _each() if isinstance(found, Journal))
 
 
 def unreadable() -> tuple[Storage, ...]:
-    """Return why journals cannot be read, except of runs that are over: each of the others may still owe something."""
+    """Return why journals cannot be read, except those of runs that are over: the others may have pending actions."""
     found = []
     for each in _each():
         if isinstance(each, Journal):
@@ -316,10 +323,9 @@ def _each() -> Iterator[Journal | Storage]:
 
 
 def is_alive(journal: Journal) -> bool:
-    """Tell whether a run is under way in a process of this machine."""
-    if journal.get("ended") or journal.get("machine") != socket.gethostname():
-        return False
-    return process_id.runs(int(journal.get("pid") or 0), str(journal.get("born") or ""), own=True)
+    """Return whether a run is under way in a process of this machine."""
+    run = journal.run
+    return not run.ended and run.machine == socket.gethostname() and process_id.runs(run.pid, run.born, own=True)
 
 
 def _files() -> list[Path]:
@@ -336,39 +342,40 @@ def _open(path: Path) -> Journal:
         journal = Journal(path, _connect(path))
         if journal._db.execute("pragma integrity_check").fetchone() != ("ok",):
             raise Storage(f"the journal of run {path.stem} is damaged and cannot be resumed", instead)
-        written = format_of(journal._db)
+        written = stored(journal._db, "format") or 0
     except (OSError, sqlite3.Error, ValueError) as error:
         raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
-    damaged = Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
-    if written in OLDER and not is_alive(journal):
-        if not is_credible(journal._db):
-            raise damaged
-        with journal._writing() as db:
-            written = carry_over(db)
     if written != FORMAT:
         raise _foreign(journal, written, instead)
     if not checksums.hold(journal._db):
-        raise damaged
+        raise Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
     journal.next_attempt()
     return journal
 
 
 class Foreign(Storage):
-    """A journal of another format. `over`: its run came to an end and owes nothing, so nobody needs it."""
+    """A journal of another format. `over`: its run ended and nothing is pending, so it is not needed."""
 
     over = False
 
 
-def _foreign(journal: Journal, written: Any, instead: str) -> Foreign:
-    by = journal.get("vsphere_ai") or "another version"
+def _foreign(journal: Journal, written: JsonValue, instead: str) -> Foreign:
+    by = stored(journal._db, "vsphere_ai") or "another version"
     error = Foreign(
         f"the journal of run {journal.id} was written by vsphere-ai {by} (format {written}, this one is {FORMAT})",
         f"resume it with that version; or {instead}",
     )
-    with suppress(Storage):  # these are there in every format, but one cannot know
-        error.over = journal.ended and not journal._rows("select 1 from debt where settled is null")
+    with suppress(Storage, sqlite3.Error, ValueError):  # these are in every format, but that is not certain
+        ended = stored(journal._db, "ended")
+        error.over = bool(ended) and not journal._rows("select 1 from pending where closed is null")
     journal.close()
     return error
+
+
+def _recorded(row: _Row) -> RecordedPending:
+    kind, of, name, ref, detail, opened, sent, closed = (str(value or "") for value in row)
+    target = Target(cast(TargetKind, of), name, ref)
+    return RecordedPending(Pending(cast(PendingKind, kind), target, detail), opened, sent, closed)
 
 
 def _connect(path: Path, mode: Literal["wal", "delete"] = "wal") -> sqlite3.Connection:

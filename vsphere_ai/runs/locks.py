@@ -75,7 +75,7 @@ class Hold:
     def serve(self, record: journal.Journal) -> None:
         """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
         before, self.record = self.record, record
-        record.set(lock=self.mode)
+        record.update(lock=self.mode)
         if self.note is not None:
             self.note.run = record.id
             self.note.write()

@@ -1,4 +1,4 @@
-"""Which process wrote something down, and whether that one still runs: a number alone may be another's by now."""
+"""Identity of the process that wrote something, and whether it still runs: a number alone may be reused."""
 
 from __future__ import annotations
 
@@ -6,13 +6,22 @@ import getpass
 import os
 import socket
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 PROC = Path("/proc")
 
 
-def identity() -> dict[str, Any]:
-    """Return who runs this: user, machine, process, and when that began (empty where /proc does not tell)."""
+class Identity(TypedDict):
+    """User, machine, process number, and start of the process (see `born`; empty where there is no /proc)."""
+
+    user: str
+    machine: str
+    pid: int
+    born: str
+
+
+def identity() -> Identity:
+    """Return the identity of this process."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):
@@ -22,9 +31,9 @@ def identity() -> dict[str, Any]:
 
 
 def runs(pid: int, when: str = "", *, own: bool = False) -> bool:
-    """Tell whether a process of this number runs here and, where that can be told, began when it should have.
+    """Return whether a process of this number runs here and, where that can be read, has the same start.
 
-    `own`: it would be ours, so a process of somebody else is another one.
+    `own`: it would be of this user, so a process of another user is another one.
     """
     if when and born(os.getpid()):
         return born(pid) == when
