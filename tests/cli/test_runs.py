@@ -19,7 +19,7 @@ from vsphere_ai.runs import journal
 HOST, VM = Target("host", "esx01", "HostSystem:host-1"), Target("vm", "train-01", "VirtualMachine:vm-1")
 ADAPTER = {"port_group": "dvpg-rdma", "protocol": "rocev2"}
 APPROVED = {
-    "vcenter": {"name": "vc01", "instance": "i"},
+    "vcenter": {"name": "vc01", "version": "8.0.3", "build": "1", "api": "8.0.3.0", "instance": "i"},
     "impact": {"reboots": [vars(HOST)], "power_cycles": [vars(VM)]},
     "items": [
         {"target": vars(VM), "kind": "pvrdma", "changes": [

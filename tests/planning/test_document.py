@@ -74,8 +74,8 @@ def test_the_class_that_writes_a_document_reads_it(plan):
     assert off.shutdown_timeout == 300
 
 
-def test_a_journal_of_an_older_version_may_not_say_what_was_approved():
-    assert Approved.read(None) == Approved.read({}) == Approved()
+def test_what_was_approved_may_lack_parts():
+    assert Approved.read({}) == Approved()
     (step,) = Approved.read({"steps": [{"target": vars(ESX1)}]}).steps_of(ESX1.ref)
     assert (step.action, step.timeout) == ("", None)
 
