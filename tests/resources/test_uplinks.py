@@ -13,7 +13,7 @@ from support.fabrics import DC, LAN, PG, RDMA, fabric, machine, nic, order, port
 from support.judging import judge, plan_one, words
 from support.plays import ONE
 
-from vsphere_ai.fabric import broken, prove
+from vsphere_ai.fabric import broken_link
 from vsphere_ai.model.deferred import chosen, is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches
@@ -267,11 +267,11 @@ def test_the_chain_of_rdma_holds_over_what_is_planned():
     group = port_group("dvportgroup-1", "dvpg-rdma", uplinkTeamingPolicy={"uplinkPortOrder": order("Uplink 1")})
     of = fabric(group, machine(ESX1), machine(ESX2, proxy("dvs-rdma", {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"})))
     for target in (ESX1, ESX2):
-        assert broken(prove(of, target.ref, of[f"{PG}:dvportgroup-1"]))
+        assert broken_link(of, target.ref, of[f"{PG}:dvportgroup-1"])
         seen = view(of)
         wanted = state(dvs_rdma={"Uplink 1": "vmnic4"}).settle(target, seen)
         after = seen.with_facts(wanted.project(target, seen, "plan").facts).estate
-        assert broken(prove(after, target.ref, after[f"{PG}:dvportgroup-1"])) is None
+        assert broken_link(after, target.ref, after[f"{PG}:dvportgroup-1"]) is None
 
 
 def test_show_gives_a_playbook_whose_plan_is_empty():

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, PortSetting, ProxySwitch
+from vsphere_ai.fabric.links import Link
 from vsphere_ai.model.facts import Estate, Facts
 
 HOST_PATHS = ("config.network.rdmaDevice", "config.network.pnic", "config.network.proxySwitch")
@@ -25,16 +26,6 @@ MEMBER_LINK = "host is a member of the switch"
 UPLINK_LINK, NIC_LINK = "active uplink of the port group", "physical NIC of that uplink"
 DEVICE_LINK, ACTIVE_LINK, PROTOCOL_LINK = "RDMA device of that NIC", "RDMA device is active", "RoCE protocol"
 ALONE_LINK = "RDMA NIC is the switch's only uplink"
-
-
-@dataclass(frozen=True)
-class Link:
-    """One link of the chain: what it joins, whether it holds, and what was seen there."""
-
-    name: str
-    holds: bool
-    seen: str
-    help: str = ""
 
 
 def port_groups(estate: Estate, name: str) -> tuple[Facts, ...]:
@@ -68,20 +59,14 @@ class Route:
 
     def see(self, name: str, seen: str, *, holds: bool, help: str) -> bool:
         """Append a link; return whether it holds."""
-        self.links.append(Link(name, holds, seen, help))
+        self.links.append(Link(name, "ok", seen) if holds else Link(name, "broken", seen, help=help))
         return holds
 
 
-def prove(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> tuple[Link, ...]:
-    """Follow the chain on one host; it ends with the first link that does not hold. RDMA-capable = all hold."""
+def broken_link(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> Link | None:
+    """Return the first broken link between a port group and an RDMA device of a host; None: the path carries RDMA."""
     links = follow(estate, host, group, protocol).links
-    ends = next((n for n, link in enumerate(links, 1) if not link.holds), len(links))
-    return tuple(links[:ends])
-
-
-def broken(links: Sequence[Link]) -> Link | None:
-    """Return the first link that does not hold, None when the chain is whole."""
-    return next((link for link in links if not link.holds), None)
+    return next((link for link in links if link.verdict == "broken"), None)
 
 
 def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None) -> Route:

@@ -5,6 +5,8 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from vsphere_ai import fabric
 from vsphere_ai.fabric.links import PATH_PART, Fix, Link
 from vsphere_ai.model.facts import Estate, Facts
@@ -40,12 +42,12 @@ def path_links(
     route = fabric.follow(estate, host.ref, group, protocol)
     for link in route.links:
         rule = RULE_OF.get(link.name, PATH_RULE)
-        if link.holds:
-            links.append(Link(link.name, "ok", link.seen))
+        if link.verdict == "ok":
+            links.append(link)
         else:
             fix = _fix(estate, host, route, link)
             help = "" if fix else FALL_BACK if link.name == fabric.DEVICE_LINK else link.help
-            links.append(Link(link.name, "broken", link.seen, PATH_PART, rule, help, fix))
+            links.append(replace(link, rule=rule, help=help, fix=fix))
     return route
 
 
@@ -55,7 +57,7 @@ def is_seen(host: Facts) -> bool:
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
-def _fix(estate: Estate, host: Target, route: fabric.Route, link: fabric.Link) -> Fix | None:
+def _fix(estate: Estate, host: Target, route: fabric.Route, link: Link) -> Fix | None:
     """Return the fix of a broken link; None where it takes manual work, or a choice of the operator."""
     switch = route.switch
     if switch is None:

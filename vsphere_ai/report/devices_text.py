@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from vsphere_ai.fabric.devices import RdmaDevice
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.text import safe
 
@@ -31,7 +31,7 @@ def devices_text(found: Found) -> str:
     return "\n".join(lines)
 
 
-def devices_document(found: Found) -> list[dict[str, Any]]:
+def devices_document(found: Found) -> list[PlainObject]:
     """Return the same as plain values; `devices` is null where the network of a host cannot be read."""
     return [
         {"host": host.name, "devices": None if devices is None else [_plain(d) for d in devices]}
@@ -43,7 +43,7 @@ def _count(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _plain(device: RdmaDevice) -> dict[str, Any]:
+def _plain(device: RdmaDevice) -> PlainObject:
     known = {k: v for k, v in asdict(device).items() if k != "host"}
     return {**known, "protocols": list(device.protocols)}
 

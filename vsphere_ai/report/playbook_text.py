@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from pydantic import BaseModel
 
@@ -56,7 +55,7 @@ def _state(state: State) -> Iterator[str]:
         yield f"  {state.kind}: {flow(values[state.shorthand] if state.keyed else values)}"
 
 
-def flow(value: Any) -> str:
+def flow(value: object) -> str:
     """Return a value as YAML on one line."""
     if isinstance(value, BaseModel):
         value = {k: getattr(value, k) for k in type(value).model_fields if getattr(value, k) is not None}
@@ -67,7 +66,7 @@ def flow(value: Any) -> str:
     return scalar(value)
 
 
-def scalar(value: Any) -> str:
+def scalar(value: object) -> str:
     """Return a plain value as YAML.
 
     JSON strings are YAML strings; quoting all of them keeps PCI addresses and odd names what they are.

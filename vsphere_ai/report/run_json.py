@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
@@ -169,5 +169,5 @@ def _remarks(remarks: Sequence[tuple[str, str]]) -> list[RemarkLine]:
     return [{"rule": rule, "text": text} for rule, text in remarks]
 
 
-def _line(document: Any) -> str:
+def _line(document: Mapping[str, object]) -> str:
     return escaped(json.dumps(document, ensure_ascii=False))

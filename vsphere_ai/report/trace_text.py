@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from textwrap import wrap
-from typing import Any
 
 from vsphere_ai.fabric.fixes import Fixes, fixes_for, has_placeholder
 from vsphere_ai.fabric.links import Fix, Link
 from vsphere_ai.fabric.pairs import Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.text import safe
 from vsphere_ai.report.playbook_text import flow, play_heads
 
@@ -59,7 +59,7 @@ def _playbook(estate: Estate, fixes: Fixes) -> str:
     return "\n".join(lines) + "\n" if fixes.plays else ""
 
 
-def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> dict[str, Any]:
+def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -> PlainObject:
     """Return all of it as plain values."""
     fixes = fixes_for(estate, traces)
     return {
@@ -90,7 +90,7 @@ def trace_document(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair
     }
 
 
-def _link(link: Link) -> dict[str, Any]:
+def _link(link: Link) -> PlainObject:
     fix = {"target": link.fix.target.name, "line": _line(link.fix)} if link.fix else None
     return {**asdict(link), "fix": fix}
 

@@ -11,12 +11,12 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, TextIO, cast
+from typing import TextIO, cast
 from urllib.parse import quote, quote_plus
 
 MASK = "***"
@@ -141,17 +141,6 @@ def untrusted(text: str) -> str:
     return clean(own.sub(MASK, text) if own else text)
 
 
-def cleaned(value: Any) -> Any:
-    """Return a JSON-like value with every text in it (also the keys of mappings) masked."""
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, Mapping):
-        return {cleaned(key): cleaned(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(cleaned(one) for one in value) if type(value) in (list, tuple) else value
-    return value
-
-
 def forms(secret: str) -> frozenset[str]:
     """Return the ways a secret is spelt in URLs, XML, JSON, Python, shells, base64 and hexadecimal."""
     raw = secret.encode("utf-8", "surrogatepass")
@@ -228,12 +217,12 @@ class _Masked:
         self._stream.write(self._also(written) if self._also else written)
         return len(text)
 
-    def writelines(self, lines: Any) -> None:
+    def writelines(self, lines: Iterable[str]) -> None:
         """Write several texts, masked."""
         for line in lines:
             self.write(line)
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> object:
         if name in ("buffer", "detach", "_stream"):
             raise AttributeError(name)
         return getattr(self._stream, name)

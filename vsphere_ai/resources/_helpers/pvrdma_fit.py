@@ -41,7 +41,7 @@ def version_problems(target: Target, view: View, chosen: Collection[str]) -> Ite
 def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
     """Follow the chain to an RDMA device on every host the VM can run on, and look how those are prepared."""
     for host in view.candidates(target.ref):
-        link = fabric.broken(fabric.prove(view.estate, host.ref, group, protocol))
+        link = fabric.broken_link(view.estate, host.ref, group, protocol)
         if link is not None:
             yield Problem(
                 target,

@@ -146,7 +146,7 @@ class VmkernelAdapters(Resource):
             if spot.vnic is None:
                 yield f"{name}: a new adapter takes the first free number, vmkN, on {target.name}"
             if wanted.pvrdma and spot.group is not None:
-                link = fabric.broken(fabric.prove(view.estate, target.ref, spot.group))
+                link = fabric.broken_link(view.estate, target.ref, spot.group)
                 if link is not None:
                     yield f"{name}: PVRDMA is to use it, and it carries no RDMA: broken at {link.name} ({link.seen})"
 
