@@ -24,7 +24,7 @@ LOST = [
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch, tmp_path):
-    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 2.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 2.0)
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
 
 

@@ -71,7 +71,7 @@ def lab(ssh_lab, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 1.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 1.0)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ NEVER_THERE = [("CreateDVS_Task", 1), ("AddDVPortgroup_Task", 1), ("ReconfigureD
 @pytest.fixture(autouse=True)
 def _own_state(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path / "state"))
-    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 2.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 2.0)
 
 
 def carried_out(lab, cli, rule):

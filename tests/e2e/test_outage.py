@@ -33,7 +33,7 @@ POINTS = [
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
     if not FULL:
-        monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 2.0)
+        monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 2.0)
 
 
 @pytest.fixture(scope="module")

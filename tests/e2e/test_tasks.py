@@ -39,7 +39,7 @@ ENDS = {
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 1.5)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 1.5)
     monkeypatch.setattr("vsphere_ai.execution.actions.executor.BUSY_PAUSE", 0.2)
 
 

@@ -9,7 +9,7 @@ from support.estates import ESX1
 
 from vsphere_ai.errors import Denied, Unreachable
 from vsphere_ai.execution.actions.context import Context
-from vsphere_ai.execution.actions.events import MOST, was_told_to_reboot
+from vsphere_ai.execution.actions.events import MOST, was_ordered_to_reboot
 from vsphere_ai.model.facts import Facts
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -61,7 +61,7 @@ class History:
 def told(recent, events):
     server = History(recent, events)
     context = Context(server, lambda _: None, lambda *_: (), {}, {})
-    return was_told_to_reboot(context, ESX1, KNOWN, BEGAN.isoformat()), server
+    return was_ordered_to_reboot(context, ESX1, KNOWN, BEGAN.isoformat()), server
 
 
 @pytest.mark.parametrize(

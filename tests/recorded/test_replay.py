@@ -171,7 +171,7 @@ def test_refusals_are_told_apart(replay):
 
 def test_another_profile_is_another_request(no_network, elsewhere, monkeypatch):
     # a request that is not on the tape is a lost answer to the tool, which then looks what happened
-    monkeypatch.setattr("vsphere_ai.execution.actions.executor.DOUBT", 0.0)
+    monkeypatch.setattr("vsphere_ai.execution.actions.executor.LOST_CALL", 0.0)
     with cassette("vgpu_pvrdma") as tape, pytest.raises(VsphereAiError, match=r"ReconfigVM_Task|matches 1 recorded"):
         vgpu_pvrdma(elsewhere, "grid_a100-2-10c")
     played = [call_of(tape.requests[i].body) for i in tape.play_counts]

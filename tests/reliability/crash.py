@@ -213,7 +213,7 @@ SPOILS = {"resend": resend_like_pyvmomi, "no-change-version": forget_versions}
 
 
 def tune(values):
-    """Set constants such as `DOUBT`, wherever they are, so that waits are as short as the lab's boots."""
+    """Set constants such as `LOST_CALL`, wherever they are, so that waits are as short as the lab's boots."""
     from datetime import timedelta
 
     for name, value in values.items():

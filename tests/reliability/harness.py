@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 R0, R1, R2 = HERE / "r0", HERE / "r1", HERE / "r2"
 # how the product's waits are scaled to a farm whose hosts boot in a sixth of a second
 TUNE = {
-    "DOUBT": 1.0,
+    "LOST_CALL": 1.0,
     "BOOT_JITTER": 0.02,
     "NEVER_DOWN": 2.0,
     "RECONNECTED": 2.0,

@@ -158,7 +158,7 @@ def _never_arrived(context: Context, record: Journal, each: RecordedPending) -> 
     The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
     """
     from vsphere_ai.execution.actions.context import polling
-    from vsphere_ai.execution.actions.events import was_told_to_reboot
+    from vsphere_ai.execution.actions.events import was_ordered_to_reboot
 
     host = each.pending.target
     own = [s for s in record.steps() if s.task and s.is_on(host) and s.began <= each.sent]
@@ -166,7 +166,7 @@ def _never_arrived(context: Context, record: Journal, each: RecordedPending) -> 
         return False
     rebooting: bool | None = None
     for _ in polling(EVENTS_LAG - _since(each.sent), fastest=0.5, slowest=2.0):
-        rebooting = was_told_to_reboot(context, host, own[-1].task, own[-1].began)
+        rebooting = was_ordered_to_reboot(context, host, own[-1].task, own[-1].began)
         if rebooting is not False:
             break
     return rebooting is False

@@ -203,7 +203,7 @@ class _Watch:
     def _halt(self, number: int, *, tell: bool = True) -> None:
         self.stop.set()
         if self.runner is not None:
-            self.runner.stop(self.runner.signalled or number, tell=tell)
+            self.runner.stop(self.runner.signalled or number, report=tell)
 
     def exit_code(self, run: Run) -> int:
         """Return the exit code of the process."""

@@ -54,13 +54,13 @@ class Runner:
         """The signal that stopped the run; 0 while there was none."""
         return self._state.signal
 
-    def stop(self, number: int, *, tell: bool = True) -> None:
+    def stop(self, number: int, *, report: bool = True) -> None:
         """Start no further step, because this signal came; called from a signal handler.
 
         No event is emitted here: the signal may have interrupted its own thread in the middle of a line.
         """
         self._state.signal = number
-        self._unreported = self._unreported or tell
+        self._unreported = self._unreported or report
 
     def run(self) -> Run:
         """Run every step whose predecessors ended well; then revert what was changed for the run only."""

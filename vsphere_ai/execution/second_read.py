@@ -1,4 +1,4 @@
-"""What is read once more: who uses the GPUs around hosts with too few; what a plan of the states found would ask."""
+"""Second read of the estate: users of GPUs around hosts with too few; queries that a plan of the states would make."""
 
 from __future__ import annotations
 

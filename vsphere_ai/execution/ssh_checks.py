@@ -92,7 +92,7 @@ def _key_problems(host: Target, settings: SshSettings) -> Iterator[Problem]:
 
 
 def _is_proved(host: Facts) -> bool:
-    """Tell whether a command was answered by this host while it was read."""
+    """Return whether a command was answered by this host while it was read."""
     return any(isinstance(answer, Output) for answer in host.probes.values())
 
 

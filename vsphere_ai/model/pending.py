@@ -1,4 +1,4 @@
-"""What a run changes only for its own time, and has to put back: a step opens a debt, another one settles it."""
+"""Pending actions: temporary changes of a run that it has to revert; a step opens one, another step closes it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from vsphere_ai.model.steps import Invoke, PendingKind, Reboot, StartSsh, Step
 
 @dataclass(frozen=True)
 class Pending:
-    """One thing owed to a target. `detail` of a reboot, and of a restart, is the boot time before it.
+    """One pending action of a target. `detail` of a reboot, and of a restart, is the boot time before it.
 
-    A `restart` is owed from a change on that counts only after one: nothing in vCenter may tell that it waits for that.
-
-    A `gate` is owed from entering maintenance mode on: nobody has seen yet that the host is healthy again.
+    A `restart` is pending after a change that counts only from the next one on, which vCenter may not show. A `gate`
+    is pending from entering maintenance mode on, until the host was seen healthy again.
     """
 
     kind: PendingKind
@@ -25,26 +24,26 @@ class Pending:
 
 
 class Record(Protocol):
-    """Where debts and steps are written down before and after they happen (see `journal.Journal`)."""
+    """Where steps and pending actions are written down before and after they happen (see `journal.Journal`)."""
 
     def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
-        """Note that a step is about to be sent, and the debts it makes."""
+        """Note that a step is about to be sent, and what it opens."""
 
     def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
-        """Note how a step ended, and the debts it settled."""
+        """Note how a step ended, and what it closes."""
 
     def resolve(self, *pending: Pending) -> None:
-        """Note that debts were settled outside of a step."""
+        """Note that actions are not pending any more, outside of a step."""
 
     def rebooted(self, host: Target, *, did: bool) -> None:
         """Note whether a host did reboot, which the step that ordered it could not know."""
 
     def pending(self) -> tuple[Pending, ...]:
-        """Return what is still owed, by this attempt or an earlier one."""
+        """Return what is pending, from this attempt or an earlier one."""
 
 
 class NoRecord:
-    """Writes nothing down; for runs that nobody could resume."""
+    """Writes nothing down; for runs that cannot be resumed."""
 
     def begin(self, id: str, step: Step, opens: Sequence[Pending]) -> None:
         """Note nothing."""

@@ -1,4 +1,4 @@
-"""Keeps a lock in vCenter alive from a thread of its own, and tells when it is lost."""
+"""Renewal of the lock in vCenter, from a thread of its own, and the report of its loss."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ STOPPING = 5.0
 class LockRenewal:
     """Renews a lock once per period, and ten times as often while that fails.
 
-    `began` is `time.monotonic()` before the lock was taken: a lock that could not be renewed until it has lapsed counts
-    as lost even when nobody took it over, because somebody may at any moment.
+    `began` is `time.monotonic()` before the lock was taken: a lock that could not be renewed until it expired counts
+    as lost even when no one took it over, because another run may at any moment.
     """
 
     def __init__(self, lock: VCenterLock, began: float, lost: Callable[[str], None]) -> None:
         self.lost = False
         self.why = ""
-        self._lock, self._tell = lock, lost
-        self._lapses = began + (lock.expires - lock.since).total_seconds()
+        self._lock, self._report = lock, lost
+        self._expires = began + (lock.expires - lock.since).total_seconds()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lock", daemon=True)
         self._thread.start()
@@ -44,7 +44,7 @@ class LockRenewal:
     def _run(self) -> None:
         from vsphere_ai.connect.vcenter_lock import Lost
 
-        why = "renewing it failed in a way nobody thought of"
+        why = "unexpected error while renewing the lock"
         try:
             wait = self._lock.every
             while not self._ended.wait(wait):
@@ -53,15 +53,15 @@ class LockRenewal:
                     now = self._lock.renew()
                 except VsphereAiError as error:
                     wait = self._lock.every / 10
-                    why = f"it could not be renewed before it lapsed: {error.message}"
-                    if time.monotonic() > self._lapses:
+                    why = f"it could not be renewed before it expired: {error.message}"
+                    if time.monotonic() > self._expires:
                         return
                 else:
                     wait = self._lock.every
-                    self._lapses = asked + (self._lock.expires - now).total_seconds()
+                    self._expires = asked + (self._lock.expires - now).total_seconds()
         except Lost:
-            why = "somebody took it over or removed it"
+            why = "someone else took it over or removed it"
         finally:
             if not self._ended.is_set():
                 self.lost, self.why = True, why
-                self._tell(why)
+                self._report(why)

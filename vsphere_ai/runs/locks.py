@@ -52,7 +52,7 @@ class Note:
 
     @property
     def alive(self) -> bool:
-        """Tell whether its writer may still run; on another machine that cannot be told."""
+        """Return whether its writer may still run; of another machine that is not known."""
         return self.machine != socket.gethostname() or process_id.runs(self.pid, self.born)
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class Hold:
     renewal: LockRenewal | None = None
 
     def serve(self, record: journal.Journal) -> None:
-        """Say which run the locks are for, and enter the one in vCenter into its journal as a debt."""
+        """Note which run the locks are for, and add the one in vCenter to the pending actions of its journal."""
         before, self.record = self.record, record
         record.update(lock=self.mode)
         if self.note is not None:
@@ -86,7 +86,7 @@ class Hold:
                 before.resolve(self._pending(self.lock))
 
     def released(self) -> None:
-        """Settle the debt."""
+        """Note that the lock is gone."""
         if self.record is not None and self.lock is not None:
             self.record.resolve(self._pending(self.lock))
 
@@ -112,7 +112,7 @@ def hold(
     lost: Callable[[str], None],
     every: float | None = None,
 ) -> Iterator[Hold]:
-    """Hold the locks of a vCenter; `Locked` at once, naming the holder, when somebody has one of them.
+    """Hold the locks of a vCenter; `Locked` at once, naming the holder, when another run has one of them.
 
     Also ``local`` respects a lock in vCenter, but makes none. `run` is the journal of a run that goes on, or what a new
     one is about. `lost` is called, from a thread, when the lock in vCenter is no longer ours; leaving then raises
@@ -179,13 +179,13 @@ def hold_run(run: str) -> Iterator[None]:
 
 
 def forget_run(run: str) -> None:
-    """Remove the file by which a run was held, once its journal is gone and nobody can take it up any more."""
+    """Remove the file by which a run was held, once its journal is gone and it cannot be resumed any more."""
     for path in (_paths(f"run-{run}")[0], _paths(f"run-{run}")[1].path):
         path.unlink(missing_ok=True)
 
 
 def here(instance: str) -> Note | None:
-    """Return who holds the kernel lock of a vCenter on this machine; None when nobody does."""
+    """Return who holds the kernel lock of a vCenter on this machine; None when there is no holder."""
     from filelock import FileLock, Timeout
 
     path, note = _paths(instance)
@@ -201,14 +201,14 @@ def here(instance: str) -> Note | None:
 
 
 def is_ours(found: Found) -> bool:
-    """Tell whether the holder of a lock in vCenter is a process that runs on this machine."""
+    """Return whether the holder of a lock in vCenter is a process that runs on this machine."""
     return found.holder.machine == socket.gethostname() and process_id.runs(found.holder.pid)
 
 
 def words(holder: Holder) -> str:
     """Say who holds a lock in vCenter."""
     if not holder.machine or holder.since is None:
-        return "somebody whose name it does not hold"
+        return "a holder that it does not name"
     since = holder.since.isoformat(timespec="seconds")
     return f"{holder.user} on {holder.machine}, process {holder.pid}, run {holder.run}, since {since}"
 
@@ -252,13 +252,13 @@ def _release(held: Hold, lock: VCenterLock, note: Note) -> None:
     try:
         lock.release()
     except VsphereAiError as error:
-        held.left = error.message  # the note and the journal still know of it, and it lapses
+        held.left = error.message  # the note and the journal still have it, and it expires
         return
     note.advisory = tuple(r for r in note.advisory if r != lock.ref)
     try:
         held.released()
     except Storage:
-        return  # the run has told of its journal already
+        return  # the run has reported its journal already
 
 
 def _respect(vcenter: VCenter, dead: set[str]) -> None:
@@ -291,7 +291,7 @@ def settle(gone: Collection[str]) -> None:
 
 
 def _locked(found: Found) -> Locked:
-    until = f"; it lapses at {found.expires.isoformat(timespec='seconds')}" if found.expires else ""
+    until = f"; it expires at {found.expires.isoformat(timespec='seconds')}" if found.expires else ""
     return Locked(
         f"another run works on this vCenter: {words(found.holder)}{until} unless renewed", UNLOCK, rule="lock.held"
     )

@@ -66,7 +66,7 @@ def _ours(path: Path) -> int:
         except BaseException:
             os.close(note)
             raise
-        os.close(note)  # its writer has removed it meanwhile, or holds it
+        os.close(note)  # its writer has removed it since, or holds it
 
 
 def held(instance: str) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def held(instance: str) -> tuple[str, ...]:
 
 
 def is_held(instance: str, ref: str) -> bool:
-    """Tell whether a command that lives has started the SSH of a host."""
+    """Return whether a command that lives has started the SSH of a host."""
     return ref in held(instance)
 
 

@@ -1,4 +1,4 @@
-"""Taking back a request to enter maintenance mode: a host must not enter it after everybody has left."""
+"""Cancellation of a request to enter maintenance mode, so that a host does not enter it after the run has ended."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def recent_tasks(context: Context, host: Target) -> tuple[str, ...]:
 
 
 def arrived_twice(context: Context, host: Target, refused: str) -> bool:
-    """Tell whether a request to enter maintenance mode was refused because the same one had arrived a moment before.
+    """Return whether a request to enter maintenance mode was refused because the same one had arrived a moment before.
 
     Such a twin was queued at about the same time, before the other was refused, by the same account, and works or has
-    worked. What began later is somebody else's.
+    worked. What began later is not of this run.
     """
     found = context.vcenter.read_objects(sorted({*recent_tasks(context, host), refused}), {"Task": _ORIGIN})
     mine = found.pop(refused, None)
@@ -69,7 +69,7 @@ def _is_twin(mine: Facts, other: Facts) -> bool:
 
 
 def arrives_all_the_same(context: Context, host: Target, known: Collection[str], limit: float) -> bool:
-    """Tell, waiting at most `limit` seconds, whether a host whose request was refused gets there by the twin of that.
+    """Return, waiting at most `limit` seconds, whether a host whose request was refused gets there by the twin of that.
 
     `known` are the host's latest tasks from before the request.
     """
@@ -87,7 +87,7 @@ def arrives_all_the_same(context: Context, host: Target, known: Collection[str],
 def cancel_entering(context: Context, host: Target) -> bool:
     """Ask vCenter to cancel what brings a host into maintenance mode; False when there was nothing to ask.
 
-    vCenter cancels in its own time, and refuses what has ended: only the host tells what came of it.
+    vCenter cancels in its own time, and refuses what has ended: only the host shows the result.
     """
     tasks = entering(context, host)
     for task in tasks:
@@ -115,7 +115,7 @@ def leave_alone(context: Context, host: Target) -> bool:
 
 
 def enter_unless_stopped(context: Context, host: Target, enter: Callable[[], None], say: Say) -> None:
-    """Bring a host into maintenance mode; when the run is stopped meanwhile, cancel that and raise `Withdrawn`.
+    """Bring a host into maintenance mode; when the run is stopped before that ends, cancel it and raise `Withdrawn`.
 
     Nothing is raised when the host gets there all the same; then it is brought out again as planned.
     """

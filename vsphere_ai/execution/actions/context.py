@@ -1,4 +1,4 @@
-"""What deeds act through: a vCenter, shells, reading again; and the pauses between two looks."""
+"""Context of actions: a vCenter, shells, reading again; and the pauses between two reads."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from vsphere_ai.planning.planner import Item
 AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
 """Faults of calls that lost the host on their way."""
 UNCERTAIN = (*AWAY, "SystemError")
-"""Faults that do not tell how far a call came."""
+"""Faults that do not show how far a call came."""
 TASK_TIMEOUT = 1800
 COMMAND_TIMEOUT = 120
-STALL = 120.0  # seconds without progress after which an operator is told
+STALL = 120.0  # seconds without progress after which it is reported
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
 
 class Server(Protocol):
-    """What deeds need of a vCenter (see `connect.vcenter.VCenter`)."""
+    """The part of a vCenter that actions use (see `connect.vcenter.VCenter`)."""
 
     def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
     def read_objects(self, refs: list[str], paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
@@ -50,10 +50,10 @@ class CommandLine(Protocol):
 
 
 class Note(Protocol):
-    """Where is noted what only the sender of a call can know (see `journal.Journal`)."""
+    """Notes of what only the sender of a call can know (see `journal.Journal`)."""
 
     def sending(self, target: Target) -> None:
-        """Note that a host is about to be told to reboot, or a guest to shut down; without this note it never was."""
+        """Note that a host is about to be ordered to reboot, or a guest to shut down; without this note it was not."""
 
 
 class NoNote:
@@ -65,7 +65,7 @@ class NoNote:
 
 @dataclass(frozen=True)
 class Context:
-    """Everything deeds act through.
+    """Everything that actions use.
 
     `left` reads a target again and returns what is still to change there; all of it, or all but what comes last.
     """
@@ -87,9 +87,9 @@ class Context:
     notice: Say = lambda _line: None
     """Takes a line that an operator has to see even where progress is not shown."""
     again: Callable[[Target], tuple[Step, ...] | None] = lambda _target: None
-    """Reads a target again and returns the steps that are left there; None when nobody can tell."""
+    """Reads a target again and returns the steps that are left there; None when that cannot be known."""
     is_being_read: Callable[[Target], bool] = lambda _host: False
-    """Tells whether another command of this machine has started a host's SSH, to read over it for a moment."""
+    """Whether another command of this machine has started a host's SSH, to read over it for a moment."""
     start_ssh: bool = True
     """Whether TSM-SSH may be started on a host; the inventory says."""
     ssh_user: str = ""
@@ -123,16 +123,16 @@ class _Follow:
     def __init__(self, what: str, say: Say, notice: Say) -> None:
         self._what, self._say, self._notice = what, say, notice
         self._percent: int | None = None
-        self._since = self._told = time.monotonic()
+        self._since = self._reported = time.monotonic()
 
     def __call__(self, percent: int | None) -> None:
         now = time.monotonic()
         if percent != self._percent:
-            self._percent, self._since, self._told = percent, now, now
+            self._percent, self._since, self._reported = percent, now, now
         if percent is not None:
             self._say(f"{percent}%")
-        if now - self._told >= STALL:
-            self._told = now
+        if now - self._reported >= STALL:
+            self._reported = now
             at = "is not begun yet" if percent is None else f"stands at {percent}%"
             self._notice(
                 f"{self._what} {at} for {now - self._since:.0f} s; vCenter goes on with it, and it is waited for"

@@ -1,4 +1,4 @@
-"""What vCenter's tasks and events tell of a call that a run may have died before."""
+"""Tasks and events of vCenter that show whether a call arrived before the run was killed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Tasks = dict[str, tuple[str, datetime]]
 
 
 def was_shut_down(context: Context, vm: Target, sent: str) -> bool | None:
-    """Tell whether vCenter was asked to shut a guest down since a moment of this machine's clock (UTC, ISO).
+    """Return whether vCenter was asked to shut a guest down since a moment of this machine's clock (UTC, ISO).
 
     None when its events cannot be read. vCenter writes a TaskEvent for each call that it accepts, and a
     VmGuestShutdownEvent (vSphere Web Services API, EventManager.QueryEvents).
@@ -32,11 +32,11 @@ def was_shut_down(context: Context, vm: Target, sent: str) -> bool | None:
         found = _events(context, vm, sent)
     except VsphereAiError:
         return None
-    return None if found is None else any(map(_tells, found))
+    return None if found is None else any(map(_shows_shutdown, found))
 
 
-def was_told_to_reboot(context: Context, host: Target, known: str, began: str) -> bool | None:
-    """Tell whether vCenter has made a task of rebooting a host after another task there.
+def was_ordered_to_reboot(context: Context, host: Target, known: str, began: str) -> bool | None:
+    """Return whether vCenter has made a task of rebooting a host after another task there.
 
     That one, `known`, is the run's own; its step `began` at this moment of this machine's clock (UTC, ISO). None where
     neither the recent tasks of the host nor its events show it: what they do not show may be there all the same.
@@ -85,7 +85,7 @@ def _events(context: Context, target: Target, since: str, **more: Any) -> list[M
     )
 
 
-def _tells(event: Mapping[str, Any]) -> bool:
+def _shows_shutdown(event: Mapping[str, Any]) -> bool:
     info = event.get("info")
     task = info if isinstance(info, Mapping) else {}
     ordered = str(task.get("descriptionId", "")).lower().endswith(SHUT_DOWN) and task.get("state") != "error"

@@ -1,9 +1,10 @@
-"""What each step does to vCenter and to hosts; every wait has a deadline, nothing is believed that was not read."""
+"""Executor of steps: sends each to vCenter or a host; every wait has a deadline, every effect is read."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 from vsphere_ai.errors import (
     Conflict,
@@ -21,6 +22,7 @@ from vsphere_ai.execution.actions.configure import Changes
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
+from vsphere_ai.execution.actions.sent import Boot, Sent
 from vsphere_ai.execution.actions.ssh_guard import Access
 from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
@@ -41,7 +43,7 @@ from vsphere_ai.model.steps import (
 )
 from vsphere_ai.planning.rolling import STATE_PATHS, why_down
 
-DOUBT = 15.0  # seconds a lost call is given to show its effect
+LOST_CALL = 15.0  # seconds after which a call whose response was lost has shown its effect
 MOST_LOST = 3  # answers to one step that may get lost
 BEING_READ = 60.0  # seconds that another command of this machine may take to read a host over SSH
 BUSY, BUSY_PAUSE = 600.0, 2.0  # seconds something else at work is waited for, and the first pause
@@ -60,18 +62,18 @@ class Executor:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._doubt = Reconciler(context, self._took_effect)
-        self._changes, self._waits = Changes(context), Waits(context)
-        self._lifecycles = Lifecycles(context, self._waits.unanswered)
+        self._reconciler = Reconciler(context, self._took_effect)
+        self._sent = Sent()
+        self._changes, self._waits = Changes(context), Waits(context, self._sent)
+        self._lifecycles = Lifecycles(context, self._sent)
         self._access = Access(context, lambda host: self._lifecycles.switch_ssh(host, running=True))
-        self._in_doubt: set[tuple[str, str]] = set()
 
     def before(self, step: Step) -> str:
         """Return what has to be remembered about a target before a step: the boot time before a reboot.
 
         Also before a change that counts only after one.
 
-        `HostUnhealthy` when somebody else has put a host into maintenance mode that is to enter it, when one that is to
+        `HostUnhealthy` when someone else has put a host into maintenance mode that is to enter it, when one that is to
         leave it has lost a GPU, and when vCenter does not show the boot time.
         """
         if isinstance(step, ExitMaintenance):
@@ -84,24 +86,24 @@ class Executor:
         booted = str(self._context.read(step.target, "runtime.bootTime").get("runtime.bootTime") or "")
         if not booted:
             raise HostUnhealthy(
-                f"vCenter does not show when {step.target.name} booted, so nobody could tell whether it did again",
+                f"vCenter does not show when {step.target.name} booted, so a reboot could not be verified",
                 "look at the host and its connection to vCenter, then resume",
             )
         if reboots:
-            self._waits.remember_boot(step.target, booted)
+            self.remember_boot(step.target, booted)
         return booted
 
     def was_refused(self, step: Step, error: VsphereAiError) -> bool:
-        """Tell whether a step that makes a debt failed so that it had no effect, and will have none."""
-        if isinstance(step, Reboot) and not self._lifecycles.was_ordered(step.target):
+        """Return whether a step with pending actions failed so that it had no effect, and will have none."""
+        if isinstance(step, Reboot) and step.target.ref not in self._sent.reboots:
             return True
         if not isinstance(error, VimFault | Denied | Conflict | StepFailed) or isinstance(error, GuestStillRuns):
             return False
-        if _key(step) in self._in_doubt or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
+        if _key(step) in self._sent.uncertain or (isinstance(error, VimFault) and error.fault in UNCERTAIN):
             return False
         match step:
             case PowerOff():
-                return not self._lifecycles.shutdown_was_requested(step.target)
+                return step.target.ref not in self._sent.shutdowns
             case EnterMaintenance() | StartSsh() | Reboot():
                 return True
         return False
@@ -121,13 +123,17 @@ class Executor:
                 return self._lifecycles.ssh_runs(step.target)
         return False
 
-    def remember_boot(self, host: Target, booted: str, sent: str) -> None:
-        """Take over the boot time before a reboot, and when its command left, from an earlier attempt's journal."""
-        self._waits.remember_boot(host, booted, sent)
+    def remember_boot(self, host: Target, booted: str, sent: str = "") -> None:
+        """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt.
+
+        `sent` is when that attempt's command left; without it, it has yet to leave.
+        """
+        leaves = datetime.fromisoformat(sent) if sent else datetime.now(UTC)
+        self._sent.boots[host.ref] = Boot(datetime.fromisoformat(booted), leaves)
 
     def has_rebooted(self, host: Target) -> bool:
-        """Tell whether a host that was waited for has been seen with a newer boot time."""
-        return self._waits.has_rebooted(host)
+        """Return whether a host that was waited for has been seen with a newer boot time."""
+        return host.ref in self._sent.rebooted
 
     def do(self, step: Step, say: Say, name: str = "") -> None:
         """Do one step; returns when its effect was accepted (or, for a wait, seen). `say` gets progress.
@@ -150,18 +156,18 @@ class Executor:
             try:
                 self._when_free(step, say)
             except OutcomeUnknown as lost:
-                self._in_doubt.add(_key(step))
-                if self._doubt.resolve(step, lost, say, DOUBT):
+                self._sent.uncertain.add(_key(step))
+                if self._reconciler.resolve(step, lost, say, LOST_CALL):
                     return
                 if not (left and (_repeatable(step) or self._is_next(step))):
                     raise
             except Conflict:
-                # the configuration did change meanwhile: by an earlier call whose answer was lost?
+                # the configuration has changed: by an earlier call whose response was lost?
                 if left + 1 < MOST_LOST and self._took_effect(step):
                     return
                 raise
             except VimFault as refused:
-                # what is there already was made meanwhile: by an earlier call whose answer was lost?
+                # it exists already: made by an earlier call whose response was lost?
                 if left + 1 < MOST_LOST and refused.fault in MADE_ALREADY and self._took_effect(step):
                     return
                 if refused.fault in AS_WANTED and _comes_by_itself(step) and self._took_effect(step):
@@ -205,12 +211,12 @@ class Executor:
         return False
 
     def _is_no_more_left(self, step: Step) -> bool:
-        """Tell whether a call or command is done though its kind is not: another of its steps is still to come."""
+        """Return whether a call or command is done though its kind is not: another of its steps is still to come."""
         left = None if isinstance(step, Reconfigure) else self._context.again(step.target)
         return left is not None and not any(_is_same(step, other) for other in left)
 
     def _is_next(self, step: Step) -> bool:
-        """Tell whether a command about MIG instances would be the next one again, because nothing of it happened."""
+        """Return whether a command about MIG instances would be the next one again, because nothing of it happened."""
         if not (isinstance(step, Shell) and mig_instances.is_about(step)):
             return False
         try:
@@ -264,15 +270,15 @@ def _key(step: Step) -> tuple[str, str]:
 
 
 def _comes_by_itself(step: Step) -> bool:
-    """Tell whether what a step is to bring about also happens without it: a guest shuts down, HA restarts a VM.
+    """Return whether what a step is to bring about also happens without it: a guest shuts down, HA restarts a VM.
 
-    Not entering maintenance mode: a host that somebody else put there is not ours to bring out of it.
+    Not entering maintenance mode: a host that someone else put there is not brought out of it.
     """
     return isinstance(step, PowerOff | PowerOn | ExitMaintenance)
 
 
 def _is_same(step: Step, other: Step) -> bool:
-    """Tell whether two steps of one target do the same: planned again where nothing happened, it has the same words."""
+    """Return whether two steps of one target do the same: where nothing happened, a new plan has the same words."""
     match step, other:
         case Invoke(), Invoke():
             return (step.method, step.path, step.summary) == (other.method, other.path, other.summary)
@@ -282,7 +288,7 @@ def _is_same(step: Step, other: Step) -> bool:
 
 
 def _repeatable(step: Step) -> bool:
-    """Tell whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
+    """Return whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
     if isinstance(step, Lifecycle):
         return not isinstance(step, Reboot)
     # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb

@@ -1,12 +1,11 @@
-"""What changes a host's or VM's life: maintenance mode, SSH, reboots, power."""
+"""Lifecycle actions of hosts and VMs: maintenance mode, SSH, reboots, power, vMotion."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from vsphere_ai.errors import Conflict, Denied, GuestStillRuns, HostUnhealthy, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.cancel import arrives_all_the_same, enter_unless_stopped, recent_tasks
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, UNCERTAIN, Context, Say, polling
+from vsphere_ai.execution.actions.sent import Sent
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     EnterMaintenance,
@@ -31,19 +30,8 @@ REBOOT = ("esxcli", "system", "shutdown", "reboot", "--delay=10", "--reason=vsph
 class Lifecycles:
     """Each does nothing when the target is as wanted already."""
 
-    def __init__(self, context: Context, unanswered: Callable[[Target], None]) -> None:
-        """Keep the means. `unanswered` is told of a host whose order to reboot was sent and may not have arrived."""
-        self._context, self._unanswered = context, unanswered
-        self._told_to_shut_down: set[str] = set()
-        self._ordered: set[str] = set()
-
-    def shutdown_was_requested(self, vm: Target) -> bool:
-        """Tell whether the guest of a VM may have been told to shut down, and may do so yet."""
-        return vm.ref in self._told_to_shut_down
-
-    def was_ordered(self, host: Target) -> bool:
-        """Tell whether a host was sent an order to reboot, which it may have refused."""
-        return host.ref in self._ordered
+    def __init__(self, context: Context, sent: Sent) -> None:
+        self._context, self._sent = context, sent
 
     def do(self, step: Lifecycle, say: Say) -> None:
         """Do one step; returns when vCenter or the host has accepted or finished it."""
@@ -71,13 +59,13 @@ class Lifecycles:
         """Raise `HostUnhealthy` when a host is in maintenance mode already: then it is not ours to bring out of it."""
         if self._context.in_maintenance(host):
             raise HostUnhealthy(
-                f"{host.name} is in maintenance mode since this was planned, and not because of this run",
-                "it was left so; find out who works on it, then plan again",
+                f"{host.name} was put into maintenance mode by someone else after planning",
+                "it was not changed; ask the user who works on it, then plan again",
                 rule="host.in-maintenance",
             )
 
     def _migrate(self, step: Migrate, say: Say) -> None:
-        """Move a running VM off its host; one that has left it meanwhile, or is off, stays where and as it is."""
+        """Move a running VM off its host; one that has left it since planning, or is off, is not changed."""
         vm = step.target
         now = self._context.read(vm, "runtime.host", "runtime.powerState")
         if now.get("runtime.host") != step.source or now.get("runtime.powerState") != "poweredOn":
@@ -157,17 +145,17 @@ class Lifecycles:
         try:
             if step.via == "api":
                 self._context.note.sending(step.target)
-                self._ordered.add(step.target.ref)
+                self._sent.reboots.add(step.target.ref)
                 self._context.vcenter.run_task(step.target.ref, "RebootHost_Task", {"force": False}, timeout=300)
                 return
             with self._context.shell(step.target) as shell:
                 shell.open()  # so that the note and the command are as close together as can be
                 self._context.note.sending(step.target)
-                self._ordered.add(step.target.ref)
+                self._sent.reboots.add(step.target.ref)
                 answer = shell.run(REBOOT, COMMAND_TIMEOUT, changes=True)
         except OutcomeUnknown:
-            self._unanswered(step.target)
-            return  # the host takes the connection down with it; the newer boot time will tell
+            self._sent.unanswered.add(step.target.ref)
+            return  # the host takes the connection down with it; the newer boot time will show it
         if answer.status != 0:
             raise StepFailed(
                 f"{step.target.name} refused to reboot: {untrusted(answer.stdout + answer.stderr).strip()}"
@@ -198,14 +186,14 @@ class Lifecycles:
         self._context.task(target, "PowerOffVM_Task", {}, say)
 
     def _shut_down(self, vm: Target) -> None:
-        """Tell a guest to shut down; one whose order vCenter refuses is not about to."""
-        before = vm.ref in self._told_to_shut_down
-        self._told_to_shut_down.add(vm.ref)
+        """Ask a guest to shut down; one whose request vCenter refuses is not about to."""
+        before = vm.ref in self._sent.shutdowns
+        self._sent.shutdowns.add(vm.ref)
         try:
             self._context.vcenter.call(vm.ref, "ShutdownGuest")
         except (VimFault, Denied) as refused:
             if not before and not (isinstance(refused, VimFault) and refused.fault in UNCERTAIN):
-                self._told_to_shut_down.discard(vm.ref)
+                self._sent.shutdowns.discard(vm.ref)
             raise
 
     def runs(self, vm: Target) -> bool:

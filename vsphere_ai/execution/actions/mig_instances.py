@@ -1,4 +1,4 @@
-"""Whether a command that makes or destroys MIG instances took effect, judged by what would have to be done now."""
+"""Effect of commands that create or destroy MIG instances, judged by what would have to be done now."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ _DESTROY, _CREATE = ("-dci", "-dgi"), "-cgi"
 
 
 def is_about(step: Step) -> bool:
-    """Tell whether a step is one of several such commands, so that its kind's state does not say what became of it."""
+    """Return whether a step is one of several such commands, so that the state of its kind does not show its effect."""
     return isinstance(step, Shell) and any(verb in step.argv for verb in (*_DESTROY, _CREATE))
 
 
 def took_effect(step: Shell, left: tuple[Step, ...] | None) -> bool | None:
-    """Tell by the steps that are `left` on the host; None when they do not say it.
+    """Return whether it did, by the steps that are `left` on the host; None when they do not show it.
 
     False: nothing of it happened, and this command is the next one for its GPU. Sent again it cannot do anything twice:
     it names the instance it destroys, or the places it creates instances at.

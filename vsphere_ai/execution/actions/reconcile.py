@@ -1,4 +1,4 @@
-"""What became of a call whose answer was lost: running tasks are waited for, and the effect is looked for."""
+"""Reconciliation of a call whose response was lost: running tasks are waited for, and the effect is read."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _STATEFUL = ("HostSystem", "VirtualMachine")
 
 
 class Reconciler:
-    """Looks until it is sure; `seen` reads whether the effect of a step is there."""
+    """Reads until it is sure; `seen` reads whether the effect of a step is there."""
 
     def __init__(self, context: Context, seen: Callable[[Step], bool]) -> None:
         self._context, self._seen = context, seen
 
     def resolve(self, step: Step, lost: OutcomeUnknown, say: Say, calm: float) -> bool:
-        """Tell whether a step took effect after all.
+        """Return whether a step took effect after all.
 
         False once the target was without the effect, and without a task that might still bring it, for `calm` seconds.
         Raises `lost` when a task does not end, `OutOfSight` when vCenter cannot be asked.
         """
-        say("the answer was lost, looking what happened")
+        say("response lost; checking whether the change took effect")
         quiet_since = looks = 0.0
         try:
             for waited in polling(max(LONGEST, calm), fastest=0.5, slowest=2.0):

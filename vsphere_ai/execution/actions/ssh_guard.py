@@ -1,4 +1,4 @@
-"""Whether a host still lets commands in: in the middle of a run its SSH service may stop, or lockdown mode begin."""
+"""Guard of SSH access: during a run the SSH service of a host may stop, or lockdown mode begin."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Access:
     """Looks before every step that needs a shell, so that no login is spent on a host that refuses them all.
 
     ESXi stops its SSH service by itself after UserVars.ESXiShellTimeOut seconds. One that this run has started is
-    started again, once; one that it found running is somebody else's to start.
+    started again, once; one that was running before is started by its user.
     """
 
     def __init__(self, context: Context, start: Callable[[Target], None]) -> None:
@@ -92,5 +92,5 @@ class Access:
                     rule="ssh.stopped-again",
                 )
             self._again.add(host.ref)
-        self._context.notice(f"{what} was stopped meanwhile; starting it again")
+        self._context.notice(f"{what} was stopped during the run; starting it again")
         self._start(host)

@@ -1,4 +1,4 @@
-"""What is waited for: a host that boots, GPUs that answer, a target that is as planned, a healthy host."""
+"""Waits: a host that boots, GPUs that answer, a target that is as planned, a healthy host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say, polling
+from vsphere_ai.execution.actions.sent import Sent
 from vsphere_ai.gpu.inventory import nvidia_gpus
 from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
 from vsphere_ai.model.facts import Facts
@@ -35,29 +36,10 @@ READ_BACK_HOST, READ_BACK_VM = 90, 20  # seconds; a host's switches and devices 
 
 
 class Waits:
-    """Every wait has a deadline; remembers only what a reboot has to be compared with."""
+    """Every wait has a deadline."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._booted: dict[str, tuple[datetime, datetime]] = {}
-        self._rebooted: set[str] = set()
-        self._unanswered: set[str] = set()
-
-    def remember_boot(self, host: Target, booted: str, sent: str = "") -> None:
-        """Take the boot time before a reboot, from a reading now or from the journal of an earlier attempt.
-
-        `sent` is when that attempt's command left; without it, it has yet to leave.
-        """
-        leaves = datetime.fromisoformat(sent) if sent else datetime.now(UTC)
-        self._booted[host.ref] = datetime.fromisoformat(booted), leaves
-
-    def unanswered(self, host: Target) -> None:
-        """Remember that nobody knows whether the order to reboot has reached a host."""
-        self._unanswered.add(host.ref)
-
-    def has_rebooted(self, host: Target) -> bool:
-        """Tell whether a host that was waited for has been seen with a newer boot time."""
-        return host.ref in self._rebooted
+    def __init__(self, context: Context, sent: Sent) -> None:
+        self._context, self._sent = context, sent
 
     def do(self, step: Wait, say: Say) -> None:
         """Wait until it is seen; `HostUnhealthy` or `NotVerified` when that takes too long."""
@@ -72,7 +54,7 @@ class Waits:
                 self._healthy(step, say)
 
     def _host_back(self, step: HostBack, say: Say) -> None:
-        (before, sent), seen_down, away = self._booted[step.target.ref], False, 0.0
+        last, seen_down, away = self._sent.boots[step.target.ref], False, 0.0
         limit = step.timeout
         for waited in polling(limit, fastest=0.1):
             facts = self._context.read(step.target, "runtime.connectionState", "runtime.bootTime")
@@ -81,15 +63,15 @@ class Waits:
                 seen_down, away = True, waited
             if state == "connected" and boot:
                 booted = datetime.fromisoformat(boot)
-                newer = booted > before + BOOT_JITTER
-                maybe = booted != before or seen_down  # the same reading is the same boot, once vCenter has read again
-                if newer or (maybe and self._started_since(step.target, sent, seen_down and booted > before)):
-                    self._rebooted.add(step.target.ref)
+                newer = booted > last.before + BOOT_JITTER
+                maybe = booted != last.before or seen_down  # the same reading is the same boot
+                if newer or (maybe and self._started_since(step.target, last.sent, seen_down and booted > last.before)):
+                    self._sent.rebooted.add(step.target.ref)
                     return
             never = step.unless_never_down
             if never is not None and waited - away >= max(never, RECONNECTED if seen_down else 0.0):
                 return  # an earlier attempt was cut off before it sent the reboot
-            if step.target.ref in self._unanswered and waited >= UNANSWERED and not seen_down:
+            if step.target.ref in self._sent.unanswered and waited >= UNANSWERED and not seen_down:
                 raise DidNotReboot(
                     f"{step.target.name} did not go down within {UNANSWERED:.0f} s; the order to reboot was sent, but "
                     "its answer was lost",
@@ -98,15 +80,15 @@ class Waits:
             say(f"host is {state}, {waited:.0f} s")
         raise HostUnhealthy(
             f"{step.target.name} did not come back within {limit:.0f} s (boot time still "
-            f"{before.isoformat(timespec='seconds')})",
+            f"{last.before.isoformat(timespec='seconds')})",
             "look at its console; no further host was started",
             rule="host.not-back",
         )
 
     def _started_since(self, host: Target, sent: datetime, unless_read: bool) -> bool:
-        """Tell whether a host has been up for less time than has passed since the command left.
+        """Return whether a host has been up for less time than has passed since the command left.
 
-        Boot times tell of two boots within a minute only where the clocks of the host and of this machine agree; its
+        Boot times separate two boots within a minute only where the clocks of the host and of this machine agree; the
         uptime needs no clock. `unless_read` is returned where that cannot be read.
         """
         passed = (datetime.now(UTC) - sent).total_seconds()
@@ -176,7 +158,7 @@ class Waits:
         )
 
     def all_gpus(self, host: Target, limit: float) -> None:
-        """Wait until vCenter shows as many GPUs of a host as before its turn; `HostUnhealthy` after `limit` seconds."""
+        """Wait until vCenter shows all GPUs of a host as before; `HostUnhealthy` after `limit` seconds."""
         before, seen = self._context.found.get(host.ref), 0
         for _ in polling(limit, fastest=0.5):
             seen = len(nvidia_gpus(self._context.read(host, "config.graphicsInfo"))) if before else 0
