@@ -21,7 +21,7 @@ offers. `vsphere-ai mig layouts BOARD` prints the same with every layout that fi
 - **engines** are SM, decoder, JPEG and OFA as `nvidia-smi mig -lgip` counts them. A profile with `+me` takes the media
   engines that are there once per GPU: at most one `+me` instance fits. `+me.all` takes all of them: beside it only
   `-me` profiles stand.
-- **vGPU type** is the MIG-backed C-series type, to be read behind a name such as `grid_a100-`, which tells the product.
+- **vGPU type** is the MIG-backed C-series type, to be read behind a name such as `grid_a100-`, which names the product.
   `vsphere-ai vgpu list BOARD` shows every type by product; vSphere's own list of a host is what counts.
 - Time-sliced types are given with their maximum per GPU: all of one size / mixed sizes (vSphere 8.0 U3 and later).
 

@@ -1,4 +1,4 @@
-"""Every combination of vGPUs that one GPU has room for, and those that nothing can be added to."""
+"""Combinations of vGPUs that one GPU has room for, and those that nothing can be added to. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `capacity` says, as plain JSON values: per host and GPU what runs and what fits, and how a playbook fares."""
+"""Document of `capacity` as plain JSON values: per GPU what runs and what fits, and the verdict on a playbook. Pure."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ class Verdict:
 
     @property
     def fits(self) -> bool:
-        """Tell whether every VM can power on where it is registered."""
+        """Return whether every VM can power on where it is registered."""
         return isinstance(self.answer, Fit) and self.at_home
 
     @property
     def refused(self) -> bool:
-        """Tell whether the VMs do not fit, or the plan of the playbook is refused."""
+        """Return whether the VMs do not fit, or the plan of the playbook is refused."""
         return not self.fits or bool(self.problems)
 
     def document(self) -> dict[str, Any]:

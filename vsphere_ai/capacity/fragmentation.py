@@ -1,4 +1,4 @@
-"""How cut up a GPU in MIG mode is: slices nothing can use, and what moving instances would make room for."""
+"""Fragmentation of a GPU in MIG mode: unusable slices, and the room gained by moving instances. Pure."""
 
 from __future__ import annotations
 

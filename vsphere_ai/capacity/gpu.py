@@ -1,4 +1,4 @@
-"""One GPU of a capacity question: what runs on it, and what it can take next."""
+"""GPU of a capacity question: what runs on it, and what it can take next. Pure."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TimeSlicedState:
 
     @property
     def total(self) -> int:
-        """How many vGPUs there are."""
+        """Number of vGPUs."""
         return sum(n for _, n in self.counts)
 
 
@@ -100,7 +100,7 @@ class GpuSlot:
 
     An instance in `instances` that is in use needs no entry in `running` to count. `offered` holds the profile names
     the host lists (None: whatever the catalogue says), `spellings` how those of the board begin (None: all).
-    `unsure` says that somebody uses the GPU of whom nothing more is known. With `explicit`, instances can be made at
+    `unsure` means that VMs may use the GPU of which nothing more is known. With `explicit`, instances can be made at
     any legal start beforehand; else vSphere makes them where the driver puts them. With `fixed`, none are made.
     """
 
@@ -137,7 +137,7 @@ class GpuSlot:
 
     @cached_property
     def guessed(self) -> bool:
-        """Tell whether the place of something that runs here is not known, so that no verdict on this GPU is exact."""
+        """Return whether the place of something that runs here is not known, so that verdicts on it assume one."""
         return self.unsure or self._matched[1]
 
     @cached_property

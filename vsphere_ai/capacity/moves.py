@@ -1,4 +1,4 @@
-"""Which VMs would have to be on another host so that all of a question find their GPUs."""
+"""Moves of VMs to other hosts after which all VMs of a question find their GPUs. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order in which all VMs of a host power on: promising ones first, then all of them."""
+"""Order in which all VMs of a host power on: promising orders first, then all of them. Pure."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Itera
     yield list(dict.fromkeys([*empty, *several, *(v for gpu in division for v in gpu), *vms]))
     yield list(dict.fromkeys([*several, *(v for gpu in division for v in gpu), *vms]))
     longest = max(map(len, division), default=0)
-    turns = [gpu[n] for n in range(longest) for gpu in division if n < len(gpu)]
-    yield list(dict.fromkeys([*several, *turns, *vms]))
+    in_turn = [gpu[n] for n in range(longest) for gpu in division if n < len(gpu)]
+    yield list(dict.fromkeys([*several, *in_turn, *vms]))
     yield sorted(vms, key=lambda v: (-len(vms[v]), vms[v]))
     yield sorted(vms, key=lambda v: (len(vms[v]), vms[v]))
 
@@ -113,7 +113,7 @@ def every_end(host: Host, vms: Vms, budget: Budget) -> Iterator[Spread]:
 
 
 def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
-    """Tell whether there is an order in which not all VMs power on; only what the budget finds is known."""
+    """Return whether there is an order in which not all VMs power on; only what the budget finds is known."""
     counts = Counter(vms.values())
     kinds = sorted(counts)
     first = (host.states, tuple(counts[k] for k in kinds))
@@ -133,7 +133,7 @@ def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
 
 
 class Orders:
-    """Tells whether VMs power on on a host in some order; hosts that are alike are asked once."""
+    """Answers to the question whether VMs power on on a host in some order; asked once for hosts that are alike."""
 
     def __init__(self, hosts: Mapping[str, Host]) -> None:
         self.hosts, self.left = hosts, ALL_STEPS
@@ -145,7 +145,7 @@ class Orders:
         return [name for name, like in self.like.items() if like == self.like[host]]
 
     def __call__(self, host: str, vms: Sequence[tuple[str, ...]], steps: int = ORDER_STEPS) -> bool | None:
-        """Tell it for VMs with these vGPUs; None when it was not found out."""
+        """Return the answer for VMs with these vGPUs; None when it was not found out."""
         found = self._found(host, vms, steps)
         return found if found is None else bool(found)
 
@@ -220,7 +220,7 @@ class _EveryOrder:
 
 
 class _Sight:
-    """Tells situations apart as far as that matters to the VMs that are still to come.
+    """Situations that differ for the VMs that are still to power on.
 
     vSphere chooses among time-sliced GPUs of equal size by their load alone, so that equal ones can stand for each
     other. Elsewhere the first GPU with room counts, and which one that is.

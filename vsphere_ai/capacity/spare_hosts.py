@@ -19,9 +19,9 @@ from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, Undecided,
 ENDS, END_STEPS = 24, 200
 """Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
 FIXES = 12
-"""Times an assignment is mended where it does not survive, before the programme is asked."""
+"""Times an assignment is changed where it does not survive, before the programme is asked."""
 EARLY_FIXES = 2
-"""Mended assignments that are tried before it is asked whether there is one at all, which takes every loss."""
+"""Changed assignments that are tried before it is asked whether there is one at all, which takes every loss."""
 
 Refusal = NoFit | Undecided
 
@@ -114,7 +114,7 @@ def _different(
 
 
 def _features(farm: GpuHosts, demands: Sequence[VmDemand], at: Mapping[str, str]) -> dict[str, int]:
-    """Return a number per host; the same one for hosts that nothing tells apart."""
+    """Return a number per host; the same one for hosts that do not differ."""
     sets = tuple(dict.fromkeys(d.hosts for d in demands))
     homes: dict[str, list[tuple[object, ...]]] = defaultdict(list)
     for each in demands:
@@ -139,8 +139,8 @@ def _after_loss(lost: Loss, answer: Refusal, words: str) -> Refusal:
 
 def _unknown(lost: Loss, answer: Refusal) -> Undecided:
     words = "no assignment was found that survives the loss of {}; with the first one"
-    told = _after_loss(lost, answer, words)
-    return Undecided(told.explanation, told.vms, told.room, told.lost, told.no_order, told.assignment)
+    loss = _after_loss(lost, answer, words)
+    return Undecided(loss.explanation, loss.vms, loss.room, loss.lost, loss.no_order, loss.assignment)
 
 
 def _hosts(count: int) -> str:
@@ -220,7 +220,7 @@ def _running(demands: Iterable[VmDemand]) -> list[tuple[str, VmClass]]:
 def _another_end(
     farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Sequence[Loss]
 ) -> tuple[Fit | None, bool]:
-    """Try the ways in which the GPUs can end up with every VM on its host; tell whether these were all.
+    """Try the ways in which the GPUs can end up with every VM on its host; return whether these were all.
 
     After a loss it matters where on the other hosts VMs are.
     """

@@ -1,4 +1,4 @@
-"""Why a MIG layout does not fit, with numbers, and the closest layouts that do."""
+"""Reasons, with numbers, why a MIG layout does not fit, and the closest layouts that do. Pure."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ class Profile:
 
     @property
     def media(self) -> bool:
-        """Tell whether it takes the media extensions (``+me``), of which a GPU has one set."""
+        """Return whether it takes the media extensions (``+me``), of which a GPU has one set."""
         return "+me" in self.name
 
     @property
     def all_media(self) -> bool:
-        """Tell whether it takes every media engine of the GPU (``+me.all``): only ``-me`` profiles fit beside it.
+        """Return whether it takes every media engine of the GPU (``+me.all``): only ``-me`` profiles fit beside it.
 
         Source: NVIDIA's nvml.h, NVML_GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME.
         """
@@ -80,7 +80,7 @@ class Profile:
 
     @property
     def no_media(self) -> bool:
-        """Tell whether it is a profile without any media engine (``-me``)."""
+        """Return whether it is a profile without any media engine (``-me``)."""
         return self.name.endswith("-me")
 
 
@@ -97,7 +97,7 @@ class TimeSliced:
 class Product:
     """What is sold with a board. `vgpu_names` is how vSphere's vGPU names of it begin, e.g. ``grid_a100dx``.
 
-    Of several names the first is likely: NVIDIA publishes the end of the name only. `subsystem_ids` tells products
+    Of several names the first is likely: NVIDIA publishes the end of the name only. `subsystem_ids` separates products
     apart that share a PCI device id; empty means any. `types` is its list in ``vgpu_types.yaml``.
     """
 
@@ -141,7 +141,7 @@ class Board:
 
     @property
     def mig_capable(self) -> bool:
-        """Tell whether the GPU can be divided into GPU instances."""
+        """Return whether the GPU can be divided into GPU instances."""
         return bool(self.profiles or self.named_profiles)
 
     @property

@@ -31,7 +31,7 @@ class Gpu:
 
 
 def is_nvidia_gpu(device: Mapping[str, Any]) -> bool:
-    """Tell whether a PCI device is a physical NVIDIA GPU; SR-IOV virtual functions show subsystem device 0."""
+    """Return whether a PCI device is a physical NVIDIA GPU; SR-IOV virtual functions show subsystem device 0."""
     vendor, kind = device["vendorId"] & UNSIGNED, device["classId"] & 0xFF00
     return vendor == NVIDIA and kind == DISPLAY_CLASS and device.get("subDeviceId") != 0
 
@@ -48,16 +48,16 @@ def _gpu(device: Mapping[str, Any]) -> Gpu:
 
 
 def is_vgpu(device: Mapping[str, Any]) -> bool:
-    """Tell whether a virtual device is a vGPU."""
+    """Return whether a virtual device is a vGPU."""
     backing = device.get("backing") or {}
     return bool(backing.get("_typeName") == VGPU_BACKING)
 
 
 def has_vgpus(vm: Facts) -> bool:
-    """Tell whether a VM has vGPUs, by what is known of its devices."""
+    """Return whether a VM has vGPUs, by what is known of its devices."""
     return any(is_vgpu(d) for d in vm.get("config.hardware.device", ()))
 
 
 def is_whole(device: Mapping[str, Any]) -> bool:
-    """Tell whether a virtual device is a whole PCI device of a host."""
+    """Return whether a virtual device is a whole PCI device of a host."""
     return device.get("_typeName") == "VirtualPCIPassthrough" and not is_vgpu(device)

@@ -11,7 +11,7 @@ WIDTH = 64
 
 
 def draw(board: Board, instances: Iterable[Instance]) -> tuple[str, ...]:
-    """Return the lines of a picture of the memory slices; slices nobody holds stay empty. None without MIG.
+    """Return the lines of a picture of the memory slices; free slices stay empty. No lines without MIG.
 
     A name too long for its slices loses the memory: ``1g.5gb+me`` becomes ``1g+me``.
     """

@@ -1,4 +1,4 @@
-"""Which GPUs a host has: its NVIDIA graphics devices, and their boards by PCI address."""
+"""GPUs of a host: its NVIDIA graphics devices, and their boards by PCI address. Pure."""
 
 from __future__ import annotations
 

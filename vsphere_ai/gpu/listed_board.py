@@ -30,7 +30,7 @@ _NO_ENGINES = Engines(0, 0, 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class ListedBoard:
-    """A GPU's board as the host lists it, None when nobody knows it; `table` is the catalogue's, else None.
+    """A GPU's board as the host lists it, None when it is not known; `table` is the catalogue's, else None.
 
     `disagreements` says in a line each where the host's listing differs from the catalogue.
     """
@@ -136,7 +136,7 @@ def _combined(
         gpus = {g.pci: g for g in parse_gpus(queried.status, queried.stdout)} if queried else {}
         present = parse_instances(instances.status, instances.stdout) if instances else ()
     except UnreadableOutput:
-        return as_documented  # whoever reads the GPUs' state says so
+        return as_documented  # the reader of the GPU states reports it
     try:
         kinds = _profiles(profiles) if profiles else ()
         places = _placements(placements) if placements else ()
@@ -262,7 +262,7 @@ def _differences(table: Board, profiles: Sequence[Profile], driver_major: int | 
 
 
 def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:
-    """Return the board with profiles that nobody lists, but instances of which stand on the GPU."""
+    """Return the board with profiles that are not listed, but have instances on the GPU."""
     found: dict[str, Profile] = {}
     for one in present:
         if board.find_profile(one.profile_name) is None:

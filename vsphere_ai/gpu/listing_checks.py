@@ -1,4 +1,4 @@
-"""Listings of nvidia-smi held against each other: what one driver cannot mean is not planned on."""
+"""Checks of nvidia-smi listings against each other: contradictory answers are not planned on."""
 
 from __future__ import annotations
 

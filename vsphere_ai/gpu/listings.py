@@ -29,7 +29,7 @@ NVML_CODES = {
 
 MODES = {"Enabled": True, "Disabled": False, "[N/A]": None, "N/A": None, "[Not Supported]": None}
 
-# R550 ends with 0 where R470 and R535 end with 6, so only the text tells that there is nothing to list.
+# R550 ends with 0 where R470 and R535 end with 6, so only the text shows that there is nothing to list.
 _NONE_FOUND = re.compile(
     r"No (?:MIG-enabled devices|devices were|GPU instances|compute instances|GPU instance profiles) ?(?:found)?"
     r"(?:: Not Found)?\.?"

@@ -50,7 +50,7 @@ def destroying(gone: Instance, gi: int, pci: str, compute: Mapping[tuple[str, in
 
 
 def moves_on_paper(board: Board, way: Transition) -> Iterator[Move]:
-    """Yield the commands for a GPU nobody has read: ``GPU`` and the instances' ``ID`` are left for the reader."""
+    """Yield the commands for a GPU that was not read: ``GPU`` and the ``ID`` of instances are placeholders."""
     for gone in way.destroy:
         words = f"destroy {gone.profile_name} at {gone.start}; ID: see nvidia-smi mig -lgi"
         # without -ci every compute instance of the GPU instance goes

@@ -1,4 +1,4 @@
-"""Everything the tool says to nvidia-smi (`commands`) and understands of it (`listings`)."""
+"""nvidia-smi in one place: the commands the tool sends (`commands`) and the listings it reads (`listings`)."""
 
 from vsphere_ai.gpu.commands import (
     FIELDS,

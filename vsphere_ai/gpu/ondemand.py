@@ -1,4 +1,4 @@
-"""What vSphere makes of a GPU in MIG mode as VMs power on: instances at the driver's default starts, in that order."""
+"""GPU instances that vSphere makes as VMs power on: at the default starts of the driver, in that order. Pure."""
 
 from __future__ import annotations
 

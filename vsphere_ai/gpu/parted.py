@@ -41,7 +41,7 @@ class Entry:
     subsystems: tuple[tuple[int, int], ...] = ()
 
     def is_about(self, index: int | None, device_ids: Iterable[int], subsystem: int | None = None) -> bool:
-        """Tell whether it is about GPU number `index` (None: any number) of one of these PCI device ids.
+        """Return whether it is about GPU number `index` (None: any number) of one of these PCI device ids.
 
         `subsystem` is the device's and its vendor's id as one number, such as 0x16c010de; None is any.
         """

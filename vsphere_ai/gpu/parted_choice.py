@@ -1,4 +1,4 @@
-"""A configuration of NVIDIA's mig-parted that a playbook names: read with it, and said per GPU of a host."""
+"""Configuration of NVIDIA mig-parted that a playbook names: read with it, and its entry for each GPU of a host."""
 
 from __future__ import annotations
 

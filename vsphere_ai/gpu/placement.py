@@ -1,4 +1,4 @@
-"""MIG placement as the planner asks for it: places for a layout, the way to it, or why there is none."""
+"""MIG placement for the planner: places for a layout, the transition to it, or the reasons why there is none. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exhaustive search over MIG placements with bit masks: what fits where, and the least destructive way there."""
+"""Exhaustive search over MIG placements with bit masks: what fits where, and the least destructive transition. Pure."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Transition:
 
     @property
     def is_noop(self) -> bool:
-        """Tell whether the GPU is already as wanted."""
+        """Return whether the GPU is already as wanted."""
         return not self.destroy and not self.create
 
 
@@ -97,7 +97,7 @@ def spots(board: Board, instances: Iterable[Instance]) -> tuple[Placed, ...]:
 
 
 def allowed(board: Board, profiles: Sequence[Profile], driver_major: int | None = None) -> bool:
-    """Tell whether rules beyond the placement let these profiles stand together on one GPU."""
+    """Return whether rules beyond the placement let these profiles stand together on one GPU."""
     if any(n > p.max_instances for p, n in Counter(profiles).items()) or sum(p.media for p in profiles) > 1:
         return False
     if without_engines(profiles):
@@ -115,12 +115,12 @@ def without_engines(profiles: Sequence[Profile]) -> tuple[Profile, ...]:
 
 
 def needs_newer(profile: Profile, driver_major: int | None) -> bool:
-    """Tell whether the profile appeared after that driver branch."""
+    """Return whether the profile appeared after that driver branch."""
     return driver_major is not None and (profile.min_driver or 0) > driver_major
 
 
 def four_plus_three(board: Board, profiles: Iterable[Profile], driver_major: int | None) -> bool:
-    """Tell whether 4g and 3g are to share a GPU under a driver that does not let them."""
+    """Return whether 4g and 3g are to share a GPU under a driver that does not let them."""
     old = driver_major is not None and driver_major < FOUR_PLUS_THREE_DRIVER
     return old and board.architecture == "ampere" and {3, 4} <= {p.compute_slices for p in profiles}
 

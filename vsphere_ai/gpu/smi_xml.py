@@ -1,4 +1,4 @@
-"""Reads `nvidia-smi -q -x`: MIG mode, MIG devices, virtualization mode; no XML tells where instances stand."""
+"""Reader of `nvidia-smi -q -x`: MIG mode, MIG devices, virtualization mode; it shows no starts of instances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPU instances that stand on a GPU, as an operator writes them: ``3g.20gb:4,1g.5gb:5``, and who holds them."""
+"""GPU instances present on a GPU, as an operator writes them: ``3g.20gb:4,1g.5gb:5``, and the VMs that hold them."""
 
 from __future__ import annotations
 

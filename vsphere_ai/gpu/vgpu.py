@@ -36,17 +36,17 @@ class VgpuProfile:
 
     @property
     def stem(self) -> str:
-        """How the name begins, which tells the product: ``grid_a100``."""
+        """First part of the name, which identifies the product: ``grid_a100``."""
         return f"{self.brand}_{self.board}"
 
     @property
     def ending(self) -> str:
-        """How the name ends, as NVIDIA writes it: ``3-20C``, ``40C``."""
+        """Last part of the name, as NVIDIA writes it: ``3-20C``, ``40C``."""
         return self.name[len(self.stem) + 1 :].upper()
 
     @property
     def is_mig(self) -> bool:
-        """Tell whether a GPU instance stands behind it; otherwise the GPU is shared in time."""
+        """Return whether a GPU instance stands behind it; otherwise the GPU is shared in time."""
         return self.slices is not None
 
 
@@ -127,7 +127,7 @@ def _has(board: Board, vgpu: VgpuProfile) -> bool:
 
 
 def time_sliced(board: Board, vgpu: VgpuProfile) -> bool:
-    """Tell whether a name is that of a time-sliced size the catalogue has for the board; any series of a C size is."""
+    """Return whether the catalogue has that time-sliced size for the board; any series of a C size counts."""
     return not vgpu.is_mig and (vgpu.ending in board.types or any(t.fb_gb == vgpu.fb_gb for t in board.time_sliced))
 
 
