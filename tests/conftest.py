@@ -9,7 +9,7 @@ import time
 from importlib import resources
 
 import pytest
-from support import fast, order, seeds
+from support import fast, order, prefork, seeds
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -74,13 +74,22 @@ def quick_scenario(tmp_path_factory):
     return path
 
 
+def started(directory, scenario):
+    """Start a lab that ends with this process; a copy of one that has imported what it needs."""
+    from vsphere_ai.lab import process
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process, "subprocess", prefork)
+        return process.start(directory, scenario, exit_with=os.getpid())
+
+
 @pytest.fixture(scope="session")
 def session_lab(tmp_path_factory, quick_scenario):
     """One lab for the whole session; use `lab`, which resets it."""
     from vsphere_ai.lab import process
 
     directory = tmp_path_factory.mktemp("lab")
-    yield process.start(directory, quick_scenario, exit_with=os.getpid())
+    yield started(directory, quick_scenario)
     process.stop(directory)
 
 
@@ -124,7 +133,7 @@ def make_lab(tmp_path_factory, idle_labs):
         else:
             directory = tmp_path_factory.mktemp("lab")
             (directory / "scenario.yml").write_text(text, encoding="utf-8")
-            lab = process.start(directory, directory / "scenario.yml", exit_with=os.getpid())
+            lab = started(directory, directory / "scenario.yml")
         used.append((text, lab))
         return lab
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 
+from support import prefork
 from support.places import INVENTORY
 
 ESX1 = "esx01.lab.local"
@@ -34,7 +35,7 @@ def killed_in_the_reboot(lab, what, *, command="apply", after=0.3):
     inventory = ["-i", str(INVENTORY)] if command == "apply" else []
     argv = [sys.executable, "-m", "vsphere_ai", command, *inventory, str(what), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    process = prefork.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []
     for line in process.stdout:
         seen.append(line)
@@ -50,7 +51,7 @@ def dies(lab, program, *arguments):
     """Run the command line in a Python program that lets it die somewhere; return the exit code."""
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
     argv = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(argv, env=environment, timeout=60).returncode
+    return prefork.run(argv, env=environment, timeout=60).returncode
 
 
 def rebooted(soap, since):

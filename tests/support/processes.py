@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 
+from support import prefork
 from support.places import INVENTORY
 
 
@@ -29,7 +30,7 @@ class Process:
         argv = [sys.executable, "-m", "vsphere_ai", *map(str, arguments)]
         environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1", **environment}
         self.began, self.lines, self.errors = time.monotonic(), [], []
-        self.process = subprocess.Popen(
+        self.process = prefork.Popen(
             argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment,
             preexec_fn=_ignored if nohup else _heeded,
         )  # fmt: skip
@@ -92,7 +93,7 @@ def killed_at(lab, line, playbook, *more, inventory=INVENTORY):
     """Apply in a process of its own and kill it when it prints this; return what it printed."""
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(inventory), str(playbook), "--yes", *more]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
+    process = prefork.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
     seen = []
     for text in process.stdout:
         seen.append(text)

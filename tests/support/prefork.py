@@ -1,0 +1,231 @@
+"""Processes of the tool that begin as a copy of one that has imported everything: a start costs no second of imports.
+
+The copy is a process of its own in every respect that a test judges: its number, signals, streams, exit status, death.
+What a start itself does (imports, the interpreter) is tested with real ones in `tests/cli/test_startup.py`.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+MODULES = {"vsphere_ai": ("vsphere_ai.cli.main", "run"), "vsphere_ai.lab": ("vsphere_ai.lab.main", "main")}
+PRELOADED = ("vsphere_ai.app", "vsphere_ai.cli", "vsphere_ai.compat", "vsphere_ai.connect", "vsphere_ai.execution",
+             "vsphere_ai.lab", "vsphere_ai.planning", "vsphere_ai.reading", "vsphere_ai.report", "vsphere_ai.resources",
+             "vsphere_ai.runs")  # fmt: skip
+DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
+
+
+class Popen:
+    """`subprocess.Popen([sys.executable, "-m" or "-c", ...])` as far as the tests use it, by a copy."""
+
+    def __init__(self, argv, *, stdin=DEVNULL, stdout=None, stderr=None, text=False, env=None, start_new_session=False,
+                 preexec_fn=None):  # fmt: skip
+        assert argv[0] == sys.executable
+        assert argv[1] in ("-m", "-c")
+        ours, theirs = [], []
+        for number, stream in enumerate((stdin, stdout, stderr)):
+            if stream == PIPE:
+                read, write = os.pipe()
+                own, given = (write, read) if number == 0 else (read, write)
+                ours.append(os.fdopen(own, "w" if number == 0 else "r", **({"encoding": "utf-8"} if text else {})))
+                theirs.append(given)
+            else:
+                ours.append(None)
+                if stream == DEVNULL:
+                    theirs.append(os.open(os.devnull, os.O_RDWR))
+                elif stream == STDOUT:
+                    theirs.append(os.dup(theirs[1]))
+                else:
+                    theirs.append(os.dup(number if stream is None else stream.fileno()))
+        self.stdin, self.stdout, self.stderr = ours
+        self.returncode = None
+        asked = {"argv": list(argv[1:]), "env": dict(os.environ if env is None else env), "cwd": os.getcwd(),
+                 "session": start_new_session, "hangup": "ignored" if preexec_fn else "default"}  # fmt: skip
+        if preexec_fn is not None:
+            asked["hangup"] = preexec_fn.__name__.strip("_")
+        self._status = _ask(asked, theirs)
+        for descriptor in theirs:
+            os.close(descriptor)
+        self.pid = int(self._line(None))
+
+    def _line(self, timeout):
+        """The next line of the copy's keeper; None when there is none in time."""
+        if not select.select([self._status], [], [], timeout)[0]:
+            return None
+        return self._status.readline() or "-9"
+
+    def poll(self):
+        """The exit status, as `subprocess` tells it; None while the process lives."""
+        return self._wait(0)
+
+    def _wait(self, timeout):
+        if self.returncode is None:
+            line = self._line(timeout)
+            if line is not None:
+                self.returncode = int(line)
+                self._status.close()
+        return self.returncode
+
+    def wait(self, timeout=None):
+        """Wait for the end; return the exit status."""
+        if self._wait(timeout) is None:
+            raise subprocess.TimeoutExpired("a copy", timeout)
+        return self.returncode
+
+    def send_signal(self, number):
+        """Send a signal to a process that lives."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self):
+        """Kill it."""
+        self.send_signal(signal.SIGKILL)
+
+
+def run(argv, *, env=None, timeout=None):
+    """Run to its end, with the streams of this process."""
+    process = Popen(argv, env=env)
+    try:
+        process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    return process
+
+
+_server = None
+
+
+def _ask(asked, descriptors):
+    """Send a request to the server, which is started for the first one; return where the copy's keeper answers."""
+    global _server
+    if _server is None or _server[0] != os.getpid():
+        ours, theirs = socket.socketpair()
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        argv = [sys.executable, os.path.abspath(__file__), str(theirs.fileno())]
+        subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=environment, stdin=subprocess.DEVNULL)
+        theirs.close()
+        _server = os.getpid(), ours
+    answer, given = socket.socketpair()
+    text = json.dumps(asked).encode()
+    fds = array.array("i", [*descriptors, given.fileno()])
+    _server[1].sendmsg([len(text).to_bytes(4, "big")], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+    _server[1].sendall(text)
+    given.close()
+    return answer.makefile("r")
+
+
+# -- the server
+
+
+def _serve(asking):
+    import pkgutil
+    from importlib import import_module
+
+    for room in PRELOADED:
+        package = import_module(room)
+        for module in pkgutil.walk_packages(package.__path__, f"{room}."):
+            if not module.name.endswith("__main__"):
+                import_module(module.name)
+    from vsphere_ai.resources import kinds
+
+    kinds()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's to wait for
+    while True:
+        head, rights, *_ = asking.recvmsg(4, socket.CMSG_SPACE(4 * 4))
+        if not head:
+            return
+        text = b""
+        while len(text) < int.from_bytes(head, "big"):
+            text += asking.recv(int.from_bytes(head, "big") - len(text))
+        descriptors = array.array("i")
+        descriptors.frombytes(rights[0][2])
+        if os.fork() == 0:
+            asking.close()
+            _keep(json.loads(text), *descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _keep(asked, stdin, stdout, stderr, answer):
+    """Start the copy, tell its number, and how it ended: its parent is this process."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    pid = os.fork()
+    if pid == 0:
+        os.close(answer)
+        for number, descriptor in enumerate((stdin, stdout, stderr)):
+            os.dup2(descriptor, number)
+        os.closerange(3, 256)
+        _become(asked)
+    for descriptor in (stdin, stdout, stderr):
+        os.close(descriptor)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError):
+        os.write(answer, b"%d\n" % pid)
+        _, status = os.waitpid(pid, 0)
+        os.write(answer, b"%d\n" % os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _become(asked):
+    """Be what was asked for."""
+    import random
+
+    code = 70
+    try:
+        if asked["session"]:
+            os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_IGN if asked["hangup"] == "ignored" else signal.SIG_DFL)
+        os.environ.clear()
+        os.environ.update(asked["env"])
+        time.tzset()
+        os.chdir(asked["cwd"])
+        random.seed()
+        unbuffered = bool(asked["env"].get("PYTHONUNBUFFERED"))
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        sys.stdout.reconfigure(write_through=unbuffered, line_buffering=unbuffered)
+        sys.stderr.reconfigure(line_buffering=True)
+        kind, what, *rest = asked["argv"]
+        if kind == "-c":
+            sys.argv = ["-c", *rest]
+            exec(compile(what, "<string>", "exec"), {"__name__": "__main__", "__builtins__": __builtins__})
+            code = 0
+        else:
+            module, name = MODULES[what]
+            sys.argv = [what, *rest]
+            code = getattr(sys.modules[module], name)() or 0
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        code = 1
+    finally:
+        import threading
+
+        for thread in threading.enumerate():
+            if thread is not threading.current_thread() and not thread.daemon:
+                thread.join()
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))
