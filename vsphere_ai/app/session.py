@@ -30,7 +30,7 @@ from vsphere_ai.planning.export import acceptable, observed
 from vsphere_ai.planning.gpu_waits import unasked
 from vsphere_ai.planning.observing import evaluate_with, observe
 from vsphere_ai.planning.planner import Besides, Item, Plan, again, check, planned, reading_back, remaining
-from vsphere_ai.planning.resume import Owed, lay_over
+from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.planning.rollback import stated_before
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import asked_by, depth_for, may_accelerate, with_gpus
@@ -230,7 +230,7 @@ class Session:
 
     def plan_again(
         self, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
-    ) -> tuple[Plan, Estate, Owed]:
+    ) -> tuple[Plan, Estate, Resumed]:
         """Read, and plan what an unfinished run has left, including what it owes. `looks`: see `resume.lay_over`."""
         found = self.read_for(playbook)
         owed = lay_over(found, all_pending, looks)

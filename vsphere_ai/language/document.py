@@ -19,7 +19,7 @@ WIDTH = 110
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
 # An operator's slip may have put a password into the file; it must not go on from there to a screen or a log. The
 # key may be misspelt as well (passwrod, pasword, apssword).
-# Behind env: only what nobody's password looks like is shown: `env:hunter2` is a password in the wrong place.
+# Behind env: only what cannot be a password is shown: `env:hunter2` is a password in the wrong place.
 _REFERENCE = (
     r"[\"']?(?-i:env:(?:[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?=[\"'\s,}\]]|$)"
     r"|(?:file|cmd|keyring):[^\"'\s,]+[/ ]|prompt:[\"']?(?:\s|$))"

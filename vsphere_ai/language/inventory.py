@@ -148,7 +148,7 @@ class SshSettings(Section):
     addresses: Mapping[str, Annotated[str, AfterValidator(_peer)]] = {}
     """Host name -> ``address:port``, for hosts that are not reached by their name."""
     start_service: Literal["apply", "always", "never"] = "apply"
-    """Who may start TSM-SSH on a host where it is stopped: only `apply`, also reading commands, or nobody."""
+    """Who may start TSM-SSH on a host where it is stopped: only `apply`, also reading commands, or none."""
 
     @model_validator(mode="after")
     def _one(self) -> SshSettings:

@@ -1,4 +1,4 @@
-"""What a play is: the values a playbook is made of, and how a saved plan keeps them."""
+"""Values that a playbook is made of, and the form in which a saved plan keeps them."""
 
 from __future__ import annotations
 
@@ -80,9 +80,9 @@ class Rolling(Options):
     max_unavailable: Annotated[int | str, BeforeValidator(_share)] = 1
     """Hosts per cluster that may be down at once, or a share of them such as ``25%``."""
     serial: Annotated[tuple[int | str, ...], BeforeValidator(_batches)] = ()
-    """Sizes of the batches, the last one repeated; a share is one of the hosts of a cluster that take turns."""
+    """Sizes of the batches, the last one repeated; a share is one of the hosts of a cluster in the rollout."""
     max_fail: Annotated[int | str, BeforeValidator(_failures)] = 0
-    """Hosts of a cluster that may fail before no further one is started, or a share of those that take turns."""
+    """Hosts of a cluster that may fail before no further one is started, or a share of those in the rollout."""
     evacuate: Literal["refuse", "power_off", "vmotion"] = "refuse"
     reboot: Literal["ssh", "api"] = "ssh"
     timeout: Seconds = 1800

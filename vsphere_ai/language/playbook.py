@@ -126,7 +126,7 @@ def pinned(
 ) -> Playbook:
     """Return a playbook whose plays for a vCenter are for what they mean in an estate now, as far as it is in `only`.
 
-    Whoever goes on with it later meets the same objects, renamed or not; see `Play.targets`.
+    A later command that goes on with it is for the same objects, renamed or not; see `Play.targets`.
     """
     faults = Faults()
     plays = []
@@ -349,7 +349,7 @@ class _Reader:
         return Stated(made, self.document.mark_of_key(at))
 
     def is_item(self, kind: type[Resource], value: Mapping[str, Any]) -> bool:
-        """Tell whether a mapping is one item of the list a kind is written as."""
+        """Return whether a mapping is one item of the list a kind is written as."""
         own, item = settable(kind), settable(kind, (kind.shorthand,)) if kind.shorthand else []
         return bool(value) and not any(key in own for key in value) and any(key in item for key in value)
 

@@ -1,4 +1,4 @@
-"""Which datacenters, hosts or VMs of an estate a pattern means."""
+"""Selection of the datacenters, hosts or VMs of an estate that a pattern means."""
 
 from __future__ import annotations
 

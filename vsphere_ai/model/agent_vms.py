@@ -1,4 +1,4 @@
-"""Agent VMs: virtual machines that vCenter or another product looks after, told by their configuration, not by name."""
+"""Agent VMs: virtual machines that vCenter or another product manages, found by configuration, not by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VCLS_KEYS = ("HDCS.agent", "vCLSCRX.agent")
 AGENT_MANAGER = "com.vmware.vim.eam"
 VCENTER = "VirtualCenter"
 PATHS = ("config.extraConfig", "config.managedBy")
-"""What tells an agent VM; `config.managedBy` alone tells every vCLS VM of vCenter 7.0 U1 and later."""
+"""Properties that mark an agent VM; `config.managedBy` alone marks every vCLS VM of vCenter 7.0 U1 and later."""
 VCLS_TYPES = ((AGENT_MANAGER, "cluster-agent"), (VCENTER, "vcls-entity"))
 VCLS, EAM = "vSphere Cluster Services", "ESX Agent Manager"
 

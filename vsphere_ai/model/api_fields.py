@@ -1,7 +1,7 @@
-"""What vsphere-ai uses of the vSphere API beyond its floor, 7.0.2.0, and what of that a connection cannot see.
+"""Fields of the vSphere API that came after 7.0.2.0, the oldest supported, and which of them a connection cannot see.
 
 A client library sees only the fields it has tables for, and leaves out the others without an error. So a vCenter newer
-than the installed pyVmomi has to be told from one that lacks a field. Versions: pyVmomi's own type tables.
+than the installed pyVmomi has to be distinguished from one that lacks a field. Versions: pyVmomi's own type tables.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a kind asks of the account in vCenter: a row of the role in the documentation."""
+"""Privileges that a kind needs of the account in vCenter: a row of the role in the documentation."""
 
 from __future__ import annotations
 

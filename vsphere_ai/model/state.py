@@ -55,7 +55,7 @@ def observed(description: str) -> Any:
 
 
 def is_observed(model: type[BaseModel], field: str) -> bool:
-    """Tell whether a field was declared with `observed`."""
+    """Return whether a field was declared with `observed`."""
     extra = model.model_fields[field].json_schema_extra
     return isinstance(extra, dict) and bool(extra.get("observed"))
 

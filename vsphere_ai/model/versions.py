@@ -61,7 +61,7 @@ def build_name(version: Version, build: str) -> str | None:
 
 
 def is_withdrawn(version: Version, build: str) -> bool:
-    """Tell whether VMware took that build back."""
+    """Return whether VMware took that build back."""
     release = _exactly(version)
     return release is not None and build.isdigit() and int(build) in release.withdrawn
 

@@ -72,7 +72,7 @@ class View:
         return self.estate[ref]
 
     def is_planned(self, ref: str, kind: str) -> bool:
-        """Tell whether this plan changes that state (it is not true yet)."""
+        """Return whether this plan changes that state (it is not true yet)."""
         return kind in self.planned.get(ref, ())
 
     def planned_kinds(self, ref: str) -> Collection[str]:

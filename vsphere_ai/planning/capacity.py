@@ -127,7 +127,7 @@ def _in_no_order(answer: Answer) -> bool:
 def _beside_layouts(view: View, host: Target, question: Question, here: Sequence[VmDemand]) -> Iterator[Problem]:
     """Refuse VMs for which vSphere would make instances that an exact layout leaves out: the next plan would find them.
 
-    Somebody else's instance in use is never touched, so that plan could not put the layout right either.
+    An instance that another user has in use is never touched, so that plan could not put the layout right either.
     """
     fixed = _fixed(view, host, question.farm.slots)
     if not any(slot.fixed for slot in fixed):
@@ -212,7 +212,7 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
 def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]:
     """Return the GPUs of a host that give vGPUs once the plan is carried out; `staying` are the VMs that keep theirs.
 
-    GPUs are left out of which neither the catalogue nor the host's own list tells what they take.
+    GPUs are left out of which neither the catalogue nor the host's own list says what they take.
     """
     facts, now = view.facts(host.ref), readable(view.facts(host.ref))
     infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}

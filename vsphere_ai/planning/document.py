@@ -239,7 +239,7 @@ def open_saved(text: str, name: str) -> SavedPlan:
 
 
 def is_saved(text: str) -> bool:
-    """Tell whether a text is a saved plan, of any version and also one that was edited since."""
+    """Return whether a text is a saved plan, of any version and also one that was edited since."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""What becomes of a running VM whose host enters maintenance mode: it goes off, it moves, or the plan is refused."""
+"""Evacuation of hosts that enter maintenance mode: a running VM is powered off or moves, or the plan is refused."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
     drs = _drs(cluster)
     name = cluster.name if cluster else "its cluster"
     if not drs:
-        return f"the DRS settings of {name} cannot be read, so it is not known whether anybody moves it"
+        return f"the DRS settings of {name} cannot be read, so it is not known whether DRS moves it"
     if not drs.get("enabled"):
-        return f"DRS of {name} is off, so nobody moves it"
+        return f"DRS of {name} is off, so DRS does not move it"
     own = _override(cluster, drs, vm)
     if own.get("enabled") is False:
         return "DRS is disabled for it"

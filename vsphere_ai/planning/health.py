@@ -1,4 +1,4 @@
-"""Whether a host is as it was before its turn: connected, GPUs, MIG modes, VMs that were switched off, alarms."""
+"""Health of a host after its window, against what it was before: connection, GPUs, MIG modes, VMs, alarms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ VM_PATHS = ("runtime.powerState", "runtime.host")
 
 @dataclass(frozen=True)
 class Alarm:
-    """A red alarm. `id` tells it from the same alarm at another time; `definition` is the reference of its Alarm."""
+    """A red alarm. `id` is another one for the same alarm at another time, `definition` a reference to its Alarm."""
 
     id: str
     definition: str
@@ -25,7 +25,7 @@ class Alarm:
 
 @dataclass(frozen=True)
 class Found:
-    """What a host was like before its turn: how many NVIDIA GPUs, which alarms were red, and MIG modes."""
+    """The state of a host before its window: how many NVIDIA GPUs, which alarms were red, and MIG modes."""
 
     host: Target
     gpus: int
@@ -62,7 +62,7 @@ def red_alarms(facts: Facts, estate: Estate | None = None) -> tuple[Alarm, ...]:
 
 
 def reasons(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
-    """Return what is not well with a host. `maintenance` tells whether it was in maintenance mode before its turn."""
+    """Return what is not well with a host. `maintenance`: it was in maintenance mode before its window."""
     state = now.get("runtime.connectionState")
     if state != "connected":
         return (f"it is {state or 'gone'}",)

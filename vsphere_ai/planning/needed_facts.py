@@ -95,7 +95,7 @@ def _reads(traced: Estate, log: list[Read], cls: type[Resource], target: Target)
 
 
 def _counts(target: Target, ref: str, estate: Estate) -> bool:
-    """Tell whether what is read of an object decides about a target, and is not only compared with it.
+    """Return whether what is read of an object decides about a target, and is not only compared with it.
 
     Of other hosts and VMs a state is planned without what cannot be read of them, and the plan says so.
     """

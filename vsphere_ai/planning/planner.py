@@ -48,7 +48,7 @@ class Item:
 
     @property
     def changes(self) -> bool:
-        """Tell whether anything has to be done."""
+        """Return whether anything has to be done."""
         return bool(self.fields) or self.recreate
 
 
@@ -103,7 +103,7 @@ class Besides:
     """What a plan has to know beside what is wanted and what was read."""
 
     extra: Mapping[Target, Sequence[Step]] = field(default_factory=dict)
-    """Steps that are planned besides: what an unfinished run still owes."""
+    """Steps that are planned besides: the pending actions of an unfinished run."""
     left_out: frozenset[str] = frozenset()
     """References of the playbook's targets that `--limit` leaves out."""
     agents: frozenset[Target] = frozenset()
@@ -148,7 +148,7 @@ def _made(
 ) -> Plan:
     done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
-    for step in (*done.steps, *(s for owed in besides.extra.values() for s in owed)):
+    for step in (*done.steps, *(s for pending in besides.extra.values() for s in pending)):
         steps[step.target].append(step)
     probing = reading_back(desired)
     # what stays as it is needs no gate: a target that is as wanted never refuses a plan
@@ -263,7 +263,7 @@ def remaining(
 def again(
     desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
 ) -> tuple[Step, ...] | None:
-    """Return the steps that are left on one target, as its kinds give them; None when that cannot be told."""
+    """Return the steps that are left on one target, as its kinds give them; None when that is not known."""
     done = _alone(desired, estate, kinds, target)
     return None if done.problems else tuple(done.steps)
 

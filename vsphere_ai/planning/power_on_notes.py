@@ -1,4 +1,4 @@
-"""What an operator is told before VMs power on where it depends on their order whether all of them do."""
+"""Notes on the order of power-ons, where it depends on that order whether all VMs power on."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def power_on_orders(
 
 
 def order_notes(orders: Mapping[Target, Iterable[Target]]) -> Mapping[Target, str]:
-    """Return a note per host, and per VM that powers on there, that tells the order."""
+    """Return a note per host, and per VM that powers on there, that states the order."""
     notes: dict[Target, str] = {}
     for host, vms in orders.items():
         order = tuple(vms)

@@ -1,4 +1,4 @@
-"""Which VMs of a host power on before which, where that decides whether all of them find their devices."""
+"""Order of power-ons on a host, where it decides whether all VMs find their devices."""
 
 from __future__ import annotations
 

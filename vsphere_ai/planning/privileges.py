@@ -212,7 +212,7 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
 
 
 def of_methods(methods: Iterable[str], privilege_of: PrivilegeOf) -> tuple[str, ...]:
-    """Return the privileges of methods; ValueError for one whose privilege nobody states."""
+    """Return the privileges of methods; ValueError for one whose privilege is not stated."""
     found: dict[str, None] = {}
     for method in methods:
         privilege = privilege_of(method) or UNSTATED.get(method)

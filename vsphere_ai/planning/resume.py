@@ -1,4 +1,4 @@
-"""What an unfinished run owes, laid over the estate, so that planning again brings it to its end."""
+"""Pending actions of an unfinished run, laid over the estate, so that planning again brings it to its end."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _DEVICES = "config.hardware.device"
 
 
 @dataclass(frozen=True)
-class Owed:
-    """The estate as it was found before the run, and steps that make each target's window come to its end."""
+class Resumed:
+    """The estate as it was before the run, and steps that make each target's window come to its end."""
 
     estate: Estate
     extra: Mapping[Target, Sequence[Step]]
     true: tuple[Pending, ...]
-    """Debts that the world confirms; the others were never made, or somebody settled them."""
+    """Pending actions that the facts confirm; the others were never opened, or someone else has resolved them."""
     unclear: tuple[Pending, ...] = ()
-    """Debts of which the world does not tell; they stay as they are."""
+    """Pending actions whose state cannot be read; they stay as they are."""
 
 
-def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[str] = ()) -> Owed:
+def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[str] = ()) -> Resumed:
     """Show a host we put into maintenance as one that was not in it, and so on: then the plan puts it back.
 
     Only what the world confirms counts: a step may have been begun and never sent. `looks` are references of hosts
@@ -41,16 +41,16 @@ def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[s
     objects = dict(estate.objects)
     extra: dict[Target, list[Step]] = {}
     confirmed, unclear = [], []
-    for owed in all_pending:
-        facts = objects.get(owed.target.ref)
-        true = facts is not None and _is_true(owed, facts)
+    for each in all_pending:
+        facts = objects.get(each.target.ref)
+        true = facts is not None and _is_true(each, facts)
         if true is None:
-            unclear.append(owed)
+            unclear.append(each)
         if facts is None or not true:
             continue
-        confirmed.append(owed)
-        pending = replace(owed, target=replace(owed.target, name=facts.name))  # it may have been renamed since
-        objects[pending.target.ref] = replace(facts, properties={**facts.properties, **_as_found(pending, facts)})
+        confirmed.append(each)
+        pending = replace(each, target=replace(each.target, name=facts.name))  # it may have been renamed since
+        objects[pending.target.ref] = replace(facts, properties={**facts.properties, **_before_the_run(pending, facts)})
         if pending.kind == "maintenance":
             step = Step(target=pending.target, summary="finish the window that was begun", needs_maintenance=True)
             extra.setdefault(pending.target, []).extend((step, _gate(pending.target)))
@@ -69,11 +69,11 @@ def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[s
             extra.setdefault(pending.target, []).append(
                 Shell(target=pending.target, argv=("true",), summary="use SSH once more")
             )
-    return Owed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
+    return Resumed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
 
 
 def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate) -> tuple[Target, ...]:
-    """Return what a run was approved for, or owes something to, that is no longer in the inventory."""
+    """Return the approved targets of a run, and those of its pending actions, that are no longer in the inventory."""
     meant = {t.ref: t for play in playbook.plays for t in play.targets or ()}
     meant |= {d.target.ref: d.target for d in all_pending if d.kind != "lock"}
     there = {t.ref for kind in get_args(TargetKind) for t in estate.targets(kind)}
@@ -90,7 +90,7 @@ def beyond(plan: Plan, approved: Approved) -> tuple[str, ...]:
     more += [f"{e.host.name} loses {w}" for e in plan.impact.lost for w in e.what if (e.host.ref, w) not in gone]
     entered = {s.target.ref for s in approved.steps if s.action == EnterMaintenance.action}
     enter = {p.step.target.ref for p in plan.steps if isinstance(p.step, EnterMaintenance)}
-    theirs = "is rebooted in the maintenance mode that somebody else has put it into"
+    theirs = "is rebooted in the maintenance mode that someone else has put it into"
     more += [f"{t.name} {theirs}" for t in plan.impact.reboots if t.ref in entered - enter]
     hit = (*plan.impact.power_cycles, *plan.impact.reboots)
     return (*more, *(f"{t.name} is switched off or rebooted" for t in hit if t.ref not in cycled))
@@ -126,7 +126,7 @@ def _gate(host: Target) -> Step:
 
 
 def still_so(pending: Pending, facts: Facts) -> bool | None:
-    """Tell whether an object is still as a debt says that it was left; None when that could not be read."""
+    """Return whether an object is still as a pending action says that it was left; None when that could not be read."""
     if pending.kind == "ssh-on":
         runs = _is_true(Pending("ssh", pending.target), facts)
         return None if runs is None else not runs
@@ -136,7 +136,7 @@ def still_so(pending: Pending, facts: Facts) -> bool | None:
 
 
 def _is_true(pending: Pending, facts: Facts) -> bool | None:
-    """Tell whether something is as a debt says; None when what tells it could not be read (a host may be away)."""
+    """Return whether something is as a pending action says; None when that could not be read (a host may be away)."""
     if pending.kind == "maintenance":
         return bool(facts.get("runtime.inMaintenanceMode"))
     if pending.kind == "ssh":
@@ -145,7 +145,7 @@ def _is_true(pending: Pending, facts: Facts) -> bool | None:
     if pending.kind == "restart":
         return _has_not_booted(facts.get("runtime.bootTime"), pending.detail)
     if pending.kind == "gate":
-        return True  # whoever owes it has not seen how the host is
+        return True  # the run has not seen how the host is
     return pending.kind == "off" and facts.get("runtime.powerState") == "poweredOff"
 
 
@@ -155,7 +155,7 @@ def _has_not_booted(now: str | None, before: str) -> bool | None:
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 
 
-def _as_found(pending: Pending, facts: Facts) -> dict[str, Any]:
+def _before_the_run(pending: Pending, facts: Facts) -> dict[str, Any]:
     if pending.kind == "maintenance":
         return {"runtime.inMaintenanceMode": False}
     if pending.kind == "ssh":

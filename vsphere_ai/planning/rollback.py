@@ -1,4 +1,4 @@
-"""What a rollback goes back to, written down before a run changes anything, and what it leaves as the run made it."""
+"""Rollback state: written down before a run changes anything, and what a rollback does not revert."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _before(target: Target, kind: type[Resource], view: View) -> Resource | None
     settable = {n: getattr(state, n) for n in kind.model_fields if not is_observed(kind, n)}
     given = {n: v for n, v in settable.items() if v is not None}
     if kind.keyed and kind.shorthand in given:
-        # what the run does not name is none of its business, and by the time of a rollback somebody else's
+        # what the run does not name is not reverted: by the time of a rollback it may belong to another user
         named = getattr(view.stated.get((target.ref, kind.kind)), kind.shorthand, None) or {}
         given[kind.shorthand] = {k: v for k, v in given[kind.shorthand].items() if k in named}
     return kind.model_construct(**given) if given else None
@@ -115,7 +115,7 @@ def _without(value: Any, others: frozenset[str]) -> Any:
 
 
 def _same(one: Any, two: Any) -> bool:
-    """Tell whether two plain values are the same; an order of items means nothing."""
+    """Return whether two plain values are the same; an order of items means nothing."""
     if isinstance(one, list) and isinstance(two, list):
         return sorted(map(repr, one)) == sorted(map(repr, two))
     return bool(one == two) or (one in NOT_SET and two in NOT_SET)

@@ -1,4 +1,4 @@
-"""Who takes turns: the hosts of each cluster in batches, how many at a time, and how many of them may fail."""
+"""Rollout over the hosts of each cluster: batches, hosts at a time, and how many of them may fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAINTENANCE = "in maintenance mode"
 
 @dataclass(frozen=True)
 class Roll:
-    """The turns of one cluster's hosts; at most `at_a_time` of them are out of service at once.
+    """The rollout over one cluster's hosts; at most `at_a_time` of them are out of service at once.
 
     A batch begins when the one before has ended. With more than `max_fail` failed hosts no further one begins.
     """
@@ -33,11 +33,11 @@ class Roll:
 
     @property
     def hosts(self) -> tuple[Target, ...]:
-        """All hosts that take turns, in order."""
+        """All hosts of the rollout, in order."""
         return tuple(h for batch in self.batches for h in batch)
 
     def before(self, host: Target) -> tuple[Target, ...]:
-        """Return the hosts whose turns have to be over: the batch before, and who had this place in its own batch."""
+        """Return the hosts that have to be done: the batch before, or the one before it in its batch."""
         number = next(n for n, batch in enumerate(self.batches) if host in batch)
         batch = self.batches[number]
         at = batch.index(host)
@@ -54,7 +54,7 @@ def rolling_of(desired: Mapping[Target, TargetPlan], host: Target) -> Rolling:
 def make_rolls(
     estate: Estate, desired: Mapping[Target, TargetPlan], hosts: Sequence[Target], *, begun: frozenset[Target]
 ) -> tuple[tuple[Roll, ...], tuple[Problem, ...]]:
-    """Return the turns of `hosts`, and what forbids them. Those `begun` in an earlier attempt come first."""
+    """Return the rollouts over `hosts`, and what forbids them. Those `begun` in an earlier attempt come first."""
     clusters: dict[str, list[Target]] = defaultdict(list)
     for host in hosts:
         clusters[str(estate[host.ref].get("parent"))].append(host)
@@ -75,7 +75,7 @@ def make_rolls(
 
 
 def is_down(estate: Estate, host: Target) -> bool:
-    """Tell whether a host is out of service already."""
+    """Return whether a host is out of service already."""
     return why_down(estate[host.ref]) != ""
 
 

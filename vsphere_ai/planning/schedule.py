@@ -1,8 +1,8 @@
 """Orders the steps of all targets; every rule is an edge.
 
 What a datacenter's hosts and VMs share comes first. VMs go off before their host enters maintenance and come back
-after it left; then the host's health gate ends its turn. The hosts of a cluster take turns (see `rolling`); clusters
-and unrelated VMs go side by side.
+after it left; then the host's health gate ends its window. The hosts of a cluster follow each
+other (see `rolling`); clusters and unrelated VMs go side by side.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from vsphere_ai.resources.mixins import Loss
 class PlannedStep:
     """A step with its place: it starts when all steps named in `after` have ended well.
 
-    Those also named in `behind` end a turn of another host: they need to have ended, well or not, and then the
+    Those also named in `behind` end the window of another host: they need to have ended, well or not, and then the
     number of failed hosts decides.
     """
 
@@ -67,7 +67,7 @@ class Impact:
     rolls: tuple[Roll, ...] = ()
     found: tuple[Found, ...] = ()
     lost: tuple[Loss, ...] = ()
-    """What reboots take from GPUs and nobody gives back."""
+    """Data lost on reboot and not recreated."""
     migrations: tuple[Migration, ...] = ()
     unplaced: tuple[Target, ...] = ()
     """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
@@ -87,11 +87,11 @@ class _Arrangement:
     steps: Mapping[Target, Sequence[Step]]
     windows: frozenset[Target]
     gated: frozenset[Target]
-    """Hosts whose turn an earlier attempt has begun, and whose health nobody has seen since."""
+    """Hosts whose window an earlier attempt has begun, and whose health was not checked since."""
     chains: dict[Target, list[Step]] = field(default_factory=dict)
     edges: list[tuple[Step, Step]] = field(default_factory=list)
-    turns: list[tuple[Step, Step]] = field(default_factory=list)
-    """Edges from the end of one host's turn to the beginning of another's."""
+    rolled: list[tuple[Step, Step]] = field(default_factory=list)
+    """Edges from the end of one host's window to the beginning of another's."""
     problems: list[Problem] = field(default_factory=list)
     cycled: dict[Target, Target | None] = field(default_factory=dict)
     """VM -> its host."""
@@ -99,7 +99,7 @@ class _Arrangement:
     leaving: list[Target] = field(default_factory=list)
     """VMs with vGPUs that the run itself moves to other hosts."""
     firsts: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
-    """Host -> the steps its turn begins with."""
+    """Host -> the steps its window begins with."""
     ends: dict[Target, list[Step]] = field(default_factory=lambda: defaultdict(list))
 
 
@@ -131,15 +131,15 @@ def arrange(
     for host in sorted(windows):
         work.problems += stuck(estate, host, rolling_of(desired, host))
     work.edges += _power_on_edges(work, outlook.power_on)
-    turns = sorted(windows | gated)
+    worked_on = sorted(windows | gated)
     rolls = _rolls(work)
     moves = plan_moves(work.leaving, rolls, work.cycled, desired, outlook)
     _add_moves(work, moves)
     cycled = tuple(sorted(work.cycled))
     cycled_on = grouped(cycled, lambda vm: work.cycled[vm])
-    for host in turns:
+    for host in worked_on:
         _add_gate(work, host, cycled_on.get(host, ()), moves.by_host.get(host, ()))
-    _take_turns(work, rolls)
+    _roll_out(work, rolls)
     _share(work)
     reboots = tuple(t for t in sorted(windows) if any(s.needs_reboot for s in work.steps[t]))
     impact = Impact(
@@ -152,7 +152,7 @@ def arrange(
         migrations=moves.all,
         unplaced=tuple(sorted(moves.unread)),
         rolls=rolls,
-        found=tuple(found(estate, h) for h in turns),
+        found=tuple(found(estate, h) for h in worked_on),
         agents=on_windows(estate, windows),
     )
     return _number(work), tuple(work.problems), impact
@@ -220,7 +220,7 @@ def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:
 
 
 def _add_moves(work: _Arrangement, moves: Moves) -> None:
-    """Begin the turns of hosts with the moves of their VMs with vGPUs, one after the other, as they were placed.
+    """Begin the windows of hosts with the moves of their VMs with vGPUs, one after the other, as they were placed.
 
     Other VMs are not switched off before all have moved, and the next host's move after these, whose places they have.
     """
@@ -231,14 +231,14 @@ def _add_moves(work: _Arrangement, moves: Moves) -> None:
         off = work.firsts[host]
         work.edges += [(steps[-1], first) for first in off]
         cluster = str(work.estate[host.ref].get("parent"))
-        work.turns += [(last[cluster], steps[0])] if cluster in last else []
+        work.rolled += [(last[cluster], steps[0])] if cluster in last else []
         last[cluster] = steps[-1]
         work.chains[host] = steps + work.chains[host]
         work.firsts[host] = [steps[0]]
 
 
 def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
-    """End a host's turn with its health gate: after its window, and after the VMs that had to wait for it."""
+    """End a host's window with its health gate: after all its steps, and after the VMs that had to wait for it."""
     now = host_now(work.estate, host)
     gate = health_gate(now, rolling_of(work.desired, host),
                        [*(_as_was(work.estate, v, host) for v in vms), *(_moved(m) for m in moved)])  # fmt: skip
@@ -292,10 +292,12 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
     return rolls
 
 
-def _take_turns(work: _Arrangement, rolls: Sequence[Roll]) -> None:
-    """Let the hosts of each cluster take turns; a gate that an earlier attempt still owes comes before all of them."""
-    for host, earlier in ((h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_owing(work, h))):
-        work.turns += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
+def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
+    """Let the hosts of each cluster follow each other; gates that an earlier attempt left pending come before them."""
+    for host, earlier in (
+        (h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_pending_gates(work, h))
+    ):
+        work.rolled += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
 
 
 def _share(work: _Arrangement) -> None:
@@ -310,7 +312,7 @@ def _share(work: _Arrangement) -> None:
         work.edges += [(chain[-1], last[0]) for chain in within if last]
 
 
-def _owing(work: _Arrangement, host: Target) -> list[Target]:
+def _pending_gates(work: _Arrangement, host: Target) -> list[Target]:
     cluster = work.estate[host.ref].get("parent")
     return [h for h in sorted(work.gated - work.windows) if work.estate[h.ref].get("parent") == cluster]
 
@@ -330,9 +332,9 @@ def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
             if earlier is not None:
                 after[id(later)].append(earlier)
     behind: dict[int, list[Step]] = defaultdict(list)
-    for earlier, later in work.turns:
+    for earlier, later in work.rolled:
         behind[id(later)].append(earlier)
-    for earlier, later in (*work.edges, *work.turns):
+    for earlier, later in (*work.edges, *work.rolled):
         after[id(later)].append(earlier)
     sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
     order = [known[key] for key in _stable(sorter, known)]

@@ -1,4 +1,4 @@
-"""Hosts on which a plan needs SSH, and what vCenter and the inventory tell of it: none of it takes a connection."""
+"""Hosts on which a plan needs SSH, and what vCenter and the inventory say of it: none of it takes a connection."""
 
 from __future__ import annotations
 

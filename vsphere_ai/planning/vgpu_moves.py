@@ -1,6 +1,6 @@
-"""Which VM with vGPUs moves to which host, turn by turn of a rolling change, so that each finds free GPUs there.
+"""Moves of VMs with vGPUs to other hosts, window by window of a rollout, so that each finds free GPUs there.
 
-The places are those of the capacity planner: what runs stays, hosts whose turn is over have their GPUs as the plan
+The places are those of the capacity planner: what runs stays, hosts whose window is over have their GPUs as the plan
 leaves them, and a VM that has moved once may have to move again. A VM moves to GPUs of the same device, under a host
 driver of the same branch.
 """
@@ -56,7 +56,7 @@ class Outlook(NamedTuple):
 
 @dataclass
 class Moves:
-    """The moves of one plan by the host whose turn they begin, and what stands against them."""
+    """The moves of one plan by the host whose window they begin, and what stands against them."""
 
     by_host: dict[Target, tuple[Migration, ...]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -85,7 +85,7 @@ def plan_moves(
 
 
 class _Sequence:
-    """The turns of one cluster."""
+    """The rollout over one cluster."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Sequence:
             self._reserve(host, [v for v in off if v.ref in outlook.will_run])
 
     def run(self, moves: Moves) -> None:
-        """Go through the turns in their order; what cannot be placed is a problem, and ends it."""
+        """Go through the windows in their order; what cannot be placed is a problem, and ends it."""
         for host in self._roll.hosts:
             leaving = sorted(v for v, at in self._at.items() if at == host)
             if leaving and not self._leave(host, leaving, moves):
@@ -149,7 +149,7 @@ class _Sequence:
         return True
 
     def _end(self, host: Target) -> None:
-        """Give a host whose turn is over its GPUs as the plan leaves them, with the VMs that came back on it."""
+        """Give a host whose window is over its GPUs as the plan leaves them, with the VMs that came back on it."""
         farm = question_of(self._outlook.after, frozenset(), (host,)).farm
         self._slots[host.name] = farm.slots
         self._reserve(host, [v for v, at in self._cycled.items() if at == host])
@@ -170,7 +170,7 @@ class _Sequence:
     # -- where a VM may go
 
     def _why_not(self, host: Target, other: Target) -> str:
-        """Return why no VM goes from a host to another one in this turn, "" when VMs may."""
+        """Return why no VM goes from a host to another one in this window, "" when VMs may."""
         if is_down(self._estate, other):
             return "not in service"
         order = list(self._roll.hosts)

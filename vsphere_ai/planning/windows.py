@@ -68,7 +68,7 @@ def host_now(estate: Estate, host: Target, *, start_ssh: bool = True) -> HostNow
 
 
 def needs_maintenance(steps: Sequence[Step]) -> bool:
-    """Tell whether a host's steps need it to be in maintenance mode."""
+    """Return whether a host's steps need it to be in maintenance mode."""
     return any(s.needs_maintenance or s.needs_reboot for s in steps)
 
 
@@ -77,7 +77,7 @@ def host_window(
 ) -> list[Step]:
     """Order one host's steps: enter, change, reboot, what comes after a reboot, read back, leave.
 
-    `probes` tells that reading back needs SSH, `begun` that an earlier attempt may have come as far as maintenance.
+    `probes`: reading back needs SSH; `begun`: an earlier attempt may have come as far as maintenance.
     A host found in maintenance stays in it, SSH found running runs again. SSH that must not be started is not: whether
     it runs when it is needed is asked before (see `ssh_needs`).
     """
@@ -108,9 +108,9 @@ def host_window(
             ordered.append(answer)
     ordered += after
     ordered.append(AsPlanned(target=host, summary=READ_BACK))
-    # a reboot starts a service of that policy, also one that somebody had stopped
+    # a reboot starts a service of that policy, also one that was stopped
     if switches or (reboot and now.ssh_with_host and not now.ssh_running):
-        ordered.append(StopSsh(target=host, summary=f"stop {SSH_SERVICE}, as it was found"))
+        ordered.append(StopSsh(target=host, summary=f"stop {SSH_SERVICE} (restore previous state)"))
     if window and not now.in_maintenance:
         ordered.append(
             ExitMaintenance(
@@ -145,7 +145,7 @@ def health_gate(now: HostNow, rolling: Rolling, vms: Sequence[RunningVm]) -> Ste
     """Return the step that ends the maintenance of a host. `vms` are those that were switched off or moved for it."""
     words = ["connected", "GPUs as before" if now.has_gpus else "", "no new red alarm"]
     running = f"{len(vms)} VM{'' if len(vms) == 1 else 's'} running" if vms else ""
-    kept = "in maintenance mode as found" if now.in_maintenance else ""
+    kept = "in maintenance mode as before" if now.in_maintenance else ""
     return Healthy(
         target=now.target,
         timeout=rolling.settle,

@@ -77,13 +77,13 @@ class Depth:
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants to know.
+    """What is to be read.
 
     `paths` maps a managed type to property paths (on hosts also ``option:KEY`` and ``software``); hosts and VMs are
     read as far as `choose` says after the light reading, every other type wholly. Settings,
     packages and `queries`, each a call of its own, are asked of each host that is read deeply and is `worth` it or in
     `Depth.asked`; what `ask` returns is asked of the objects it names, after everything else was read. `start_ssh`
-    allows to start a stopped SSH service for the time of the probes. `progress` is told what is going on.
+    allows to start a stopped SSH service for the time of the probes. `progress` gets lines about it.
     """
 
     paths: Mapping[str, tuple[str, ...]]
@@ -102,10 +102,10 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     """Read one vCenter. The number of requests depends on pages and chosen hosts, not on how many VMs there are.
 
     Without `shells` no probe is run. A host's silence is a ProbeFailure in its facts; vCenter's is an error. SSH that a
-    killed command had started is stopped, or, where that is not allowed, shown as stopped: nobody else started it.
+    killed command had started is stopped, or, where that is not allowed, shown as stopped: no one else started it.
     """
-    tell = request.progress or (lambda _line: None)
-    tell(f"{vcenter.name}: reading the inventory")
+    report = request.progress or (lambda _line: None)
+    report(f"{vcenter.name}: reading the inventory")
     objects = vcenter.read(_everywhere(request))
     stops = request.start_ssh and shells is not None
     if stops:
@@ -114,17 +114,17 @@ def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate
     deep = vcenter.read_objects(sorted(depth.hosts | depth.vms), _closely(request))
     objects = {ref: _merged(facts, deep.get(ref)) for ref, facts in light.objects.items()}
     objects = _sound(Estate(vcenter.about, objects), request, depth)
-    # what another command has started to read is stopped again in a moment: nobody can count on it
+    # what another command has started to read is stopped again in a moment: it does not stay
     objects |= _as_stopped(Estate(vcenter.about, objects), ssh_markers.held(vcenter.about.instance))
-    tell(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
+    report(f"{vcenter.name}: reading {len(depth.hosts)} hosts and {len(depth.vms)} virtual machines")
     estate = _with_answers(vcenter, shells, request, objects, depth)
-    return estate if stops else _as_found(estate)
+    return estate if stops else _without_own_ssh(estate)
 
 
 def collect_one(vcenter: VCenter, shells: Shells | None, request: Request, depth: Depth, *, shared: bool) -> Estate:
     """Read the hosts and VMs of `depth` closely, no other ones; and, with `shared`, everything that is neither.
 
-    For somebody who has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
+    For a run that has the rest already: of 10,000 VMs, 9,999 are not asked for once more.
     """
     others = {kind: paths for kind, paths in _everywhere(request).items() if kind not in _CHOSEN}
     objects = vcenter.read(others) if shared else {}
@@ -196,7 +196,7 @@ def _stop_left(vcenter: VCenter, objects: Mapping[str, Facts]) -> dict[str, Fact
     return found
 
 
-def _as_found(estate: Estate) -> Estate:
+def _without_own_ssh(estate: Estate) -> Estate:
     """Show SSH that a killed command had started as stopped: it will be, and a plan made now is still true then."""
     found = _as_stopped(estate, ssh_markers.left(estate.about.instance))
     return estate.with_objects(found.values())
@@ -273,7 +273,7 @@ def _merged(light: Facts, deep: Facts | None) -> Facts:
 
 
 def is_call(path: str) -> bool:
-    """Tell whether a path among a host's is asked for by a call of its own."""
+    """Return whether a path among a host's is asked for by a call of its own."""
     return path == SOFTWARE or path.startswith(OPTION)
 
 

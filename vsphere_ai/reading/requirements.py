@@ -1,4 +1,4 @@
-"""What is read and asked of a vCenter: everything that any kind or any rule wants, at once."""
+"""Read requirements: properties and queries of all kinds and rules together, read from a vCenter at once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
 
 
 def wanted_paths() -> dict[str, tuple[str, ...]]:
-    """Return every property path anybody needs, by managed type: the union is read at once."""
+    """Return every property path that is needed, by managed type: the union is read at once."""
     union: dict[str, dict[str, None]] = {}
     everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
         WINDOW_PATHS,
@@ -100,5 +100,5 @@ def kinds_with_calls() -> frozenset[str]:
 
 
 def related(targets: Collection[Target], estate: Estate) -> frozenset[str]:
-    """Return the VMs that are read although nobody names them, because what they have decides for the targets."""
+    """Return the VMs that are read beside those of the playbook, because what they have decides for the targets."""
     return frozenset(ref for k in _asking() for ref in k.related_vms(targets, estate))

@@ -1,4 +1,4 @@
-"""How deeply to read what a playbook is about, and what is around it."""
+"""Scope of a reading: how many details of the targets of a playbook, and of the objects around them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def with_gpus(estate: Estate) -> frozenset[str]:
 
 
 def may_accelerate(host: Facts) -> bool:
-    """Tell whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
+    """Return whether a host that was read deeply has an NVIDIA GPU or an RDMA NIC, or does not show what it has.
 
     Only such a host is worth calls of its own, unless a play is about what they ask (drivers, RDMA settings).
     """
