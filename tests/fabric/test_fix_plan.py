@@ -80,7 +80,7 @@ def test_the_uplink_with_the_fewest_moves_is_taken():
     hosts = [rdma(ESX1, {"Uplink 1": "vmnic4"}), rdma(ESX2, {"Uplink 2": "vmnic4"}), rdma(ESX3, {"Uplink 2": "vmnic4"})]
     around = fabric(teamed("Uplink 1", "Uplink 2"), *hosts)
     fix_plan = assigned(around, (ESX1, ONE), (ESX2, ONE), (ESX3, ONE))
-    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
     assert set(fix_plan.plays) == {DC, ESX1}
 
 
@@ -88,15 +88,15 @@ def test_a_host_outside_the_trace_is_not_cut_off():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=()))  # fmt: skip
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
-    assert fix_plan.said(ESX2, "uplinks") == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
+    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 1",)}}
+    assert fix_plan.value(ESX2, "uplinks") == {"dvs-rdma": {"Uplink 1": "vmnic7"}}
 
 
 def test_another_port_group_keeps_a_way_out_of_the_host():
     store = teamed("Uplink 2", key="dvportgroup-3", name="dvpg-store")
     around = fabric(teamed("Uplink 1"), store, rdma(ESX1, {"Uplink 1": "vmnic4", "Uplink 2": "vmnic5"}))
     fix_plan = assigned(around, (ESX1, ONE))
-    assert fix_plan.said(DC, "port_groups") == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
+    assert fix_plan.value(DC, "port_groups") == {"dvpg-store": {"standby_uplinks": ("Uplink 1",)}}
 
 
 def test_two_port_groups_of_one_switch_get_the_same_uplink():
@@ -119,8 +119,8 @@ def test_the_management_network_is_never_cut_off():
     around = fabric(teamed("Uplink 1", "Uplink 2"), rdma(ESX1, {"Uplink 1": "vmnic4"}),
                     rdma(ESX2, {"Uplink 2": "vmnic7"}, able=(), **managed))  # fmt: skip
     fix_plan = assigned(around, (ESX1, ONE))  # the uplink that it needs is taken, though a NIC moves for it
-    assert fix_plan.said(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
-    assert fix_plan.said(ESX1, "uplinks") == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
+    assert fix_plan.value(DC, "port_groups") == {"dvpg-rdma": {"active_uplinks": ("Uplink 2",)}}
+    assert fix_plan.value(ESX1, "uplinks") == {"dvs-rdma": {"Uplink 2": "vmnic4"}}
 
 
 def test_link_aggregation_is_not_changed():

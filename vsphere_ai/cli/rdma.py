@@ -48,10 +48,10 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
 @estate_options
 @format_option("text", "json", "playbook")
 def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
-    """Follow the PVRDMA adapters of each VM link by link, and tell what the traffic between the VMs uses.
+    """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 
-    Every broken link is shown with what mends it. VM is a name or a pattern as in a play. Exits 0 when every path is
-    whole, 2 when a link is broken, 1 when it cannot be told. Changes nothing.
+    Every broken link is shown with its fix. VM is a name or a pattern as in a play. Exits 0 when every path is whole,
+    2 when a link is broken, 1 when a link is not known. Changes nothing.
     """
     from vsphere_ai.fabric.pairs import pairs
     from vsphere_ai.fabric.trace import Trace, trace

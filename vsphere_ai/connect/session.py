@@ -21,7 +21,7 @@ from vsphere_ai.connect.keepalive import KeepAlive
 from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
 from vsphere_ai.connect.tls import Endpoint
-from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, said
+from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, reason_of
 from vsphere_ai.connect.vmomi import (
     ManagedObject,
     Method,
@@ -86,7 +86,7 @@ class _Stub(SoapAdapter.SoapStubAdapter):  # type: ignore[misc] # pyVmomi has no
             if info.wsdlName in PAGES:
                 with contextlib.suppress(*ERRORS):
                     return read_without(self, body, info.result)
-            raise Untypable(said(error)) from error
+            raise Untypable(reason_of(error)) from error
         finally:
             self._seen.body = b""
 

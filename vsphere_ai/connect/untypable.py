@@ -24,8 +24,8 @@ class Untypable(Exception):
     """The answer came whole and well-formed, and pyVmomi cannot make objects of it; asked again, it is the same."""
 
 
-def said(error: BaseException) -> str:
-    """Return what pyVmomi says of a value it cannot type."""
+def reason_of(error: BaseException) -> str:
+    """Return pyVmomi's reason why it cannot type a value."""
     text = " ".join(str(error).split())
     return f"does not know {text}" if isinstance(error, KeyError) else f"cannot read it: {text or type(error).__name__}"
 
@@ -92,4 +92,4 @@ def _untypable(of: Span, body: bytes, typed: Callable[[bytes], Page]) -> Iterato
         try:
             typed(without(body[of.start : of.end], others))
         except ERRORS as error:
-            yield part, said(error)
+            yield part, reason_of(error)

@@ -70,8 +70,8 @@ def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
         info = each.get("connectionInfo") or {}
         nic = card.get("device", "")
         switch, uplink = places.get(nic, ("", ""))
-        said = nic_settings.block(nic_settings.said(facts, f"{NIC_INFO.name}:{nic}"))
-        firmware = card.get("firmwareVersion") or said.get("Firmware Version", "")
+        shell = nic_settings.block(nic_settings.output_of(facts, f"{NIC_INFO.name}:{nic}"))
+        firmware = card.get("firmwareVersion") or shell.get("Firmware Version", "")
         yield RdmaDevice(
             host=host,
             name=each["device"],
@@ -86,7 +86,7 @@ def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
             mtu=info.get("mtu"),
             driver=each.get("driver", ""),
             nic_driver=card.get("driver", ""),
-            driver_version=card.get("driverVersion") or said.get("Version", ""),
+            driver_version=card.get("driverVersion") or shell.get("Version", ""),
             firmware=firmware,
             firmware_unknown="" if firmware else _why_unknown(facts, nic),
         )

@@ -29,7 +29,7 @@ class FixPlan:
         have = kinds.get(kind)
         kinds[kind] = _cards(objects(have), objects(value)) if kind in CARDS else _merged(have, value)
 
-    def said(self, target: Target, kind: str, key: str = "") -> Plain:
+    def value(self, target: Target, kind: str, key: str = "") -> Plain:
         """Return the value of a kind in the play of a target, or one key of it; None when there is none."""
         value = self.plays.get(target, {}).get(kind)
         return inside(value, key) if key else value

@@ -68,7 +68,7 @@ def _is_in_vain(trace: Trace, link: Link, fix_plan: FixPlan) -> bool:
 
 def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, int]) -> dict[str, PlainObject]:
     """Return the VMkernel adapters of a host: PVRDMA uses one of them; a new one gets the MTU of its switch."""
-    found = named(fix_plan.said(host, "vmkernel"))
+    found = named(fix_plan.value(host, "vmkernel"))
     wanted = sorted((n for n, a in found.items() if a.get("pvrdma")), key=lambda n: "address" in found[n])
     for name in wanted[1:]:  # the host has one such option: the last adapter would win
         kept = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
@@ -87,17 +87,17 @@ def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> 
     if fix is None or link.verdict not in ("broken", "unknown"):
         return link
     if not isinstance(fix.value, dict) or fix.kind not in (*SHARED, "vmkernel"):
-        kept = fix_plan.said(fix.target, fix.kind) is not None
+        kept = fix_plan.value(fix.target, fix.kind) is not None
         return link if kept else replace(link, fix=None, help=link.help or _why(trace, fix_plan))
     (key,) = fix.value
-    said = fix_plan.said(fix.target, fix.kind, key)
-    if said:
-        return replace(link, fix=Fix(fix.target, fix.kind, {key: said}))
+    value = fix_plan.value(fix.target, fix.kind, key)
+    if value:
+        return replace(link, fix=Fix(fix.target, fix.kind, {key: value}))
     at = estate.datacenter_of(fix.target.ref)
     for other, kind, name in ((at, "port_groups", trace.port_group), (at, "switches", key)):
-        said = fix_plan.said(other, kind, name) if other else None
-        if said and name:
-            return replace(link, fix=Fix(other, kind, {name: said})) if other else link
+        value = fix_plan.value(other, kind, name) if other else None
+        if value and name:
+            return replace(link, fix=Fix(other, kind, {name: value})) if other else link
     return replace(link, fix=None, help=link.help or _why(trace, fix_plan, fix.target))
 
 

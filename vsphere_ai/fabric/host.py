@@ -51,10 +51,10 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
     vnic = _vnic(facts, chosen)
     if chosen and (vnic or vmk.VNICS not in facts.properties):
         if not vnic or not _is_elsewhere(estate, vnic, group):
-            return Link(name, "ok", _said(chosen), HOST_PART)
+            return Link(name, "ok", _device(chosen), HOST_PART)
         uuid = vmk.switch_uuid(vnic)
         other = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
-        seen = f"{_said(chosen)} is on {other}, not on {_switch_name(estate, group)}"
+        seen = f"{_device(chosen)} is on {other}, not on {_switch_name(estate, group)}"
         if uuid in dvs.with_rdma(facts):
             return Link(name, "unknown", seen, HOST_PART, rule,
                        f"a host has one such adapter, and {other} has an RDMA NIC too; what PVRDMA makes of the other "
@@ -87,10 +87,10 @@ def mtu_link(estate: Estate, host: Target, route: fabric.Route | None) -> Link:
     own = _mtu(on_it) if on_it else None
     device = route.device if route else None
     rdma = (device.get("connectionInfo") or {}).get("mtu") if device else None
-    parts = [f"{_said(str(on_it['device']))} {own or '?'}"] if on_it else []
+    parts = [f"{_device(str(on_it['device']))} {own or '?'}"] if on_it else []
     away = _used_elsewhere(estate, host, route.group) if route else None
     if away is not None:  # frames go by its MTU as long as it is the one that is named
-        parts = [f"{_said(str(away['device']))} {_mtu(away) or '?'} (not on {switch.name})", *parts]
+        parts = [f"{_device(str(away['device']))} {_mtu(away) or '?'} (not on {switch.name})", *parts]
     parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
@@ -168,5 +168,5 @@ def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Vnic]:
     return {n: v for n, v in single.items() if vmk.switch_uuid(v) == switch.get("uuid")}
 
 
-def _said(device: str) -> str:
+def _device(device: str) -> str:
     return "an adapter that this plan makes" if is_deferred(device) else device

@@ -104,7 +104,7 @@ class Dcb:
 
 def pauses(facts: Facts) -> dict[str, Pause]:
     """Return the global pause of each NIC that has it and was asked."""
-    return pauses_in(said(facts, PAUSE.name))
+    return pauses_in(output_of(facts, PAUSE.name))
 
 
 def pauses_in(listing: str) -> dict[str, Pause]:
@@ -132,7 +132,7 @@ def _value(cell: str) -> bool | int | None:
 
 def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
     """Return the ring entries of a NIC, or with `MOST` the largest it can have; None when they cannot be read."""
-    values = block(said(facts, f"{probe.name}:{nic}"))
+    values = block(output_of(facts, f"{probe.name}:{nic}"))
     sizes = {way: values.get(way.upper(), values.get(f"Max {way.upper()}", "")) for way in ("rx", "tx")}
     if not all(size.isdigit() for size in sizes.values()):
         return None
@@ -141,7 +141,7 @@ def rings(facts: Facts, nic: str, probe: Probe = RINGS) -> Rings | None:
 
 def dcb(facts: Facts, nic: str) -> Dcb | None:
     """Return the DCB state of a NIC; None when it cannot be read."""
-    values = block(said(facts, f"{DCB.name}:{nic}"))
+    values = block(output_of(facts, f"{DCB.name}:{nic}"))
     if "Enabled" not in values:
         return None
     on = values.get("PFC Enabled", "").lower() == "true"
@@ -149,8 +149,8 @@ def dcb(facts: Facts, nic: str) -> Dcb | None:
     return Dcb(values["Enabled"].lower() == "true", tuple(n for n, bit in enumerate(bits) if bit == "1"))
 
 
-def said(facts: Facts, probe: str) -> str:
-    """Return what a command answered; empty when it failed or was not asked."""
+def output_of(facts: Facts, probe: str) -> str:
+    """Return the output of a command; empty when it failed or did not run."""
     output = facts.probes.get(probe)
     return output.stdout if isinstance(output, Output) and output.status == 0 else ""
 

@@ -27,7 +27,7 @@ CHOSEN = 2  # a port group with one active uplink was meant so: changing it weig
 def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None:
     """Add to a fix plan the uplink that carries RDMA on each switch with a broken path, and the NICs assigned to it."""
     for ref, own in by_switch(estate, paths).items():
-        table = _Table(estate, estate[ref], own)
+        table = _Uplinks(estate, estate[ref], own)
         if table.is_complete:
             continue
         uplinks = [u for u in table.choices if not table.cut_off(u)]
@@ -39,7 +39,7 @@ def assign(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> None
         _write(fix_plan, table, min(uplinks, key=lambda u: (table.cost(u), u)))
 
 
-def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
+def _write(fix_plan: FixPlan, table: _Uplinks, uplink: str) -> None:
     switch = table.switch
     groups: dict[str, Plain] = {g.name: {"active_uplinks": (uplink,)} for g in table.changed(uplink)}
     wants = {host: {uplink: nic} for host, nic in table.nics.items() if nic}
@@ -50,7 +50,7 @@ def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
             fix_plan.unfixed[host] = why
         elif table.now(host) != wanted or (host in wants and not table.is_alone(host)):
             fix_plan.add(host, "uplinks", {switch.name: wanted})
-            for group in table.lonely(host, uplink):
+            for group in table.displaced(host, uplink):
                 # standby, not active: hosts whose NIC is on the active one go on as before
                 standby = (*dvs.order(group.get(CONFIG))[1], uplink)
                 groups[group.name] = {"standby_uplinks": standby}
@@ -64,7 +64,7 @@ def _write(fix_plan: FixPlan, table: _Table, uplink: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Table:
+class _Uplinks:
     """One switch: the hosts and port groups RDMA goes over, and what each uplink would cost."""
 
     estate: Estate
@@ -166,7 +166,7 @@ class _Table:
                 return f"{vmk} has the management network over {said}; move it first"
         return ""
 
-    def lonely(self, host: Target, uplink: str) -> list[Facts]:
+    def displaced(self, host: Target, uplink: str) -> list[Facts]:
         """Return the other port groups of the switch that go over NICs which the host takes off it."""
         now, found = self.now(host), []
         for group in self.estate.of_type(fabric.PORT_GROUP):

@@ -70,7 +70,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
         found = facts.get(NICS)
         if found is None:
             return None
-        pauses, coalescing = nic_settings.pauses(facts), coalescing_in(nic_settings.said(facts, COALESCE.name))
+        pauses, coalescing = nic_settings.pauses(facts), coalescing_in(nic_settings.output_of(facts, COALESCE.name))
         nics = {
             name: Nic.model_construct(
                 pause=pauses.get(name),
@@ -111,7 +111,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
                               f"its speeds: {', '.join(map(str, speeds))}")  # fmt: skip
             if wanted.pause is not None and any(n.pause for n in there.values()) and there[name].pause is None:
                 yield Problem(target, "nics.pause", f"{name} has no global pause", "leave pause out for it")
-            if wanted.coalesce is not None and nic_settings.said(facts, COALESCE.name):
+            if wanted.coalesce is not None and nic_settings.output_of(facts, COALESCE.name):
                 yield from coalesce_problems(target, name, wanted.coalesce, there[name].coalesce)
             if wanted.rings is not None:
                 yield from ring_problems(target, facts, found[name], wanted.rings)
