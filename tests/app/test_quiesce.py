@@ -433,7 +433,7 @@ def entering(**tasks):
     return vcenter
 
 
-def test_a_host_that_somebody_else_brings_into_maintenance_mode_is_left_to_them():
+def test_a_host_that_another_user_brings_into_maintenance_mode_is_not_changed():
     """Our own order failed before the run was killed, so the host is not ours to call back or to reboot."""
     vcenter, record = entering(own=["error"], foreign=["running"]), an_entry()
     quiesce._stay_out(World(vcenter), record)

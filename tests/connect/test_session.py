@@ -79,7 +79,7 @@ def test_a_forgotten_session_is_renewed_once_and_the_call_repeated(fake, vcenter
     assert fake.count("CurrentTime") == 2
 
 
-def test_a_password_that_is_refused_later_is_tried_once_whoever_asks(fake, vcenter):
+def test_a_password_that_is_refused_later_is_tried_once_in_all(fake, vcenter):
     fake.script["CurrentTime"] = lambda _: fault("NotAuthenticated")
     fake.script["Login"] = lambda _: fault("InvalidLogin", "Cannot complete login")
 

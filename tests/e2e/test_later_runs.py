@@ -107,7 +107,7 @@ def test_only_the_cleanup_of_a_run_is_done_when_that_is_wanted(lab, cli, farm, l
     assert types(farm) == {ESX1: "sharedDirect", ESX2: "shared"}
 
 
-def test_a_health_gate_that_a_later_run_has_passed_is_owed_no_more(lab, cli, farm):
+def test_a_health_gate_that_a_later_run_has_passed_is_no_longer_pending(lab, cli, farm):
     """The alarm went; the first run need not be resumed for that."""
     alarm = "{raise-alarm: Host memory usage}"
     lab.set_faults(f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, when: after, do: {alarm}}}\n")
@@ -167,7 +167,7 @@ def test_on_a_terminal_apply_asks_whether_to_finish_it_first(lab, cli, farm, soa
     assert journal.open_run(run).pending() == ()
 
 
-def test_what_somebody_has_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):
+def test_what_was_put_back_by_hand_is_not_left_open(lab, cli, farm, soap):
     play, run = cut_off_in_its_window(lab, cli)
     assert cli("resume", run, "--yes") == 0, cli.out + cli.err
     record = journal.open_run(run)

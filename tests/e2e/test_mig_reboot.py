@@ -55,7 +55,7 @@ def instances(farm, host=ESX1):
 
 
 @pytest.mark.parametrize("also", ["", "  mig: {mode: enabled}\n"])
-def test_instances_that_nobody_makes_again_are_part_of_the_impact(cut, cli, farm, also):
+def test_instances_that_are_not_recreated_are_part_of_the_impact(cut, cli, farm, also):
     play = cli.file(DIRECT + also)
     lost = cli.plan(play)["impact"]["lost"]
     assert [(each["host"]["name"], each["what"]) for each in lost] == [(ESX1, [LOST])]

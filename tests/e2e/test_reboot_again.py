@@ -168,7 +168,7 @@ run()
 """
 
 
-def test_a_new_run_that_dies_while_it_takes_over_what_is_owed_is_the_one_that_owes_it(lab, cli, ledger, farm):
+def test_a_new_run_that_dies_while_it_takes_over_pending_actions_has_them(lab, cli, ledger, farm):
     before = farm()
     lab.set_faults("- {on: 'ssh: nvidia-smi -i', nth: 1, do: malformed}\n")
     assert cli("apply", cli.file(MIG), "--yes") == 1

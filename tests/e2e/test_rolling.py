@@ -128,7 +128,7 @@ def out(client, name):
     client.wait(client.host(name).EnterMaintenanceMode_Task(timeout=10))
 
 
-def test_a_host_that_goes_down_between_plan_and_turn_counts(sixteen, cli, new_client, while_asked):
+def test_a_host_that_goes_down_between_plan_and_rollout_counts(sixteen, cli, new_client, while_asked):
     client = new_client(sixteen)
     while_asked(lambda: (out(client, "esx16"), sixteen.mark()))
     play = cli.file(SIXTEEN.format("evacuate: power_off").replace("01:15", "01:02"))
@@ -155,7 +155,7 @@ def test_with_less_room_than_planned_fewer_go_at_once(sixteen, cli, new_client, 
     converged(sixteen, cli, play, max_down=2)
 
 
-def test_a_host_that_goes_down_during_a_turn_stops_the_next_one_only(lab, cli, two, ledger, farm, soap):
+def test_a_host_that_goes_down_during_the_rollout_stops_the_next_one_only(lab, cli, two, ledger, farm, soap):
     lab.set_faults(f"- {{on: ExitMaintenanceMode_Task, target: {ESX1}, nth: 1, do: {{delay: 2s}}}}\n")
     lab.mark()
 

@@ -134,7 +134,7 @@ def journals():
     return sorted((state_dir() / "runs").glob("*.db"))
 
 
-def test_a_signal_while_nobody_takes_the_output(lab, cli):
+def test_a_signal_while_the_output_is_not_read(lab, cli):
     """The handler says nothing itself: it may have interrupted its own thread in the middle of a line."""
     out, into = os.pipe()
     fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, 4096)
@@ -260,7 +260,7 @@ def test_below_nohup_a_hangup_is_nothing(lab):
     assert process.wait() == 0, process.said
 
 
-def test_a_vcenter_that_hangs_holds_nobody_after_the_second_signal(lab):
+def test_a_vcenter_that_hangs_does_not_hold_the_process_after_the_second_signal(lab):
     lab.set_faults([{"on": "RetrievePropertiesEx", "do": "hang"}])
     process = Process(lab, "plan", "-i", INVENTORY, MISSION)
     met(lab, process)

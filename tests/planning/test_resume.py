@@ -70,7 +70,7 @@ def test_a_restart_is_owed_until_the_host_has_booted(boot, owes):
 
 
 @pytest.mark.parametrize("pending", [Pending("restart", ESX1, BOOTED), Pending("ssh", ESX1)], ids=lambda d: d.kind)
-def test_a_debt_of_a_host_that_cannot_be_read_is_kept(pending):
+def test_a_pending_action_of_a_host_that_cannot_be_read_is_kept(pending):
     owed = lay_over(host(), [pending])
     assert (owed.true, owed.unclear, owed.extra) == ((), (pending,), {})
 

@@ -36,7 +36,7 @@ def test_a_run_that_dies_at_a_point_is_resumed(mission, number):
     assert "not approved then" not in again.text, f"{point}\n{again.text}"
 
 
-def test_every_point_has_its_turn(mission):
+def test_every_point_is_tried(mission):
     assert len(mission.points) == len(set(mission.points)) <= LARGEST
     begun = [p for p in mission.points if p.startswith("before begin")]
     assert len(begun) == len([p for p in mission.points if p.startswith("after end")]) >= 60

@@ -73,7 +73,7 @@ def test_without_a_note_nothing_is_started(tmp_path, monkeypatch):
         raise AssertionError("not reached")
 
 
-def test_whoever_comes_second_waits_until_the_first_has_stopped_it():
+def test_the_second_process_waits_until_the_first_has_stopped_it():
     first, done = threading.Event(), []
 
     def read_first():
@@ -137,7 +137,7 @@ def read_over(vcenter, fails=None):
 
 
 @pytest.mark.parametrize("fails", [None, Denied("wrong password"), KeyboardInterrupt()])
-def test_what_was_stopped_again_is_not_told_of(fails):
+def test_what_was_stopped_again_is_not_reported(fails):
     vcenter = VCenter()
     with pytest.raises(type(fails)) if fails is not None else nullcontext():
         read_over(vcenter, fails)

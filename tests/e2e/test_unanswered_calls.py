@@ -52,7 +52,7 @@ run()
 """
 
 
-def test_a_guest_that_was_never_told_is_not_waited_for(lab, cli, ledger):
+def test_a_guest_that_was_never_asked_is_not_waited_for(lab, cli, ledger):
     """The run died between its note and the call, and gave the guest five minutes."""
     assert dies(lab, DIES_BEFORE_THE_CALL, "apply", "-i", INVENTORY, cli.file(UPGRADE), "--yes") == 9
     (record,) = journal.every()

@@ -209,7 +209,7 @@ NO_SSH_NEEDED = "- hosts: esx01.lab.local\n  pvrdma_host: {firewall: true}\n"
 @pytest.mark.parametrize("lockdown", ["lockdownDisabled", "lockdownNormal", "lockdownStrict"])
 @pytest.mark.parametrize("running", [True, False], ids=["ssh", "no-ssh"])
 @pytest.mark.parametrize("maintenance", [True, False], ids=["maintenance", "in-service"])
-def test_a_host_is_left_exactly_as_it_was_found(cli, farm, soap, ledger, maintenance, running, lockdown):
+def test_a_host_is_in_its_previous_state_after_a_run(cli, farm, soap, ledger, maintenance, running, lockdown):
     if maintenance:
         for name in ("train-01", "train-02"):
             soap.wait(soap.vm(name).PowerOffVM_Task())
@@ -278,7 +278,7 @@ def held_against(lab, **options):
     return {v["name"]: v["findings"] for v in lab.check(**options)["invariants"] if not v["ok"]}
 
 
-def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, ledger, soap):
+def test_what_another_user_switched_before_the_steps_of_a_host_stays_so(lab, cli, farm, ledger, soap):
     ssh(soap, "esx02", running=False)
     lab.set_faults([{"on": "RebootHost_Task", "target": "esx01*", "nth": 1, "do": {"delay": "3s"}}])
 
@@ -309,9 +309,7 @@ def test_what_somebody_switched_before_a_hosts_turn_stays_so(lab, cli, farm, led
     assert set(cli.states()) == {"finished"}
 
 
-def test_a_vm_of_the_playbook_that_was_switched_off_meanwhile_is_changed_and_stays_off(
-    lab, cli, farm, ledger, soap, while_asked
-):
+def test_a_vm_that_another_user_powered_off_is_changed_and_stays_off(lab, cli, farm, ledger, soap, while_asked):
     while_asked(lambda: (soap.wait(soap.vm("train-03").PowerOffVM_Task()), lab.mark()))
     play = cli.file("- vms: train-03\n  hardware: {version: 19}\n")
     assert cli.run("apply", play, "--yes") == 0, cli.out + cli.err
@@ -336,7 +334,9 @@ def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, 
     assert set(cli.states()) == {"finished"}
 
 
-def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_theirs(lab, cli, farm, ledger, soap):
+def test_a_host_that_refused_and_that_another_user_then_took_out_of_service_is_not_changed(
+    lab, cli, farm, ledger, soap
+):
     """What vCenter refused is owed to nobody: `resume` must not take their maintenance mode for its own."""
     lab.set_faults([{"on": "EnterMaintenanceMode_Task", "target": "esx01*", "do": {"task-fails": "Timedout"}}])
     assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
@@ -353,7 +353,7 @@ def test_a_host_that_refused_and_that_somebody_took_out_of_service_then_is_their
     assert farm()["hosts"]["esx01.lab.local"]["maintenance"]
 
 
-def test_a_rollback_leaves_what_somebody_switched_off_meanwhile(lab, cli, farm, soap, monkeypatch):
+def test_a_rollback_does_not_change_what_another_user_powered_off(lab, cli, farm, soap, monkeypatch):
     from vsphere_ai.cli import resume
 
     assert cli("apply", cli.file(TWO), "--yes") == 0, cli.out + cli.err
