@@ -16,7 +16,9 @@ from pathlib import Path
 
 from pyVmomi.SoapAdapter import SoapStubAdapter
 
-from vsphere_ai.app.session import Options, Session
+from vsphere_ai.app.plan_playbook import make_plan
+from vsphere_ai.app.read_estate import read_everything
+from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.lab import process
 from vsphere_ai.language.inventory import CONNECTION, load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -66,19 +68,19 @@ def timed(what, times: int) -> tuple[float, int]:
 
 
 def open_session(directory: Path, playbook=None) -> Session:
-    return Session(load_inventory(directory / CONNECTION), playbook, Options())
+    return Session(load_inventory(directory / CONNECTION), playbook, EstateRequest())
 
 
 def read_estate(directory: Path) -> None:
-    with open_session(directory) as bench:
-        found = bench.read_everything()
+    with open_session(directory) as session:
+        found = read_everything(session)
         assert found.vms
 
 
 def plan_mission(directory: Path) -> None:
     playbook = load_playbook(PLAYBOOK, kinds())
-    with open_session(directory, playbook) as bench:
-        assert bench.plan(playbook)[0].steps
+    with open_session(directory, playbook) as session:
+        assert make_plan(session, playbook)[0].steps
 
 
 def command(directory: Path, *arguments: str) -> None:

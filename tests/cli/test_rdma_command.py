@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
-from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 from support.estates import ESX1, ESX2, GROUP, SWITCH, estate, guest, host, vm
 from support.fabrics import DC
 
+from vsphere_ai.app import trace_rdma
 from vsphere_ai.cli import rdma
 from vsphere_ai.compat import gate
 from vsphere_ai.fabric.fixes import fixes_for
@@ -272,8 +272,8 @@ def test_many_pairs_are_counted():
 )
 def test_exit_codes(monkeypatch, one, form, code, words):
     around = world(machine(ESX1, **one), train(ONE))
-    session = SimpleNamespace(read_vms=lambda names: (around, (ONE,)))
-    monkeypatch.setattr(rdma, "open_session", lambda shared: nullcontext(session))
+    monkeypatch.setattr(trace_rdma, "open_session", lambda *_: nullcontext())
+    monkeypatch.setattr(trace_rdma, "read_vms", lambda session, names: (around, (ONE,)))
     result = CliRunner().invoke(rdma.command, ["trace", "train-01", "--format", form], standalone_mode=False)
     assert (result.exception, result.return_value) == (None, code)
     assert words in result.output

@@ -182,15 +182,15 @@ def test_a_journal_of_another_version_is_refused_and_says_what_to_do(command):
 
 
 def test_a_run_reboots_no_host_twice(command):
-    from vsphere_ai.cli import resume
+    from vsphere_ai.app import resume_run
 
     record = create()
     record.begin("s1", act(HOST, "reboot", "reboot (over SSH)"), ())
     record.end("s1", "done")
     other = Target("host", "esx02", "HostSystem:host-2")
-    assert not resume._reboots_again(rebooting(other), record, allowed=False)
+    assert not resume_run._reboots_again(rebooting(other), record, allowed=False)
     with refused(Conflict, "run.reboots-again", "esx01"):
-        resume._reboots_again(rebooting(HOST, other), record, allowed=False)
+        resume_run._reboots_again(rebooting(HOST, other), record, allowed=False)
     assert "reboot (over SSH) — done" in command("show", record.id)[1]
 
 

@@ -264,12 +264,12 @@ TWO = """- hosts: esx[01:02].lab.local
 @pytest.fixture
 def while_asked(monkeypatch):
     """Let somebody act while the operator thinks about the plan that is shown."""
-    from vsphere_ai.cli import apply
+    from vsphere_ai.app import apply_plan
 
-    shown = apply.approve
+    shown = apply_plan.approve
 
     def arrange(act):
-        monkeypatch.setattr(apply, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
+        monkeypatch.setattr(apply_plan, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
 
     return arrange
 
@@ -354,11 +354,11 @@ def test_a_host_that_refused_and_that_another_user_then_took_out_of_service_is_n
 
 
 def test_a_rollback_does_not_change_what_another_user_powered_off(lab, cli, farm, soap, monkeypatch):
-    from vsphere_ai.cli import resume
+    from vsphere_ai.app import rollback_run
 
     assert cli("apply", cli.file(TWO), "--yes") == 0, cli.out + cli.err
     run = next(iter(journal.every())).id
-    shown = resume.approve
+    shown = rollback_run.approve
 
     def act(*given, **more):
         answer = shown(*given, **more)
@@ -366,7 +366,7 @@ def test_a_rollback_does_not_change_what_another_user_powered_off(lab, cli, farm
         lab.mark()
         return answer
 
-    monkeypatch.setattr(resume, "approve", act)
+    monkeypatch.setattr(rollback_run, "approve", act)
     assert cli.run("rollback", run, "--yes") == 0, cli.out + cli.err
     assert OFF in cli.outcomes("skipped")
     now = farm()["vms"]

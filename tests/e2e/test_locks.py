@@ -19,7 +19,7 @@ from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
 
-from vsphere_ai.app.session import Options, Session
+from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import StepFailed
 from vsphere_ai.language.inventory import load_inventory
@@ -101,7 +101,7 @@ def here(tmp_path, monkeypatch):
 
 @pytest.fixture
 def vcenter(lab, here):
-    with Session(load_inventory(INVENTORY), None, Options()) as session:
+    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session:
         yield session.vcenter
 
 

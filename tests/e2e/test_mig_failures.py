@@ -94,7 +94,9 @@ def standing(farm, gpu=0, host=ESX):
 @pytest.fixture
 def workshop(lab, cli):
     """The plan of a play, and the deeds that would carry it out."""
-    from vsphere_ai.app.session import Options, Session
+    from vsphere_ai.app.plan_playbook import make_plan
+    from vsphere_ai.app.read_back import ReadBack
+    from vsphere_ai.app.session import EstateRequest, Session
     from vsphere_ai.language.inventory_search import find_inventory
     from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
@@ -103,12 +105,12 @@ def workshop(lab, cli):
 
     def make(text):
         loaded = load_playbook(cli.file(text, "direct.yml"), kinds())
-        session = Session(find_inventory(INVENTORY), loaded, Options())
+        session = Session(find_inventory(INVENTORY), loaded, EstateRequest())
         benches.append(session)
-        plan, estate = session.plan(loaded)
+        plan, estate = make_plan(session, loaded)
         assert plan.problems == ()
         means = executor.Context(
-            session.vcenter, session.shell, lambda target, _: session.left(loaded, estate, target), gpus={}, hosts={}
+            session.vcenter, session.shell, ReadBack(session, loaded, estate).left, gpus={}, hosts={}
         )
         return [p.step for p in plan.steps], executor.Executor(means)
 

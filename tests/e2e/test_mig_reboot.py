@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-
 import paramiko
 import pytest
 
@@ -96,18 +94,17 @@ def test_where_mig_cannot_be_read_the_plan_says_so(lab, cli, soap):
 
 
 def test_a_gpu_that_comes_back_in_another_mode_stops_the_roll_out(enabled, cli, farm, ledger, soap, monkeypatch):
-    from vsphere_ai.cli import apply
+    from vsphere_ai.app import apply_plan
 
     before = len(ledger())
-    shown = apply.approve
+    shown = apply_plan.approve
 
     def approve(*given, **more):
         agreed = shown(*given, **more)
         shell(enabled, ESX1, f"nvidia-smi -i {GPU} -mig 0")  # it counts from the next boot on, which will be ours
         return agreed
 
-    importlib.import_module("vsphere_ai.cli.resume")  # it keeps the function it imports
-    monkeypatch.setattr(apply, "approve", approve)
+    monkeypatch.setattr(apply_plan, "approve", approve)
     assert cli.run("apply", cli.file(DIRECT), "--yes") == 6
     assert cli.failed == {(ESX1, "host.unhealthy")}
     assert GPU in cli.text("host.unhealthy")

@@ -279,15 +279,15 @@ def test_a_run_that_goes_without_a_lock_is_not_taken_up_beside_it(lab, cli, ledg
 
 BOTH_PLAN = """
 import os
-from vsphere_ai.cli import resume
+from vsphere_ai.app import resume_run
 from vsphere_ai.cli.main import run
-planned = resume._plan_on
+planned = resume_run.plan_from
 def held(*arguments):
     found = planned(*arguments)
     os.write(1, b"planned\\n")
     os.read(0, 1)  # until the other one has ended
     return found
-resume._plan_on = held
+resume_run.plan_from = held
 run()
 """
 

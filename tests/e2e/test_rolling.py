@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import re
 import threading
@@ -113,13 +112,12 @@ def test_nobody_is_started_when_the_budget_is_used_up(one_down, cli):
 @pytest.fixture
 def while_asked(monkeypatch):
     """Let somebody act while the operator thinks about the plan that is shown."""
-    from vsphere_ai.cli import apply
+    from vsphere_ai.app import apply_plan
 
-    shown = apply.approve
+    shown = apply_plan.approve
 
     def arrange(act):
-        importlib.import_module("vsphere_ai.cli.resume")  # it keeps the function it imports
-        monkeypatch.setattr(apply, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
+        monkeypatch.setattr(apply_plan, "approve", lambda *given, **more: (shown(*given, **more), act())[0])
 
     return arrange
 

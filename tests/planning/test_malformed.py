@@ -14,7 +14,8 @@ from support.every_kind import TOGETHER
 from support.places import INVENTORY
 from support.seeds import by_level
 
-from vsphere_ai.app.session import Options, Session
+from vsphere_ai.app.read_estate import read_for
+from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
@@ -41,8 +42,8 @@ def whole(session_lab, tmp_path_factory):
         patch.setenv("VSPHERE_AI_LAB_DIR", str(session_lab.directory))
         patch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path_factory.mktemp("state")))
         playbook = load_playbook(path, kinds())
-        with Session(load_inventory(INVENTORY), playbook, Options()) as session:
-            estate = session.read_for(playbook)
+        with Session(load_inventory(INVENTORY), playbook, EstateRequest()) as session:
+            estate = read_for(session, playbook)
             wanted = partial(session.desired, playbook)
             return SimpleNamespace(estate=estate, wanted=wanted, plan=planned(wanted(estate), estate, kinds())[0])
 

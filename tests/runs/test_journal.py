@@ -14,7 +14,7 @@ import pytest
 from pydantic import ValidationError
 from support.journals import act, create, of_another_format
 
-from vsphere_ai.cli import running
+from vsphere_ai.app import run_plan
 from vsphere_ai.errors import Storage
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
@@ -246,5 +246,5 @@ def test_a_task_that_cannot_be_noted_is_followed_all_the_same():
             raise Storage("the disk is full")
 
     record = Full()
-    running._noting(record)("s1", "Task:task-7")
+    run_plan.noting(record)("s1", "Task:task-7")
     assert record.asked == ("s1", "Task:task-7")

@@ -187,7 +187,7 @@ def test_a_key_files_passphrase_is_a_reference_too(tmp_path):
 
 def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
     """What the inventory says reaches the connection: nobody logs in here."""
-    from vsphere_ai.app.session import Options, Session
+    from vsphere_ai.app.session import EstateRequest, Session
     from vsphere_ai.language.inventory import load_inventory
     from vsphere_ai.model.state import Target
 
@@ -197,6 +197,6 @@ def test_a_passphrase_opens_the_key_of_the_shells(tmp_path, monkeypatch):
         'vcenters: {p: {address: vc.example.com, username: u, password: "env:NOT_NEEDED"}}\n'
         'ssh: {known_hosts: k, key_file: id, key_passphrase: "env:PHRASE"}\n'
     )
-    shell = Session(load_inventory(path), None, Options()).shell(Target("host", "esx01", "HostSystem:h1"))
+    shell = Session(load_inventory(path), None, EstateRequest()).shell(Target("host", "esx01", "HostSystem:h1"))
     assert shell.endpoint.passphrase == "öffne dich"
     assert "öffne" not in repr(shell.endpoint)

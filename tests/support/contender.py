@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from vsphere_ai.app.session import Options, Session
+from vsphere_ai.app.session import EstateRequest, Session
 from vsphere_ai.connect import vcenter_lock
 from vsphere_ai.errors import Locked
 from vsphere_ai.language.inventory import load_inventory
@@ -45,7 +45,7 @@ def main(mode, every):
     if machine:
         socket.gethostname = lambda: machine
     die_at(int(os.environ.get("CONTENDER_DIES_AT", "0")))
-    with Session(load_inventory(INVENTORY), None, Options()) as session, ExitStack() as stack:
+    with Session(load_inventory(INVENTORY), None, EstateRequest()) as session, ExitStack() as stack:
         vcenter = session.vcenter
         say(ready=os.getpid())
         for line in sys.stdin:

@@ -1,1 +1,163 @@
-"""The Python interface: open a session, read, plan, apply, resume, roll back; what the command line calls."""
+"""The Python API: functions of typed requests that emit events and return results. The command line only calls these.
+
+Everything named here is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.apply_plan import ApplyRequest, apply
+    from vsphere_ai.app.approval import Confirm
+    from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
+    from vsphere_ai.app.events import Emit, Event, ignore
+    from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.plan_file import require_replaceable, save_plan
+    from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan
+    from vsphere_ai.app.read_estate import ReadRequest, read
+    from vsphere_ai.app.results import Proposal, RunResult
+    from vsphere_ai.app.resume_run import ResumeRequest, resume
+    from vsphere_ai.app.rollback_run import RollbackRequest, rollback
+    from vsphere_ai.app.run_list import RunList, close_run, is_recorded, list_runs, open_record, prune_runs
+    from vsphere_ai.app.session import EstateRequest, Session
+    from vsphere_ai.app.session import open_session as open
+    from vsphere_ai.app.show_estate import ShowRequest, ShowResult, show
+    from vsphere_ai.app.trace_rdma import DevicesRequest, DevicesResult, TraceRequest, TraceResult, devices, trace
+    from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
+
+_HOMES = {
+    "apply_plan": (
+        "ApplyRequest",
+        "apply",
+    ),
+    "approval": ("Confirm",),
+    "check_rules": (
+        "CheckRequest",
+        "CheckResult",
+        "check",
+    ),
+    "events": (
+        "Emit",
+        "Event",
+        "ignore",
+    ),
+    "gpu_capacity": (
+        "CapacityRequest",
+        "CapacityResult",
+        "capacity",
+    ),
+    "plan_file": (
+        "require_replaceable",
+        "save_plan",
+    ),
+    "plan_playbook": (
+        "PlanRequest",
+        "PlanResult",
+        "plan",
+    ),
+    "read_estate": (
+        "ReadRequest",
+        "read",
+    ),
+    "results": (
+        "Proposal",
+        "RunResult",
+    ),
+    "resume_run": (
+        "ResumeRequest",
+        "resume",
+    ),
+    "rollback_run": (
+        "RollbackRequest",
+        "rollback",
+    ),
+    "run_list": (
+        "RunList",
+        "close_run",
+        "is_recorded",
+        "list_runs",
+        "open_record",
+        "prune_runs",
+    ),
+    "session": (
+        "EstateRequest",
+        "Session",
+        "open_session",
+    ),
+    "show_estate": (
+        "ShowRequest",
+        "ShowResult",
+        "show",
+    ),
+    "trace_rdma": (
+        "DevicesRequest",
+        "DevicesResult",
+        "TraceRequest",
+        "TraceResult",
+        "devices",
+        "trace",
+    ),
+    "verify_playbook": (
+        "VerifyRequest",
+        "VerifyResult",
+        "verify",
+    ),
+}
+__all__ = [
+    "ApplyRequest",
+    "CapacityRequest",
+    "CapacityResult",
+    "CheckRequest",
+    "CheckResult",
+    "Confirm",
+    "DevicesRequest",
+    "DevicesResult",
+    "Emit",
+    "EstateRequest",
+    "Event",
+    "PlanRequest",
+    "PlanResult",
+    "Proposal",
+    "ReadRequest",
+    "ResumeRequest",
+    "RollbackRequest",
+    "RunList",
+    "RunResult",
+    "Session",
+    "ShowRequest",
+    "ShowResult",
+    "TraceRequest",
+    "TraceResult",
+    "VerifyRequest",
+    "VerifyResult",
+    "apply",
+    "capacity",
+    "check",
+    "close_run",
+    "devices",
+    "ignore",
+    "is_recorded",
+    "list_runs",
+    "open",
+    "open_record",
+    "plan",
+    "prune_runs",
+    "read",
+    "require_replaceable",
+    "resume",
+    "rollback",
+    "save_plan",
+    "show",
+    "trace",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    wanted = "open_session" if name == "open" else name
+    home = next((home for home, names in _HOMES.items() if wanted in names), None)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), wanted)

@@ -97,7 +97,7 @@ def read(session: Session) -> Estate:
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),
         worth=may_accelerate,
         parallel=session.options.parallel,
-        progress=session.options.progress,
+        progress=session.progress,
     )
     return collect(session.vcenter, None, request)
 

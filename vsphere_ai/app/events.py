@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vsphere_ai.execution import outcome
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.results import Proposal, RunResult
+    from vsphere_ai.app.stop import Stop
+    from vsphere_ai.planning.planner import Plan
+
+
+StepEvent = outcome.Event
+"""A step of a run started, made progress or ended; or the run as a whole waits or stops."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +27,10 @@ class Status:
 
 @dataclass(frozen=True)
 class Remark:
-    """A sentence for the operator. `rule` is the id of what it is about: the text may change, the id does not."""
+    """A sentence for the operator. `rule` is the id of what it is about: the text may change, the id does not.
+
+    Without a rule it belongs to the remark before.
+    """
 
     rule: str
     text: str
@@ -28,7 +43,78 @@ class Waiting:
     text: str
 
 
-Event = Status | Remark | Waiting
+@dataclass(frozen=True)
+class Begun:
+    """Planning begins of what is to be carried out: of a run that goes on, or of a new one."""
+
+
+@dataclass(frozen=True)
+class SessionOpened:
+    """A session with a vCenter exists; `close` logs it out, also from another thread."""
+
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class LockTaken:
+    """The locks of a vCenter are about to be taken; `release` removes the one in vCenter, also from another thread."""
+
+    release: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class LockReleased:
+    """The locks of a vCenter are released; `release` is that of `LockTaken`."""
+
+    release: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class LockLost:
+    """The lock in vCenter belongs to someone else now. A run that has started is stopped already."""
+
+
+@dataclass(frozen=True)
+class PlanMade:
+    """A plan is made, and nothing of it carried out yet."""
+
+    proposal: Proposal
+
+
+@dataclass(frozen=True)
+class PlanDeclined:
+    """The caller did not confirm a plan: nothing was changed."""
+
+    proposal: Proposal
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """The steps of a plan are about to be carried out; `run` names the record. Calling `stop` starts no further one."""
+
+    run: str
+    plan: Plan
+    stop: Stop
+
+
+@dataclass(frozen=True)
+class RunEnded:
+    """All steps have ended. The run is not yet recorded as ended."""
+
+    result: RunResult
+
+
+@dataclass(frozen=True)
+class RunRecorded:
+    """The run is recorded as ended."""
+
+    result: RunResult
+
+
+Event = (
+    Status | Remark | Waiting | Begun | SessionOpened | LockTaken | LockReleased | LockLost
+    | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
+)  # fmt: skip
 Emit = Callable[[Event], None]
 
 

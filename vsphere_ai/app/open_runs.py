@@ -1,18 +1,19 @@
-"""What earlier runs have left to put back on a vCenter, as it is there now."""
+"""Open runs: what earlier runs have left to put back on a vCenter, as it is there now."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.events import Emit, Remark
+
 if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.model.recorded_steps import RecordedPending
     from vsphere_ai.runs.history import Seen
 
-LEFT_OPEN = 1
-"""Exit code when all of a run went well, but an earlier one has left something to put back."""
 PATHS = {
     "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
     "VirtualMachine": ("name", "runtime.powerState"),
@@ -27,12 +28,10 @@ WORDS = {
 }
 
 
-def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
-    """Return the runs on a vCenter, by its instance UUID, that owe something and are not under way; the oldest first.
+def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
+    """Return the runs on a vCenter, by its instance UUID, with pending cleanup that are not under way, oldest first.
 
-    Each with the command line that finishes it.
-
-    From the journals of this machine only: nothing is asked of vCenter.
+    Each with the command line that finishes it. From the records of this machine only: nothing is asked of vCenter.
     """
     from vsphere_ai.runs.history import look, successor, way_on
 
@@ -43,22 +42,22 @@ def pending(instance: str) -> tuple[tuple[Seen, str], ...]:
     return tuple((s, way_on(s, among)) for s in sorted(found, key=lambda s: s.since))
 
 
-def left_open(vcenter: VCenter) -> tuple[str, ...]:
+def open_runs(vcenter: VCenter) -> tuple[str, ...]:
     """Return in sentences what earlier runs have left on a vCenter and what puts it back; what is back is left out.
 
-    Where vCenter does not tell, it counts as left.
+    What vCenter does not answer counts as left.
     """
     from vsphere_ai.runs import journal
 
     found = []
-    for seen, request in pending(vcenter.about.instance):
+    for seen, request in pending_runs(vcenter.about.instance):
         record = journal.open_run(seen.run)
-        owed = [o for o in record.ever_pending() if not o.closed and o.pending.kind in WORDS]
+        left = [o for o in record.ever_pending() if not o.closed and o.pending.kind in WORDS]
         record.close()
-        facts = _read(vcenter, {o.pending.target.ref for o in owed})
+        facts = _read(vcenter, {o.pending.target.ref for o in left})
         found += [
             f"{name} {WORDS[o.pending.kind]} since run {seen.run}, which was not finished: {request}"
-            for o, name in _true(owed, facts)
+            for o, name in _true(left, facts)
         ]
     return tuple(found)
 
@@ -73,10 +72,10 @@ def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
         return None
 
 
-def _true(owed: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterator[tuple[RecordedPending, str]]:
+def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterator[tuple[RecordedPending, str]]:
     from vsphere_ai.planning.resume import still_so
 
-    for each in owed:
+    for each in left:
         pending = each.pending
         if facts is None:
             yield each, pending.target.name
@@ -84,3 +83,28 @@ def _true(owed: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterat
             now = facts[pending.target.ref]
             if (each.sent or pending.kind != "reboot") and still_so(pending, now) is not False:
                 yield each, now.name
+
+
+def announce(session: Session, emit: Emit) -> None:
+    """Report earlier runs on this vCenter that were not finished, and SSH that a killed command left running."""
+    from vsphere_ai.runs import history, journal
+
+    for run, command in history.unfinished(session.vcenter.about.instance).items():
+        text = f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {command}"
+        emit(Remark("run.unfinished", text))
+    troubles = journal.unreadable()
+    for trouble in troubles[:1]:
+        emit(Remark("run.unreadable", f"A run may not be finished: {trouble.message}. {trouble.remedy}"))
+    if len(troubles) > 1:
+        emit(Remark("", f"There are {len(troubles) - 1} more of this kind: vsphere-ai runs"))
+    announce_ssh(session, emit)
+
+
+def announce_ssh(session: Session, emit: Emit) -> None:
+    """Report where SSH runs since a command was killed, and what stops it."""
+    from vsphere_ai.reading.collector import left_running
+
+    for host in left_running(session.vcenter):
+        way = "This command stops it" if session.may_start_ssh else f"Stop it: {session.stopping_ssh(host.name)}"
+        text = f"SSH of {host.name} runs because a command that was killed had started it to read. {way}"
+        emit(Remark("ssh.left-running", text))

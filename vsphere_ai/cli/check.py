@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status, read_playbook
+from vsphere_ai.cli import streams
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import estate_options, estate_request, format_option
 
 
 @click.command("check")
@@ -20,17 +22,15 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> 
 
     A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.
     """
-    from vsphere_ai.planning.document import SCHEMA_VERSION, FindingDocument, dumps, plain
-    from vsphere_ai.report.findings_text import findings_text
+    from vsphere_ai import app
+    from vsphere_ai.report.findings_text import findings_document, findings_text
+    from vsphere_ai.report.json_text import json_text
 
-    loaded = read_playbook(playbook) if playbook else None
-    with open_session(shared, loaded) as session:
-        findings = session.check(loaded) if loaded else session.check_all()
-        about = session.vcenter.about
-    pause_status()
+    result = app.check(app.CheckRequest(playbook, estate_request(shared)), show_event)
+    streams.status("")
     if form == "json":
-        found = [FindingDocument.of(f).as_json() for f in findings if not failures or f.verdict != "pass"]
-        click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(about), "findings": found}))
+        click.echo(json_text(vcenter=result.about, findings=findings_document(result.findings, passes=not failures)))
     else:
-        click.echo(findings_text(findings, f"vCenter {about.name} {about.version}", passes=not failures))
-    return 1 if any(f.verdict == "fail" for f in findings) else 0
+        vcenter = f"vCenter {result.about.name} {result.about.version}"
+        click.echo(findings_text(result.findings, vcenter, passes=not failures))
+    return result.exit_code

@@ -63,6 +63,7 @@ def _text(checks: Iterable[Check]) -> str:
 
 
 def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
+    from vsphere_ai.app.plan_playbook import make_plan
     from vsphere_ai.connect.privileges import privilege_of
     from vsphere_ai.connect.vcenter_lock import place
     from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
@@ -70,7 +71,7 @@ def _permissions(path: Path, form: str, shared: dict[str, Any]) -> int:
 
     loaded = read_playbook(path)
     with open_session(shared, loaded) as session:
-        plan, estate = session.plan(loaded)
+        plan, estate = make_plan(session, loaded)
         needs = needed(plan, estate, privilege_of)
         needs = (*needs, *unplanned(plan, session.desired(loaded, estate), estate, privilege_of))
         if session.settings.lock == "vcenter":

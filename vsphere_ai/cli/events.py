@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from vsphere_ai.cli import streams
+from vsphere_ai.cli import signals, streams
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
@@ -12,14 +12,21 @@ if TYPE_CHECKING:
 
 
 def show_event(event: Event) -> None:
-    """Write an event to standard error."""
-    from vsphere_ai.app.events import Remark, Status, Waiting
-    from vsphere_ai.cli.options import status_line
+    """Write an event to standard error; sessions and locks are given back also when the process leaves at once."""
+    from vsphere_ai.app import events
 
     match event:
-        case Remark():
+        case events.Remark():
             streams.say(safe(event.text), event.rule)
-        case Waiting():
+        case events.Waiting():
             streams.say(safe(event.text))
-        case Status():
-            status_line(event.text)
+        case events.Status():
+            streams.status(event.text)
+        case events.SessionOpened():
+            signals.remember(event.close)
+        case events.LockTaken():
+            signals.add_farewell(event.release)
+        case events.LockReleased():
+            signals.drop_farewell(event.release)
+        case events.LockLost():
+            signals.stop()

@@ -160,10 +160,9 @@ def _main(arguments: list[str]) -> int:
 
 
 def _tell(error: VsphereAiError) -> None:
-    from vsphere_ai.cli.options import pause_status
     from vsphere_ai.model.text import safe
 
-    pause_status()
+    streams.status("")
     json_stream.fail(error.message, error.rule)
     if isinstance(error, InputError):
         from vsphere_ai.report.diagnostics import diagnostics_text

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.cli.options import open_session, pause_status
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu import live, moves
@@ -71,7 +72,7 @@ def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[
     """Return the GPUs of the host `asked` names, and the compute instances per (PCI address, GPU instance)."""
     shared = {k: asked[k] for k in ("inventory", "vcenter", "start_ssh")}
     with open_session({**shared, "limit": asked["host"], "parallel": 1}) as session:
-        estate = session.read_everything()
+        estate = read_everything(session)
         hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
     pause_status()
     if len(hosts) != 1:

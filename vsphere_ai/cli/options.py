@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from vsphere_ai.cli import signals, streams
+from vsphere_ai.cli import streams
+from vsphere_ai.cli.events import show_event
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.session import EstateRequest
     from vsphere_ai.model.facts import Estate
-    from vsphere_ai.model.state import Problem
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,70 +50,33 @@ def lock_option(function: F) -> F:
     return click.option("--lock", type=click.Choice(("none", "local", "vcenter")), help=words)(function)
 
 
-@contextmanager
-def held(session: Any, run: Any, lock: Any) -> Iterator[Any]:
-    """Hold the locks of the bench's vCenter for a run (a journal, or what a new one is about)."""
-    from vsphere_ai.runs.locks import Hold, hold
-
-    locks: Hold | None = None
-
-    def let_go() -> None:
-        if locks is not None:
-            locks.let_go()
-
-    try:
-        with (
-            signals.farewell(let_go),
-            hold(session.vcenter, run, mode=lock or session.settings.lock, lost=_lost) as locks,
-        ):
-            yield locks
-    finally:
-        if locks is not None and locks.left:
-            from vsphere_ai.model.text import safe
-
-            streams.say(f"The lock in vCenter could not be removed: {safe(locks.left)}", "lock.not-removed")
-            click.echo("  It lapses by itself. Look at it, or remove it, with: vsphere-ai unlock", err=True)
+def moved_inventory_option(function: F) -> F:
+    """Add ``-i`` to a command that goes on from a recorded run."""
+    words = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
+    file = click.Path(path_type=Path, dir_okay=False)
+    return click.option("-i", "--inventory", type=file, help=words)(function)
 
 
-def _lost(why: str) -> None:
-    """The lock in vCenter is somebody else's now: stop as an operator would."""
-    from vsphere_ai.model.text import safe
+def estate_request(shared: Mapping[str, Any]) -> EstateRequest:
+    """Return what the shared options ask for."""
+    from vsphere_ai.app.session import EstateRequest
 
-    streams.say(f"The lock in vCenter is lost, so this run stops: {safe(why)}", "lock.lost")
-    signals.stop()
+    given = {k: v for k, v in shared.items() if k != "no_ssh_login"}
+    return EstateRequest(**given, ssh_login=not shared.get("no_ssh_login"))
 
 
 def open_session(shared: dict[str, Any], playbook: Any = None) -> Any:
-    """Return the workbench for the shared options."""
-    from vsphere_ai.app.session import Options, Session
-    from vsphere_ai.language.inventory_search import find_inventory
+    """Return a session for the shared options."""
+    from vsphere_ai.app import session
 
-    logs_in = not shared.get("no_ssh_login")
-    options = Options(shared["vcenter"], shared["limit"], shared["start_ssh"], shared["parallel"], status_line, logs_in)
-    session = Session(find_inventory(shared["inventory"]), playbook, options)
-    signals.remember(session.__exit__)  # logged out also when the process leaves at once
-    return session
-
-
-def code_of(problems: Iterable[Problem]) -> int:
-    """Return the exit code of a plan with problems: 4 when it was not accepted who we are, 5 when it was not reached.
-
-    5 only where that is all there is: any other problem is one of the playbook's, and stays when the host answers.
-    """
-    rules = {p.rule for p in problems}
-    if rules & {"ssh.denied", "ssh.host-key", "account.privileges"}:
-        return 4
-    return 5 if rules == {"ssh.unreachable"} else 1
+    return session.open_session(estate_request(shared), playbook, show_event)
 
 
 def read_playbook(path: Path) -> Any:
     """Load a playbook with every kind there is; `UsageError` when there is no such file."""
-    from vsphere_ai.language.document import require
-    from vsphere_ai.language.playbook import load_playbook
-    from vsphere_ai.resources import kinds
+    from vsphere_ai.app.session import load
 
-    require(path, "playbook")
-    return load_playbook(path, kinds())
+    return load(path)
 
 
 def say_left_out(estate: Estate) -> None:
@@ -126,18 +88,9 @@ def say_left_out(estate: Estate) -> None:
         streams.say(f"note: {safe(line)}", "vcenter.malformed")
 
 
-def status_line(line: str) -> None:
-    """Say what is going on, on the terminal only: standard output is for data."""
-    streams.doing(line)
-    if streams.is_screen(sys.stderr):
-        click.echo(f"{streams.CLEAR}{line}", err=True, nl=False)
-
-
 def pause_status() -> None:
-    """Clear the line `status_line` left."""
-    streams.doing("")
-    if streams.is_screen(sys.stderr):
-        click.echo(streams.CLEAR, err=True, nl=False)
+    """Clear the status line."""
+    streams.status("")
 
 
 def width() -> int:

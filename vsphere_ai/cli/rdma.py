@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status, say_left_out
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import estate_options, estate_request, format_option
 
 
 @click.group("rdma")
@@ -25,21 +26,15 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
     HOST is a name or a pattern as in a play; all hosts without one. Before vSphere 8.0 only a host's shell knows driver
     and firmware versions: they are read over SSH where that runs, or may be started. Changes nothing.
     """
-    from vsphere_ai.fabric.devices import rdma_devices
-    from vsphere_ai.model.malformed import evaluate
-    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
+    from vsphere_ai import app
     from vsphere_ai.report.devices_text import devices_document, devices_text
+    from vsphere_ai.report.json_text import json_text
 
-    with open_session(shared) as session:
-        estate, chosen = session.read_hosts(hosts)
-    pause_status()
-    found, estate = evaluate(estate, lambda e: tuple(rdma_devices(e, chosen)))
-    say_left_out(estate)
+    result = app.devices(app.DevicesRequest(hosts, estate_request(shared)), show_event)
     if form == "json":
-        document = {"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), "hosts": devices_document(found)}
-        click.echo(dumps(document))
+        click.echo(json_text(vcenter=result.estate.about, hosts=devices_document(result.hosts)))
     else:
-        click.echo(devices_text(found))
+        click.echo(devices_text(result.hosts))
     return 0
 
 
@@ -53,33 +48,16 @@ def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
     Every broken link is shown with its fix. VM is a name or a pattern as in a play. Exits 0 when every path is whole,
     2 when a link is broken, 1 when a link is not known. Changes nothing.
     """
-    from vsphere_ai.fabric.pairs import pairs
-    from vsphere_ai.fabric.trace import Trace, trace
-    from vsphere_ai.model.facts import Estate
-    from vsphere_ai.model.view import View
-    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plain
-    from vsphere_ai.planning.observing import evaluate_with, observe
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
-    from vsphere_ai.resources import kinds
 
-    with open_session(shared) as session:
-        estate, chosen = session.read_vms(vms)
-    pause_status()
-
-    def followed(estate: Estate) -> list[Trace]:
-        view = View(estate, observe(estate, kinds()))
-        return [t for vm in chosen for t in trace(estate, vm, view.candidates(vm.ref))]
-
-    traces, estate = evaluate_with(kinds(), estate, followed)
-    say_left_out(estate)
-    between = tuple(pairs(traces))
+    result = app.trace(app.TraceRequest(vms, estate_request(shared)), show_event)
+    estate, traces = result.estate, result.traces
     if form == "json":
-        document = trace_document(estate, traces, between)
-        click.echo(dumps({"schema_version": SCHEMA_VERSION, "vcenter": plain(estate.about), **document}))
+        click.echo(json_text(vcenter=estate.about, **trace_document(estate, traces, result.pairs)))
     elif form == "playbook":
         click.echo(fixes_text(estate, traces), nl=False)
     else:
-        click.echo(trace_text(estate, traces, between))
-    if any(t.having("broken") for t in traces):
-        return 2
-    return 1 if any(t.having("unknown") for t in traces) else 0
+        click.echo(trace_text(estate, traces, result.pairs))
+    return result.exit_code

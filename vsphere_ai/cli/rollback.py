@@ -1,5 +1,33 @@
-"""`vsphere-ai rollback`: see `cli.resume`, which it shares everything with."""
+"""`vsphere-ai rollback`: goes back to what a run found."""
 
-from vsphere_ai.cli.resume import rollback as command
+from __future__ import annotations
 
-__all__ = ["command"]
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli.options import format_option, lock_option, moved_inventory_option
+from vsphere_ai.cli.run_output import RunOutput
+
+if TYPE_CHECKING:
+    from vsphere_ai.runs.locks import Mode
+
+
+@click.command("rollback")
+@click.argument("run")
+@moved_inventory_option
+@format_option("text", "json")
+@lock_option
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def command(run: str, inventory: Path | None, form: str, lock: Mode | None, yes: bool) -> int:
+    """Go back to what RUN found before it changed anything; shown and approved like any plan.
+
+    A hardware version cannot go back, and settings that only follow from others (reservations, MMIO) are not reverted.
+    The plan names all of these.
+    """
+    from vsphere_ai import app
+
+    with RunOutput(form) as output:
+        request = app.RollbackRequest(run, inventory, yes, output.confirm, lock)
+        return output.exit_code(app.rollback(request, output.emit))

@@ -6,7 +6,9 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, format_option, open_session, pause_status
+from vsphere_ai.cli import streams
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import estate_options, estate_request, format_option
 from vsphere_ai.errors import UsageError
 
 
@@ -20,29 +22,27 @@ def command(what: str, form: str, **shared: Any) -> int:
     Planning the result finds nothing to do. What cannot be read is left out, with a comment saying why.
 
     With the name of a RUN, or its beginning: who ran what and when, what was approved, how each step ended, and what
-    is still owed. No vCenter is asked for that.
+    is still pending. No vCenter is asked for that.
     """
-    from vsphere_ai.runs import journal
+    from vsphere_ai import app
+    from vsphere_ai.report.playbook_text import playbook_text
 
-    if what and journal.is_named(what):
+    if what and app.is_recorded(what):
         return _show_run(what, form)
     if form == "json":
         raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
-    from vsphere_ai.report.playbook_text import playbook_text
-
     shared["limit"] = what or shared["limit"]
-    with open_session(shared) as session:
-        text = playbook_text(*session.show())
-    pause_status()
-    click.echo(text, nl=False)
+    result = app.show(app.ShowRequest(estate_request(shared)), show_event)
+    streams.status("")
+    click.echo(playbook_text(result.estate, result.states, result.remarks), nl=False)
     return 0
 
 
 def _show_run(name: str, form: str) -> int:
-    from vsphere_ai.planning.document import dumps
+    from vsphere_ai import app
+    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.run_record import record_text, run_document
-    from vsphere_ai.runs import journal
 
-    document = run_document(journal.open_run(name))
-    click.echo(dumps(document) if form == "json" else record_text(document))
+    document = run_document(app.open_record(name))
+    click.echo(json_text(**document) if form == "json" else record_text(document))
     return 0

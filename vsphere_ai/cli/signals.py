@@ -88,11 +88,21 @@ def first(stop: Callable[[int], None]) -> Iterator[None]:
 @contextmanager
 def farewell(say: Callable[[], None]) -> Iterator[None]:
     """Have this done even when the process leaves at once, if it takes no longer than `FAREWELL` seconds."""
-    _farewells.append(say)
+    add_farewell(say)
     try:
         yield
     finally:
-        _farewells.remove(say)
+        drop_farewell(say)
+
+
+def add_farewell(say: Callable[[], None]) -> None:
+    """The same until `drop_farewell`."""
+    _farewells.append(say)
+
+
+def drop_farewell(say: Callable[[], None]) -> None:
+    """Do this no more when the process leaves at once."""
+    _farewells.remove(say)
 
 
 def remember(say: Callable[[], None]) -> None:

@@ -45,6 +45,13 @@ def say(text: str, rule: str = "") -> None:
     click.echo(text, err=True)
 
 
+def status(line: str) -> None:
+    """Show what is being done, on a terminal only; clear that line when it is empty."""
+    doing(line)
+    if is_screen(sys.stderr):
+        click.echo(f"{CLEAR}{line}", err=True, nl=False)
+
+
 def remarks() -> tuple[tuple[str, str], ...]:
     """Return the remarks of this command so far: pairs of rule id and text."""
     return tuple(_remarks)

@@ -45,13 +45,13 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     Compare the fingerprint with what the appliance's console shows. A fingerprint that is not the one of
     --fingerprint exits 4.
     """
-    from vsphere_ai.app.session import Options, Session, endpoint_of
+    from vsphere_ai.app.session import EstateRequest, Session, endpoint_of
     from vsphere_ai.connect import tls
     from vsphere_ai.language.inventory_search import find_inventory
 
     _only_with(yes, fingerprint)
     loaded = find_inventory(inventory)
-    chosen = Session(loaded, None, Options(name)).settings
+    chosen = Session(loaded, None, EstateRequest(vcenter=name)).settings
     endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
     der = tls.fetch_certificate(endpoint, TIMEOUT)
     seen = tls.digest(der)
@@ -218,13 +218,13 @@ def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
 
 
 def _looked_up(loaded: Inventory, pattern: str, name: str) -> tuple[str, ...]:
-    from vsphere_ai.app.session import Options, Session
+    from vsphere_ai.app.session import EstateRequest, Session
     from vsphere_ai.errors import Mark
     from vsphere_ai.language.selection import select
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.reading.collector import LIGHT
 
-    with Session(loaded, None, Options(name)) as session:
+    with Session(loaded, None, EstateRequest(vcenter=name)) as session:
         estate = Estate(session.vcenter.about, session.vcenter.read(LIGHT))
     return tuple(t.name for t in select(pattern, "host", loaded, estate, mark=Mark("PATTERN")))
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.options import code_of, estate_options, format_option, open_session, pause_status, read_playbook
+from vsphere_ai.cli import streams
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import estate_options, estate_request, format_option
 
 
 @click.command("verify")
@@ -15,34 +17,20 @@ from vsphere_ai.cli.options import code_of, estate_options, format_option, open_
 @estate_options
 @format_option("text", "json")
 def command(playbook: Path, form: str, **shared: Any) -> int:
-    """Compare the estate with PLAYBOOK; exits 0 when it is as wanted, 2 when it drifted, 1 when it cannot be told.
+    """Compare the estate with PLAYBOOK; exits 0 when it is as wanted, 2 when it drifted, 1 when that is not known.
 
     Changes nothing.
     """
-    from vsphere_ai.model.text import safe, shown
-    from vsphere_ai.planning.document import SCHEMA_VERSION, dumps, plan_document
+    from vsphere_ai import app
+    from vsphere_ai.report.drift_text import drift_text
+    from vsphere_ai.report.json_text import json_text
 
-    loaded = read_playbook(playbook)
-    with open_session(shared, loaded) as session:
-        plan, _ = session.plan(loaded)
-    pause_status()
-    drifted = plan.changed()
+    result = app.verify(app.VerifyRequest(playbook, estate_request(shared)), show_event)
+    streams.status("")
     if form == "json":
-        document = plan_document(plan)
+        document = result.document()
         kept = {k: document[k] for k in ("vcenter", "playbook", "items", "problems")}
-        click.echo(dumps({"schema_version": SCHEMA_VERSION, "as_wanted": not drifted and not plan.problems, **kept}))
+        click.echo(json_text(as_wanted=result.as_wanted, **kept))
     else:
-        for item in drifted:
-            for field in item.fields:
-                name = field.name.replace("_", " ")
-                words = f"is {shown(field.before)}, wanted {shown(field.after)}"
-                click.echo(f"  ~ {safe(item.target.name)}  {item.kind} {safe(name)} {words}")
-        for problem in plan.problems:
-            click.echo(f"  ! {safe(problem.target.name)}  {safe(problem.message)}  [{problem.rule}]")
-        same = len(plan.items) - len(drifted)
-        click.echo(
-            f"{same} of {len(plan.items)} settings as wanted, {len(drifted)} drifted, {len(plan.problems)} problems"
-        )
-    if drifted and code_of(plan.problems) == 1:
-        return 2
-    return code_of(plan.problems) if plan.problems else 0
+        click.echo(drift_text(result.plan))
+    return result.exit_code

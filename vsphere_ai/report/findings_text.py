@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.text import safe
+from vsphere_ai.planning.document import FindingDocument
 
 VERDICTS = ("fail", "unknown", "warn", "pass")
+
+
+def findings_document(findings: Sequence[Finding], *, passes: bool = True) -> list[dict[str, Any]]:
+    """Return findings as plain values, without those that passed where `passes` is false."""
+    return [FindingDocument.of(f).as_json() for f in findings if passes or f.verdict != "pass"]
 
 
 def findings_text(findings: Sequence[Finding], vcenter: str, *, passes: bool = True) -> str:

@@ -1,0 +1,143 @@
+"""Apply: a playbook, or a saved plan exactly as it was shown, is carried out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
+from vsphere_ai.app.locking import held
+from vsphere_ai.app.open_runs import announce, open_runs, pending_runs
+from vsphere_ai.app.plan_playbook import checked, make_plan
+from vsphere_ai.app.results import Proposal, RunResult
+from vsphere_ai.app.resume_run import ResumeRequest, resume
+from vsphere_ai.app.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.errors import Conflict
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.planning.document import SavedPlan
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.runs.locks import Mode
+
+
+@dataclass(frozen=True)
+class ApplyRequest:
+    """What to carry out: the file of a playbook, or of a plan (``.json``) that was saved with `plan -o`.
+
+    A saved plan needs no confirmation; vCenter and limit are its own. Without `yes`, `confirm` is called with the plan.
+    `lock` None: as the inventory says. Earlier runs with pending cleanup are finished first: all with `resume_first`,
+    else those for whose name `confirm_resume` returns true.
+    """
+
+    what: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    yes: bool = False
+    confirm: Confirm = no_confirmation
+    lock: Mode | None = None
+    resume_first: bool = False
+    confirm_resume: Callable[[str], bool] | None = None
+
+
+def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
+    """Carry out a playbook or a saved plan.
+
+    `Conflict` when a saved plan was edited, or is not what would be planned now; `Refused` when the plan has problems;
+    `Locked` when another run works on the vCenter.
+    """
+    from vsphere_ai.runs.history import look
+
+    emit(Begun())
+    saved = _saved(request.what)
+    playbook = _embedded(saved) if saved else load(request.what)
+    estate = replace(request.estate, start_ssh=True)  # apply may start TSM-SSH, and stops it again
+    if saved:
+        scope = saved.scope
+        estate = replace(estate, limit=scope.get("limit", ""), vcenter=estate.vcenter or scope.get("vcenter", ""))
+    if (request.resume_first or request.confirm_resume) and any(seen.has_pending for seen in look()):
+        with open_session(estate, playbook, emit) as session:
+            failed = _resume_first(session, request, emit)
+        if failed is not None:
+            return failed
+        emit(Begun())
+    with open_session(estate, playbook, emit) as session:
+        return _apply(session, playbook, saved, request, emit)
+
+
+def _apply(
+    session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
+) -> RunResult:
+    from vsphere_ai.planning import document
+
+    with held(session, f"apply {request.what}", request.lock, emit) as locks:
+        announce(session, emit)
+        plan, estate = make_plan(session, playbook)
+        emit(Status(""))
+        digest = document.digest(plan)
+        if saved:
+            _require_same(saved, plan, digest, request.what)
+        plan = checked(session, plan, estate)
+        confirmed = request.yes or bool(saved)
+        others = () if plan.steps and confirmed else open_runs(session.vcenter)
+        proposal = Proposal(plan, digest, confirmed, session.left_out(playbook, estate), others)
+        if not approve(proposal, request.confirm, emit):
+            return RunResult(plan, proposal.exit_code, open_runs=others)
+        origin = Origin(str(request.what), locks, reports_open_runs=True)
+        return carry_out(session, Planned(playbook, plan, estate), origin, emit)
+
+
+def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunResult | None:
+    """Bring runs with pending cleanup to their end; return the first result that is not a success, None without one."""
+    for line in open_runs(session.vcenter) if not request.resume_first else ():
+        emit(Remark("run.left-open", f"! {line}"))
+    for seen, command in pending_runs(session.vcenter.about.instance):
+        agreed = request.resume_first or (request.confirm_resume is not None and request.confirm_resume(seen.run))
+        if not agreed:
+            continue
+        cleanup = command.endswith("--cleanup")
+        again = ResumeRequest(
+            seen.run, request.estate.inventory, request.resume_first, request.confirm, request.lock, cleanup=cleanup
+        )
+        result = resume(again, emit)
+        if result.exit_code:
+            return result
+    return None
+
+
+def _saved(what: Path) -> SavedPlan | None:
+    if what.suffix != ".json":
+        return None
+    from vsphere_ai.language.document import require
+    from vsphere_ai.planning.document import open_saved
+
+    require(what, "plan")
+    # a damaged byte makes it another text, whose checksum is wrong
+    return open_saved(what.read_text(encoding="utf-8", errors="replace"), str(what))
+
+
+def _embedded(saved: SavedPlan) -> Playbook:
+    from vsphere_ai.language.playbook import from_document
+    from vsphere_ai.resources import kinds
+
+    return from_document(saved.desired, kinds())
+
+
+def _require_same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None:
+    """Refuse a plan that is not what would be planned now, with the differences."""
+    from vsphere_ai.planning import document
+    from vsphere_ai.planning.ssh_needs import without_ssh_problems
+    from vsphere_ai.planning.stale import differences
+
+    again = "plan again, look at the difference, and apply the new plan"
+    if saved.vcenter.instance != plan.about.instance:
+        text = f"{what} was made for another vCenter ({saved.vcenter.name})"
+        raise Conflict(text, again, rule="plan.other-vcenter")
+    if saved.digest == digest or saved.digest == document.digest(without_ssh_problems(plan)):
+        return  # a host that refuses the SSH login now is a problem that is shown, not a difference
+    text = f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}"
+    raise Conflict(text, again, rule="plan.stale")

@@ -1,0 +1,122 @@
+"""A run that is continued or rolled back: its record, its locks, and planning from the point where it stopped."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.app.locking import held
+from vsphere_ai.app.open_runs import announce_ssh
+from vsphere_ai.app.plan_playbook import plan_again
+from vsphere_ai.app.quiesce import quiesce, requested_shutdowns
+from vsphere_ai.app.run_plan import Planned
+from vsphere_ai.app.session import EstateRequest
+from vsphere_ai.errors import Conflict, Locked
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.model.pending import Pending
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.locks import Hold, Mode
+
+
+def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> EstateRequest:
+    """Return where a run was; `inventory` replaces the recorded one."""
+    run = record.run
+    # what was recorded target by target is narrowed already, and the limit may name what is gone
+    limit = "" if any(play.targets is not None for play in playbook.plays) else run.scope.limit
+    return EstateRequest(inventory or Path(run.inventory), run.scope.vcenter, limit, start_ssh=True)
+
+
+@contextmanager
+def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode | None, emit: Emit) -> Iterator[Hold]:
+    """Hold the locks of the vCenter, and the run itself: no lock mode permits to continue one run twice."""
+    from vsphere_ai.runs.locks import hold_run
+
+    if session.vcenter.about.instance != record.run.instance:
+        text = f"run {record.id} was on another vCenter than this inventory leads to now"
+        raise Conflict(text, "check the inventory", rule="run.other-vcenter")
+    with held(session, run, lock or record.run.lock, emit) as locks, hold_run(record.id):
+        yield locks
+
+
+def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit) -> tuple[Planned, tuple[Target, ...]]:
+    """Plan from the point where a run stopped: what it began ends first, and what is pending becomes part of the plan.
+
+    Targets that are no longer in the inventory are left out, and returned.
+    """
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.planning.document import Approved
+    from vsphere_ai.planning.resume import gone
+
+    _require_free(record)
+    # from here on vCenter is waited for as in the run itself
+    session.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
+    announce_ssh(session, emit)
+    context = Context(session.vcenter, session.shell, lambda *_: (), {}, {}, start_ssh=session.inventory.start_ssh)
+    outstanding = record.pending()
+    _forget_gone(context, record)
+    unreachable = quiesce(context, Executor(context), record, emit)
+    looks = {f.host.ref for f in Approved.read(record.documents.approved).impact.found if f.mig}
+    plan, estate, owed = plan_again(session, playbook, record.pending(), looks)
+    kept = {*owed.true, *owed.unclear, *unreachable, *_still_shutting_down(record, plan)}
+    for pending in (d for d in record.pending() if d not in kept and d.kind != "lock"):
+        record.resolve(pending)  # it was never made, or someone else has closed it
+    missing = gone(playbook, outstanding, estate)
+    for target in missing:
+        emit(Remark("object.gone", f"{target.name} is gone from the inventory since; left out"))
+    return Planned(playbook, plan, estate), missing
+
+
+def _require_free(record: Journal) -> None:
+    """`Conflict` when another run has taken over the cleanup of this one and not finished it.
+
+    `Locked` when the run is under way: it may go without a lock. Called under the lock, so that no other process takes
+    anything over at the same time.
+    """
+    from vsphere_ai.runs.history import look, successor
+    from vsphere_ai.runs.journal import is_alive
+
+    if is_alive(record) and record.run.pid != os.getpid():
+        text = f"run {record.id} is under way in process {record.run.pid}"
+        raise Locked(text, "wait for its end, or stop it", rule="run.under-way")
+    found = successor(record.id, look())
+    if found is not None:
+        raise Conflict(
+            f"run {found.run} has taken over the cleanup of run {record.id}, and has not finished it",
+            f"finish that one: vsphere-ai resume {found.run} (or go back to before it: vsphere-ai rollback "
+            f"{found.run})",
+            rule="run.taken-over",
+        )
+
+
+def _forget_gone(context: Context, record: Journal) -> None:
+    """Close what is pending on objects that no longer exist."""
+    outstanding = [d for d in record.pending() if d.kind != "lock"]
+    refs = sorted({d.target.ref for d in outstanding})
+    there = context.vcenter.read_objects(refs, {r.partition(":")[0]: ("name",) for r in refs}) if refs else {}
+    for pending in (d for d in outstanding if d.target.ref not in there):
+        record.resolve(pending)
+
+
+def _still_shutting_down(record: Journal, plan: Plan) -> Iterator[Pending]:
+    """Yield the pending power-ons of VMs that the run asked to shut down, that still run, and that the plan powers off.
+
+    Whenever such a guest powers off from now on, also before the next request, that is no external change.
+    """
+    from vsphere_ai.model.steps import PowerOff
+
+    steps = (p.step for p in plan.steps)
+    offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
+    for each in requested_shutdowns(record):
+        if each.pending.target.ref in offs:
+            yield each.pending

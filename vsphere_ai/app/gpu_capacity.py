@@ -1,0 +1,176 @@
+"""Capacity: what runs on the GPUs of hosts, what still fits, and whether a playbook's VMs all find room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.malformed import report_malformed
+from vsphere_ai.app.plan_playbook import plan_of
+from vsphere_ai.app.read_estate import read_for, read_with
+from vsphere_ai.app.session import EstateRequest, Session, load, open_session
+from vsphere_ai.capacity.document import Verdict, gpu_document
+from vsphere_ai.capacity.solve import Fit, solve
+from vsphere_ai.gpu import live
+from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.playbook import Playbook
+from vsphere_ai.model.facts import About, Estate
+from vsphere_ai.model.malformed import evaluate
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.planning.capacity import NO_SPARE, question_of
+from vsphere_ai.planning.observing import observe, readable
+from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
+from vsphere_ai.reading.collector import Depth
+from vsphere_ai.resources import kinds
+
+
+@dataclass(frozen=True)
+class CapacityRequest:
+    """Whether the VMs of a playbook fit once its changes are made; without one, what runs now.
+
+    `spare_hosts`: all must still fit after the loss of any so many hosts; None: as many as the playbook says.
+    """
+
+    playbook: Path | None = None
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    spare_hosts: int | None = None
+
+
+@dataclass(frozen=True)
+class CapacityResult:
+    """What is on each GPU, per host as plain values, and whether all fit; None where that was not asked."""
+
+    about: About
+    hosts: list[dict[str, Any]]
+    verdict: Verdict | None
+
+    @property
+    def exit_code(self) -> int:
+        """1 when the VMs do not fit where they are registered, or the plan has problems; else 0."""
+        return int(self.verdict is not None and self.verdict.refused)
+
+
+def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
+    """Return what runs on the GPUs and what still fits. Changes nothing."""
+    playbook = load(request.playbook) if request.playbook else None
+    with open_session(request.estate, playbook, emit) as session:
+        plan, estate = _planned(session, playbook) if playbook else (None, _read(session))
+
+        def answered(estate: Estate) -> tuple[list[dict[str, Any]], Verdict | None]:
+            return _answer(session, estate, playbook, plan, request.spare_hosts)
+
+        (hosts, verdict), estate = evaluate(estate, answered)
+        about = session.vcenter.about
+    emit(Status(""))
+    report_malformed(estate, emit)
+    return CapacityResult(about, hosts, verdict)
+
+
+def _read(session: Session) -> Estate:
+    """Read the hosts that `--limit` names, or all."""
+    chosen_of = partial(_limited, session)
+    return readable(read_with(session, lambda e: _depth(e, chosen_of(e))), kinds())
+
+
+def _limited(session: Session, estate: Estate) -> tuple[Target, ...]:
+    """Return the hosts `--limit` names, and those that the VMs it names are on."""
+    named = session.limited(estate, (*estate.hosts, *estate.vms))
+    refs = {t.ref for t in named if t.kind == "host"}
+    refs |= {host.ref for t in named if t.kind == "vm" and (host := estate.host_of(t.ref))}
+    return tuple(h for h in estate.hosts if h.ref in refs)
+
+
+def _planned(session: Session, loaded: Playbook) -> tuple[Plan, Estate]:
+    """Plan a playbook, having read the hosts its VMs can run on with every VM there."""
+    estate = read_for(session, loaded, lambda e: _depth(e, _concerned(e, session.desired(loaded, e))))
+    return plan_of(session, loaded, estate)
+
+
+def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
+    """Ask for hosts with every VM on them: what is not in the playbook takes room as well."""
+    refs = frozenset(h.ref for h in hosts)
+    vms = frozenset(v.ref for ref in refs for v in estate.vms_on(ref))
+    connected = frozenset(r for r in refs if estate[r].get("runtime.connectionState") == "connected")
+    return Depth(refs, vms, connected)
+
+
+def _answer(
+    session: Session, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
+) -> tuple[list[dict[str, Any]], Verdict | None]:
+    """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
+    problems: tuple[Problem, ...] = ()
+    asked = 0
+    if loaded is None or plan is None:
+        view, wanted, chosen = _as_it_is(estate), _running(estate), _limited(session, estate)
+    else:
+        desired = session.desired(loaded, estate)
+        problems = tuple(p for p in plan.problems if spare_hosts is None or p.rule != NO_SPARE)
+        view, wanted = view_as_planned(desired, estate, kinds()), will_run(estate, desired)
+        chosen = _concerned(estate, desired)
+        asked = max((p.spare_hosts for p in desired.values()), default=0)
+    spare = asked if spare_hosts is None else spare_hosts
+    verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
+    return _host_documents(view, chosen, wanted), verdict
+
+
+def _as_it_is(estate: Estate) -> View:
+
+    return View(estate, observe(estate, kinds()))
+
+
+def _running(estate: Estate) -> frozenset[str]:
+    on = ("poweredOn", "suspended")
+    return frozenset(v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") in on)
+
+
+def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Target, ...]:
+    """Return the hosts the playbook is about, and those its VMs can run on."""
+    refs = {t.ref for t in desired if t.kind == "host"}
+    refs |= {h.ref for t in desired if t.kind == "vm" for h in estate.hosts_for(t.ref)}
+    return tuple(h for h in estate.hosts if h.ref in refs)
+
+
+def _host_documents(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> list[dict[str, Any]]:
+
+    chosen = tuple(hosts)
+    slots = question_of(view, wanted, chosen).farm.hosts
+    names = {v.ref: v.name for v in view.estate.vms}
+    gpus = {h: [gpu_document(s, names) for s in slots.get(h.name, ())] for h in chosen}
+    for host, documents in gpus.items():
+        _add_guests(documents, view, host)
+    return [{"host": host.name, "gpus": documents} for host, documents in gpus.items()]
+
+
+def _add_guests(gpus: Iterable[dict[str, Any]], view: View, host: Target) -> None:
+    """Add to every running vGPU what nvidia-smi on the host reports: GPU instance, guest driver, licence state.
+
+    Null where it reports nothing; VMs of one name on one host cannot be distinguished.
+    """
+    names = [v.name for v in view.estate.vms_on(host.ref)]
+    listed = [v for v in live.running(view.facts(host.ref)) or () if names.count(v.vm_name) == 1]
+    for gpu in gpus:
+        for one in gpu["running"]:
+            same = (v for v in listed if (v.pci, v.vm_name, v.profile) == (gpu["pci"], one["vm"], one["profile"]))
+            found = next(same, None)
+            if found is not None:
+                listed.remove(found)
+            one["gpu_instance"] = found.gi if found else None
+            one["guest_driver"] = found.guest_driver if found else None
+            one["licence"] = found.licence if found else None
+
+
+def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:
+    """Ask for the VMs' own hosts first, where they power on; then for every host of their clusters."""
+    question = question_of(view, wanted, hosts)
+    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
+    homes = {ref: host.name for ref, host in own.items() if host is not None}
+    answer = solve(question.farm, question.of_hosts(homes).demands)
+    at_home = isinstance(answer, Fit)
+    if not at_home or spare_hosts:
+        answer = solve(question.farm, question.demands, spare_hosts=spare_hosts)
+    return Verdict(answer, at_home, question.targets, homes, spare_hosts)

@@ -1,0 +1,45 @@
+"""Locks of a vCenter while a run works on it; losing the one in vCenter stops the run."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, LockLost, LockReleased, LockTaken, Remark
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.locks import Hold, Mode
+
+
+@contextmanager
+def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) -> Iterator[Hold]:
+    """Hold the locks of the session's vCenter for a run (its record, or what a new one is about).
+
+    `mode` None: as the inventory says. `Locked` when another run has one of them, or when the lock is lost.
+    """
+    from vsphere_ai.runs.locks import hold
+
+    locks: Hold | None = None
+
+    def release() -> None:
+        if locks is not None:
+            locks.let_go()
+
+    def lost(why: str) -> None:
+        emit(Remark("lock.lost", f"The lock in vCenter is lost, so this run stops: {why}"))
+        session.stop(signal.SIGTERM)
+        emit(LockLost())
+
+    emit(LockTaken(release))
+    try:
+        with hold(session.vcenter, run, mode=mode or session.settings.lock, lost=lost) as locks:
+            yield locks
+    finally:
+        emit(LockReleased(release))
+        if locks is not None and locks.left:
+            emit(Remark("lock.not-removed", f"The lock in vCenter could not be removed: {locks.left}"))
+            emit(Remark("", "  It expires by itself. Look at it, or remove it, with: vsphere-ai unlock"))

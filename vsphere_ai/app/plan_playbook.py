@@ -1,0 +1,172 @@
+"""Plan: what a playbook would change and disrupt, on the estate as it is now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.app.account_privileges import with_privileges
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.open_runs import announce
+from vsphere_ai.app.read_estate import read_for
+from vsphere_ai.app.results import exit_code_of
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.gpu import live
+from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.model.facts import Estate, with_probes
+from vsphere_ai.model.pending import Pending
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.planning import document
+from vsphere_ai.planning.capacity import NO_ROOM
+from vsphere_ai.planning.gpu_waits import unasked
+from vsphere_ai.planning.observing import evaluate_with
+from vsphere_ai.planning.planner import Besides, Plan, planned, reading_back
+from vsphere_ai.planning.resume import Resumed, lay_over
+from vsphere_ai.reading.scope import depth_for
+from vsphere_ai.resources import kinds
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Which playbook to plan, on which estate."""
+
+    playbook: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """A plan, and what it was made of. `excluded` are the playbook's targets that the limit leaves out.
+
+    `scope` is what narrowed it: the name of the vCenter, and the limit.
+    """
+
+    playbook: Playbook
+    plan: Plan
+    estate: Estate
+    excluded: frozenset[Target]
+    scope: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what the plan would do and where."""
+        return document.digest(self.plan)
+
+    @property
+    def exit_code(self) -> int:
+        """0, or why the plan is refused: 1, 4 (not accepted) or 5 (out of reach)."""
+        return exit_code_of(self.plan.problems) if self.plan.problems else 0
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as plain JSON values, with its digest."""
+        return {**document.plan_document(self.plan), "digest": self.digest}
+
+    def saved(self) -> dict[str, Any]:
+        """Return the content of a plan file, which `apply` takes."""
+        return document.saved_plan(self.plan, self.playbook, self.scope)
+
+
+def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
+    """Plan a playbook, with vCenter's own checks and the account's privileges. Changes nothing.
+
+    Problems are part of the plan; `InputError` when the playbook or the inventory is wrong.
+    """
+    playbook = load(request.playbook)
+    with open_session(request.estate, playbook, emit) as session:
+        announce(session, emit)
+        made, estate = make_plan(session, playbook)
+        made = checked(session, made, estate)
+        scope = {"vcenter": session.settings.name, "limit": session.options.limit}
+        return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope)
+
+
+def checked(session: Session, made: Plan, estate: Estate) -> Plan:
+    """Return a plan with what vCenter answers to its steps, and with the privileges that the account lacks."""
+    from vsphere_ai.execution.vcenter_checks import with_answers
+
+    made = with_answers(made, session.vcenter, estate, parallel=session.options.parallel)
+    return with_privileges(session, made, estate)
+
+
+def make_plan(session: Session, playbook: Playbook) -> tuple[Plan, Estate]:
+    """Read, and plan."""
+    made, estate = _plan(session, playbook, read_for(session, playbook), {})
+    return _with_logins(session, made, estate, playbook), estate
+
+
+def plan_of(session: Session, playbook: Playbook, estate: Estate) -> tuple[Plan, Estate]:
+    """Plan on what was read already; no login is proved."""
+    return _plan(session, playbook, estate, {})
+
+
+def plan_again(
+    session: Session, playbook: Playbook, all_pending: Iterable[Pending], looks: Collection[str] = ()
+) -> tuple[Plan, Estate, Resumed]:
+    """Read, and plan what an unfinished run has left, including what is pending. `looks`: see `resume.lay_over`."""
+    found = read_for(session, playbook)
+    owed = lay_over(found, all_pending, looks)
+    made, estate = _plan(session, playbook, owed.estate, owed.extra, found)
+    return _with_logins(session, made, with_probes(found, estate), playbook), estate, owed
+
+
+def _with_logins(session: Session, plan: Plan, estate: Estate, playbook: Playbook) -> Plan:
+    """Prove that the hosts on which a plan needs SSH let us in; `estate` is what was read, as it is now."""
+    from vsphere_ai.execution import ssh_checks
+    from vsphere_ai.reading.collector import prober_of
+
+    probing = reading_back(session.desired(playbook, estate))
+    request = session.request(lambda _: depth_for(estate, {}))
+    prober = prober_of(session.vcenter, session.shells, request) if session.shells else None
+    access = ssh_checks.Access(session.inventory.ssh, prober, session.options.ssh_login, session.options.parallel)
+    return ssh_checks.with_logins(plan, estate, access, probing)
+
+
+def _plan(
+    session: Session,
+    playbook: Playbook,
+    estate: Estate,
+    extra: Mapping[Target, Sequence[Step]],
+    found: Estate | None = None,
+) -> tuple[Plan, Estate]:
+    """Plan; where that reboots hosts whose GPUs were not asked, or VMs may move there, ask and plan again.
+
+    `found` is what was read where `estate` shows what an unfinished run has switched as it was before: whether SSH
+    has to be started for a question, and stopped again, is seen there.
+    """
+    from vsphere_ai.reading.collector import ask_hosts
+
+    made, estate = _made(session, playbook, estate, extra)
+    if any(p.rule == NO_ROOM for p in made.problems):
+        from vsphere_ai.execution.second_read import read_around
+
+        shells = session.shells if session.options.ssh_login else None
+        estate = read_around(session.vcenter, shells, session.request(lambda _: depth_for(estate, {})), made, estate)
+        made, estate = _made(session, playbook, estate, extra)
+    unread = unasked(made.impact, estate)
+    if session.shells is None or not unread or not session.options.ssh_login:
+        return made, estate
+    request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
+    asked = ask_hosts(session.vcenter, session.shells, request, found or estate, unread)
+    estate = with_probes(estate, asked)
+    return _made(session, playbook, estate, extra)
+
+
+def _made(
+    session: Session, playbook: Playbook, estate: Estate, extra: Mapping[Target, Sequence[Step]]
+) -> tuple[Plan, Estate]:
+    """Plan; the estate comes back without values that are not as vSphere defines them."""
+
+    def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides]:
+        out = frozenset(t.ref for t in session.left_out(playbook, estate))
+        agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
+        return session.desired(playbook, estate), Besides(extra, out, agents)
+
+    (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
+    return planned(desired, estate, kinds(), playbook.path, besides)

@@ -1,0 +1,123 @@
+"""Reading an estate: as deeply as a playbook, a limit or patterns of names ask for, in one bulk read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.errors import InputError, Mark, UsageError
+from vsphere_ai.fabric import devices, dvs
+from vsphere_ai.language.play import Playbook, TargetPlan
+from vsphere_ai.language.selection import select
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target, TargetKind
+from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.reading import requirements
+from vsphere_ai.reading.scope import depth_for, with_gpus
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.reading.collector import Depth
+
+
+@dataclass(frozen=True)
+class ReadRequest:
+    """What to read: what planning a playbook needs, or everything within the limit of the estate request."""
+
+    estate: EstateRequest = field(default_factory=EstateRequest)
+    playbook: Path | None = None
+
+
+def read(request: ReadRequest, emit: Emit = ignore) -> Estate:
+    """Read an estate: facts of datacenters, hosts and VMs by reference. Changes nothing."""
+    playbook = load(request.playbook) if request.playbook else None
+    with open_session(request.estate, playbook, emit) as session:
+        return read_for(session, playbook) if playbook else read_everything(session)
+
+
+def read_with(
+    session: Session,
+    choose: Callable[[Estate], Depth],
+    ask: Callable[[Estate], tuple[Query, ...]] = lambda _: (),
+    probes: tuple[Probe, ...] | None = None,
+) -> Estate:
+    """Read the estate as deeply as `choose` says, then ask what `ask` wants to know beyond it.
+
+    `probes` are run instead of those of all kinds.
+    """
+    from vsphere_ai.reading.collector import collect
+
+    request = session.request(choose)
+    wanted = request.probes if probes is None else probes
+    return collect(session.vcenter, session.shells, replace(request, ask=ask, probes=wanted))
+
+
+def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Depth] | None = None) -> Estate:
+    """Read what planning a playbook needs, and as deeply as `more` says besides."""
+
+    def ask(estate: Estate) -> tuple[Query, ...]:
+        return requirements.questions(session.desired(playbook, estate), estate)
+
+    def choose(estate: Estate) -> Depth:
+        depth = depth_for(estate, session.desired(playbook, estate))
+        return depth | more(estate) if more else depth
+
+    return read_with(session, choose, ask)
+
+
+def read_everything(session: Session, *, around: bool = False) -> Estate:
+    """Read all hosts and VMs that `--limit` names deeply; `around` them, too, what planning for them looks at."""
+    from vsphere_ai.reading.collector import Depth
+
+    def choose(estate: Estate) -> Depth:
+        chosen = session.limited(estate, (*estate.datacenters, *estate.hosts, *estate.vms))
+        hosts = frozenset(t.ref for t in chosen if t.kind == "host")
+        depth = Depth(hosts, frozenset(t.ref for t in chosen if t.kind == "vm"), hosts & with_gpus(estate))
+        narrowed = around and session.options.limit
+        return depth | depth_for(estate, dict.fromkeys(chosen, TargetPlan(()))) if narrowed else depth
+
+    return read_with(session, choose)
+
+
+def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
+    """Read VMs, the hosts they can run on and those on the same switches; no command is run on a host."""
+    from vsphere_ai.reading.collector import Depth
+
+    def choose(estate: Estate) -> Depth:
+        vms = _named(session, estate, "vm", patterns)
+        hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
+        around = frozenset(hosts | dvs.beside(estate, hosts))
+        return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts))
+
+    estate = read_with(session, choose)
+    return estate, _named(session, estate, "vm", patterns)
+
+
+def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
+    """Read hosts, all of them without a pattern; asked over SSH is what their vSphere release does not tell."""
+    from vsphere_ai.reading.collector import Depth
+
+    def named(estate: Estate) -> tuple[Target, ...]:
+        return _named(session, estate, "host", patterns) if patterns else session.limited(estate, estate.hosts)
+
+    def choose(estate: Estate) -> Depth:
+        hosts = frozenset(t.ref for t in named(estate))
+        return Depth(hosts, frozenset(), frozenset(h for h in hosts if devices.needs_shell(estate[h])))
+
+    estate = read_with(session, choose, probes=(devices.NIC_INFO,))
+    return estate, named(estate)
+
+
+def _named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
+    try:
+        found = [t for p in patterns for t in select(p, kind, session.inventory, estate, mark=Mark(p))]
+    except InputError as error:
+        if any(d.mark.file not in patterns for d in error.diagnostics):
+            raise  # a group that the inventory describes wrongly
+        text, hint = "\n".join(d.message for d in error.diagnostics), error.diagnostics[0].help
+        raise UsageError(text, hint, rule="usage.limit") from None
+    return session.limited(estate, tuple(dict.fromkeys(found)))

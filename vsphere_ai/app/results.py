@@ -1,0 +1,58 @@
+"""Results of the functions of `app` that carry plans out: what was proposed, and how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vsphere_ai.execution.outcome import Run
+    from vsphere_ai.model.state import Problem, Target
+    from vsphere_ai.planning.planner import Plan
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A plan that is to be carried out. `digest` is its SHA-256, `confirmed`: nothing is asked any more.
+
+    `excluded` are targets that the limit leaves out of the playbook; `open_runs` says what earlier runs have left.
+    """
+
+    plan: Plan
+    digest: str
+    confirmed: bool = False
+    excluded: Collection[Target] = ()
+    open_runs: Sequence[str] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of a command that carries nothing of it out."""
+        return exit_code_of(self.plan.problems) if self.plan.problems else int(bool(self.open_runs))
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How carrying out a plan ended. `run` is None, and `record` empty, when nothing was carried out.
+
+    `gone` are targets that were approved and are no longer in the inventory; `open_runs` says what earlier runs have
+    left to put back. `exit_code` is that of the command line: 128 + the signal's number when the run was stopped.
+    """
+
+    plan: Plan
+    exit_code: int
+    record: str = ""
+    run: Run | None = None
+    gone: tuple[Target, ...] = ()
+    open_runs: tuple[str, ...] = ()
+
+
+def exit_code_of(problems: Iterable[Problem]) -> int:
+    """Return the exit code of a plan with problems: 4 when an account or a key was not accepted, 5 when out of reach.
+
+    5 only where that is all there is: any other problem is one of the playbook's, and stays when the host answers.
+    """
+    rules = {p.rule for p in problems}
+    if rules & {"ssh.denied", "ssh.host-key", "account.privileges"}:
+        return 4
+    return 5 if rules == {"ssh.unreachable"} else 1

@@ -1,0 +1,74 @@
+"""Rollback: what a run changed goes back to what it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app import run_changes
+from vsphere_ai.app.approval import Confirm, approve, no_confirmation
+from vsphere_ai.app.continued_run import estate_of, held_again, plan_from
+from vsphere_ai.app.events import Begun, Emit, Remark, Status, ignore
+from vsphere_ai.app.recorded_playbooks import playbook_of
+from vsphere_ai.app.results import Proposal, RunResult
+from vsphere_ai.app.run_plan import Origin, Planned, carry_out
+from vsphere_ai.app.session import open_session
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.run_changes import Changes
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.runs.locks import Mode
+
+
+@dataclass(frozen=True)
+class RollbackRequest:
+    """Which run to roll back, by its name or the beginning of it; the other fields are as in `ResumeRequest`."""
+
+    run: str
+    inventory: Path | None = None
+    yes: bool = False
+    confirm: Confirm = no_confirmation
+    lock: Mode | None = None
+
+
+def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
+    """Go back to what a run found before it changed anything, as a run of its own.
+
+    A hardware version cannot go back, and implied fields (reservations, MMIO) are not reverted: the plan names them.
+    """
+    from vsphere_ai.planning.document import Approved, digest
+    from vsphere_ai.planning.rollback import with_not_reverted
+    from vsphere_ai.resources import kinds
+    from vsphere_ai.runs import history, journal
+
+    emit(Begun())
+    record = journal.open_run(request.run)
+    what, playbook = f"rollback {record.id}", playbook_of(record.documents.before)
+    with (
+        open_session(estate_of(record, playbook, request.inventory), playbook, emit) as session,
+        held_again(session, record, what, request.lock, emit) as locks,
+    ):
+        among = history.look()
+        mine, others = run_changes.own(record, among), run_changes.after(record, among)
+        planned, gone = plan_from(session, record, run_changes.to_put_back(playbook, mine, others), emit)
+        tried = [i for i in Approved.read(record.documents.approved).items if mine.tried(i.target, i.kind)]
+        plan = with_not_reverted(planned.plan, tried, planned.estate, kinds())
+        _report_shared_changes(plan, mine, others, emit)
+        emit(Status(""))
+        if not approve(Proposal(plan, digest(plan), request.yes), request.confirm, emit):
+            if not plan.steps:
+                record.update(rolled_back="")  # everything is as it was before the run
+            return RunResult(plan, int(bool(gone)), gone=gone)
+        origin = Origin(what, locks, takes_over=record, reverts=True, gone=gone)
+        return carry_out(session, Planned(planned.playbook, plan, planned.estate), origin, emit)
+
+
+def _report_shared_changes(plan: Plan, mine: Changes, others: Sequence[Changes], emit: Emit) -> None:
+    """Name what a rollback puts back though a later run has changed it, too."""
+    for item in plan.changed():
+        last = run_changes.touched(item.target, item.kind, mine.at(item.target, item.kind), others)
+        if last is not None:
+            text = f"{item.target.name}: {item.kind} was changed by the later run {last.run} ({last.what}), too"
+            emit(Remark("rollback.undoes-later", f"{text}; this rollback undoes both"))

@@ -1,0 +1,184 @@
+"""Carrying a confirmed plan out, with its record: the common end of apply, resume and rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
+from vsphere_ai.app.read_back import ReadBack
+from vsphere_ai.app.recorded_playbooks import before, pinned
+from vsphere_ai.app.results import RunResult
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.session import Session
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.execution.outcome import Run
+    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.model.facts import Estate
+    from vsphere_ai.model.state import Target
+    from vsphere_ai.planning.planner import Plan
+    from vsphere_ai.planning.schedule import Impact
+    from vsphere_ai.runs.journal import Journal
+    from vsphere_ai.runs.locks import Hold
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A playbook, its plan, and the estate that the plan was made on."""
+
+    playbook: Playbook
+    plan: Plan
+    estate: Estate
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a plan comes from. `what` the operator named; `resumes` is the record of the run that goes on with it.
+
+    What the run `takes_over` has pending becomes the new run's; with `reverts` the new run rolls that one back. `gone`
+    targets were approved and are no longer in the inventory.
+    """
+
+    what: str
+    locks: Hold | None = None
+    resumes: Journal | None = None
+    takes_over: Journal | None = None
+    reverts: bool = False
+    gone: tuple[Target, ...] = ()
+    problem_code: int = 0
+    """Exit code when all went well, but the plan of the whole run has problems."""
+    omitted: int = 0
+    """How many steps of the whole run are not part of the plan."""
+    reports_open_runs: bool = False
+    """The end reports, also by its exit code, what earlier runs have left to put back."""
+
+
+def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) -> RunResult:
+    """Run a confirmed plan to its end, and record it."""
+    from vsphere_ai.app.account_privileges import require_privileges
+    from vsphere_ai.execution.actions.executor import Executor
+    from vsphere_ai.execution.runner import Runner
+    from vsphere_ai.runs import history
+
+    plan = planned.plan
+    require_privileges(session, plan, planned.estate)
+    record = origin.resumes or _new_record(session, planned, origin)
+    if origin.resumes is not None:
+        history.take_up(record)
+    if origin.locks is not None:
+        origin.locks.serve(record)
+
+    context = _context(session, planned, record, _waiting(emit, "run.notice"))
+    runner = Runner(plan, Executor(context), emit, parallel=session.options.parallel, record=record)
+    session.stop.attach(runner)
+    emit(RunStarted(record.id, plan, session.stop))
+    session.vcenter.serve(record.id, notify=_waiting(emit, "vcenter.waiting"), submitted=noting(record))
+    run = runner.run()
+    result = _result(session, run, record.id, origin)
+    emit(RunEnded(result))
+    skipped, own_code = run.unstarted + origin.omitted, run.exit_code or origin.problem_code
+    record.update(ended=True, exit_code=own_code, signal=run.signal, skipped=skipped, open=list(run.open))
+    history.rolled_back(record)
+    emit(RunRecorded(result))
+    return result
+
+
+def _waiting(emit: Emit, rule: str) -> Callable[[str], None]:
+    """Return a function that emits a line about what the run waits for."""
+    return lambda line: emit(StepEvent("waiting", text=line, rule=rule))
+
+
+def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResult:
+    from vsphere_ai.app.open_runs import open_runs
+
+    code = (128 + run.signal if run.signal else run.exit_code) or origin.problem_code or int(bool(origin.gone))
+    others = open_runs(session.vcenter) if origin.reports_open_runs and not run.signal else ()
+    return RunResult(run.plan, code or int(bool(others or run.open)), record, run, origin.gone, others)
+
+
+def _context(session: Session, planned: Planned, record: Journal, notice: Callable[[str], None]) -> Context:
+    from vsphere_ai.execution.actions.context import Context
+    from vsphere_ai.gpu.inventory import nvidia_gpus
+    from vsphere_ai.planning.document import Approved
+    from vsphere_ai.runs import ssh_markers
+
+    playbook, plan, estate = planned.playbook, planned.plan, planned.estate
+    # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
+    found = {f.host.ref: f for f in Approved.read(record.documents.approved).impact.found}
+    # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
+    shared = any(item.target.kind not in ("host", "vm") for item in plan.changed())
+    back, instance = ReadBack(session, playbook, estate, shared), session.vcenter.about.instance
+    return Context(
+        vcenter=session.vcenter,
+        shell=session.shell,
+        left=back.left,
+        again=back.again,
+        gpus={h.ref: len(nvidia_gpus(estate[h.ref])) for h in estate.hosts} | {r: f.gpus for r, f in found.items()},
+        found=found,
+        hosts={v.ref: str(estate[v.ref].get("runtime.host", "")) for v in estate.vms},
+        stop=session.stop.event,
+        note=record,
+        planned=estate.objects,
+        notice=notice,
+        start_ssh=session.inventory.start_ssh,
+        ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
+        is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
+        within=session.vcenter.doing,
+    )
+
+
+def noting(record: Journal) -> Callable[[str, str], None]:
+    """Return what notes tasks. One that cannot be noted is still waited for: the next step cannot begin, though."""
+    from vsphere_ai.errors import Storage
+
+    def note(step: str, task: str) -> None:
+        with suppress(Storage):
+            record.submitted(step, task)
+
+    return note
+
+
+def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
+    from vsphere_ai.language.playbook import to_document
+    from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
+    from vsphere_ai.planning.document import PlanDocument
+    from vsphere_ai.runs import journal
+
+    playbook, plan, estate = planned.playbook, planned.plan, planned.estate
+    approved = PlanDocument.of(plan).approved()
+    earlier = origin.takes_over
+    if earlier and not origin.reverts:
+        approved = approved.model_copy(update={"impact": _as_first_found(plan.impact, earlier)})
+    # the lock is taken over with the lock itself
+    taken = [o for o in earlier.ever_pending() if not o.closed and o.pending.kind != "lock"] if earlier else []
+    record = journal.create(
+        RunRecord(
+            what=origin.what,
+            inventory=str(session.inventory.path.absolute()),
+            scope=Scope(vcenter=session.settings.name, limit=session.options.limit),
+            instance=plan.about.instance,
+            rolls_back=earlier.id if earlier and origin.reverts else "",
+            takes_over=earlier.id if earlier else "",
+            lock=origin.locks.mode if origin.locks else None,
+        ),
+        RunDocuments(
+            approved=approved.as_json(),
+            desired=to_document(pinned(session, playbook, estate)),
+            before=to_document(before(session, playbook, plan, estate)),
+        ),
+        taken,
+    )
+    if earlier and taken:  # a process that dies before this leaves nothing pending twice: `history.look` sees to it
+        earlier.resolve(*(o.pending for o in taken))
+    return record
+
+
+def _as_first_found(impact: Impact, earlier: Journal) -> Impact:
+    """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
+    from vsphere_ai.planning.document import Approved
+
+    known = {f.host.ref: f for f in Approved.read(earlier.documents.approved).impact.found}
+    return replace(impact, found=tuple(known.get(f.host.ref, f) for f in impact.found))

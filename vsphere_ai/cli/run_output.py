@@ -1,0 +1,173 @@
+"""Output of apply, resume and rollback: the plan, the question, progress, and the summary, as text or JSON lines."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from vsphere_ai.cli import json_stream, signals, streams
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import width
+from vsphere_ai.errors import Storage, UsageError, most_serious
+from vsphere_ai.model.text import safe
+
+if TYPE_CHECKING:
+    from vsphere_ai.app.events import Event, RunStarted, StepEvent
+    from vsphere_ai.app.results import Proposal, RunResult
+    from vsphere_ai.cli.progress import Emit
+
+
+class RunOutput:
+    """Shows the events of a run, and stops it: on a signal, and when the output is not accepted any more."""
+
+    def __init__(self, form: str) -> None:
+        self._form = form
+        self._running = ExitStack()
+        self._started: RunStarted | None = None
+        self._show: Emit = lambda event: None
+        self._last: dict[str, str] = {}
+        self._lost: OSError | None = None
+        self._writing = threading.RLock()  # a lost output is noticed while it is being used
+
+    def __enter__(self) -> RunOutput:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._running.close()
+
+    def emit(self, event: Event) -> None:
+        """Show an event."""
+        from vsphere_ai.app import events
+
+        match event:
+            case events.StepEvent():
+                self._step(event)
+            case events.Begun():
+                json_stream.expect(self._form)
+            case events.PlanMade():
+                self._plan(event.proposal)
+            case events.PlanDeclined():
+                click.echo("Nothing was changed.", err=True)
+                self._nothing_done(event.proposal)
+            case events.RunStarted():
+                self._start(event)
+            case events.RunEnded():
+                if not signals.claim(self.exit_code(event.result)):
+                    signals.stay()
+                self._running.close()
+            case events.RunRecorded():
+                self._summary(event.result)
+            case _:
+                show_event(event)
+
+    def confirm(self, proposal: Proposal) -> bool:
+        """Ask whether a plan is to be carried out."""
+        if not sys.stdin.isatty():
+            raise UsageError(
+                "there is no terminal to ask on", "give --yes, or apply a saved plan", rule="usage.no-terminal"
+            )
+        click.echo("", err=self._form == "json")
+        answer = click.prompt("Carry this out? Only 'yes' is accepted", default="", show_default=False, err=True)
+        return bool(answer.strip() == "yes")
+
+    def exit_code(self, result: RunResult) -> int:
+        """Return the exit code of the process: another one than the run's when the output could not be written."""
+        if self._lost is not None and not isinstance(self._lost, BrokenPipeError):
+            return most_serious((result.run.exit_code if result.run else 0, Storage.exit_code))
+        return result.exit_code
+
+    def _plan(self, proposal: Proposal) -> None:
+        from vsphere_ai.cli.colour import colour
+        from vsphere_ai.report.plan_text import plan_text
+
+        plan, json = proposal.plan, self._form == "json"
+        for item in plan.items if json else ():  # the text of the plan says it otherwise
+            for text in item.stays:
+                streams.say(safe(f"{item.target.name}: {item.kind} stays: {text}"), "rollback.stays")
+        if not json or plan.problems or (plan.steps and not proposal.confirmed):  # no question before it was shown
+            click.echo(colour(plan_text(plan, proposal.digest, width(), left_out=proposal.excluded)), err=json)
+        if plan.problems:
+            self._nothing_done(replace(proposal, open_runs=()))
+        elif not plan.steps:
+            for line in proposal.open_runs:
+                streams.say(safe(f"! {line}"), "run.left-open")
+            self._nothing_done(proposal)
+
+    def _nothing_done(self, proposal: Proposal) -> None:
+        """End a JSON stream that has no events: of a plan that was refused, was empty, or was declined."""
+        from vsphere_ai.execution.outcome import Run
+        from vsphere_ai.report.run_json import header_line, summary_line
+
+        if self._form != "json":
+            return
+        run = Run(proposal.plan, (), 0.0, open=tuple(proposal.open_runs))
+        json_stream.write("header", header_line(proposal.digest, len(proposal.plan.steps)))
+        json_stream.write("summary", summary_line(run, proposal.exit_code, streams.remarks()))
+
+    def _start(self, started: RunStarted) -> None:
+        from vsphere_ai.cli.progress import make_progress
+
+        if self._form == "text":
+            click.echo(f"Run {started.run}", err=True)
+        self._started, self._last = started, {}
+        self._show = self._running.enter_context(make_progress(started.plan, started.run, self._form))
+        self._running.enter_context(signals.first(started.stop))
+        self._running.enter_context(signals.farewell(self._last_words))
+
+    def _step(self, event: StepEvent) -> None:
+        """Show progress; a lost output stops the run, but is no reason to leave VMs powered off."""
+        from vsphere_ai.cli.progress import lose_output
+
+        if event.planned is not None and event.what != "progress":
+            self._last[event.planned.id] = event.what
+        try:
+            with self._writing:
+                if not signals.leaving():  # the last words have been said, or are about to be
+                    self._show(event)
+        except OSError as error:  # `| head`, a closed terminal, a full disk
+            self._lost = error
+            lose_output(error)
+            if self._started is not None:
+                self._started.stop(signal.SIGPIPE, report=False)
+
+    def _last_words(self) -> None:
+        """End a JSON stream as it has to end, though this process leaves before its steps have ended."""
+        from vsphere_ai.execution.outcome import Outcome, Run, State
+        from vsphere_ai.report.run_json import summary_line
+
+        code = signals.leaving()
+        if self._form != "json" or self._started is None or not code:
+            return
+        states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
+        plan = self._started.plan
+        found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in plan.steps)
+        outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
+        run = Run(plan, outcomes, 0.0, self._started.stop.number or code - 128)  # the first may still be dealt with
+        with self._writing:
+            json_stream.write("summary", summary_line(run, code, streams.remarks()))
+
+    def _summary(self, result: RunResult) -> None:
+        from vsphere_ai.report.run_json import summary_line
+        from vsphere_ai.report.run_text import run_text
+
+        run = result.run
+        if run is None:
+            return
+        if self._form == "json":
+            code, left = self.exit_code(result), (*run.open, *result.open_runs)
+            json_stream.write("summary", summary_line(replace(run, open=left), code, streams.remarks()))
+            return
+        click.echo(f"\n{run_text(run)}")
+        for line in result.open_runs:
+            streams.say(safe(f"! {line}"), "run.left-open")
+        if result.gone:
+            names = ", ".join(t.name for t in result.gone)
+            streams.say(safe(f"Left out, because it is gone from the inventory: {names}"), "object.gone")
+        if run.exit_code or run.open or run.signal:
+            click.echo(f"Continue from what is there: vsphere-ai resume {result.record}", err=True)
