@@ -54,7 +54,7 @@ def test_a_run_is_closed_with_what_it_has_left(command):
     assert f"{record.id}  closed" in command("runs")[1]
     shown = command("show", record.id)[1]
     assert "CLOSED by" in shown
-    assert "esx01 is in maintenance mode because of this run: left so" in shown
+    assert "esx01 is in maintenance mode because of this run: not put back" in shown
     assert "Finish it" not in shown
     assert command("resume")[0] == 64
     assert any("was closed by" in line for line in history.reasons_to_ask(journal.open_run(record.id)))

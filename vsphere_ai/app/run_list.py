@@ -38,7 +38,7 @@ def list_runs() -> RunList:
 def close_run(run: str, confirm: Callable[[Journal], bool]) -> tuple[Journal, str]:
     """Give a run up after `confirm`: what is pending is not put back.
 
-    Returns its record and what became of it: ``closed``, ``declined``, or the state of a run that was over before.
+    Returns its record and what became of it: ``closed``, ``declined``, or ``over:`` and the state it had before.
     `Locked` while it is under way.
     """
     record = journal.open_run(run)
@@ -49,7 +49,7 @@ def close_run(run: str, confirm: Callable[[Journal], bool]) -> tuple[Journal, st
         among = history.look()
         seen = next(s for s in among if s.run == record.id)
         if history.state_of(seen, among) in history.OVER and not seen.has_pending:
-            return record, history.state_of(seen, among)
+            return record, f"over: {history.state_of(seen, among)}"
         if not confirm(record):
             return record, "declined"
         history.close(record)

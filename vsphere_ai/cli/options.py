@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -10,6 +11,7 @@ import click
 
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
+from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import EstateRequest
@@ -91,6 +93,16 @@ def say_left_out(estate: Estate) -> None:
 def pause_status() -> None:
     """Clear the status line."""
     streams.status("")
+
+
+def agreed(question: str, *, yes: bool, instead: str = "give --yes") -> bool:
+    """Ask a question that only 'yes' answers; `UsageError` without a terminal. `yes`: it is not asked."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise UsageError("there is no terminal to ask on", instead, rule="usage.no-terminal")
+    answer = click.prompt(question, default="", show_default=False, err=True)
+    return bool(answer.strip() == "yes")
 
 
 def width() -> int:

@@ -13,8 +13,8 @@ import click
 
 from vsphere_ai.cli import json_stream, signals, streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import width
-from vsphere_ai.errors import Storage, UsageError, most_serious
+from vsphere_ai.cli.options import agreed, width
+from vsphere_ai.errors import Storage, most_serious
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
@@ -68,13 +68,10 @@ class RunOutput:
 
     def confirm(self, proposal: Proposal) -> bool:
         """Ask whether a plan is to be carried out."""
-        if not sys.stdin.isatty():
-            raise UsageError(
-                "there is no terminal to ask on", "give --yes, or apply a saved plan", rule="usage.no-terminal"
-            )
-        click.echo("", err=self._form == "json")
-        answer = click.prompt("Carry this out? Only 'yes' is accepted", default="", show_default=False, err=True)
-        return bool(answer.strip() == "yes")
+        if sys.stdin.isatty():
+            click.echo("", err=self._form == "json")
+        question = "Carry this out? Only 'yes' is accepted"
+        return agreed(question, yes=False, instead="give --yes, or apply a saved plan")
 
     def exit_code(self, result: RunResult) -> int:
         """Return the exit code of the process: another one than the run's when the output could not be written."""

@@ -52,7 +52,7 @@ def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _guest_lines(running: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """Group running vGPUs by what their guests report; nothing where nvidia-smi told nothing."""
+    """Group running vGPUs by what their guests report; nothing where nvidia-smi reports nothing."""
     alike: dict[str, list[str]] = {}
     for one in running:
         known = [one[key] is not None for key in ("gpu_instance", "guest_driver", "licence")]
@@ -121,7 +121,7 @@ def _place_lines(place: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _short(profile: str) -> str:
-    """Return what tells the profiles of one GPU apart: ``3-20c`` of ``grid_a100-3-20c``."""
+    """Return what distinguishes the profiles of one GPU: ``3-20c`` of ``grid_a100-3-20c``."""
     return profile.partition("-")[2] or profile
 
 

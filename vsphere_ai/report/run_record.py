@@ -90,6 +90,26 @@ def _pending(each: RecordedPending) -> dict[str, Any]:
     }
 
 
+def runs_lines(documents: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Yield a line per run, of its summary."""
+    for each in documents:
+        pending = f"  {len(each['pending'])} pending" if each["pending"] else ""
+        yield safe(f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']}){pending}")
+
+
+def left_lines(record: Journal) -> list[str]:
+    """Return what a run has left open: pending actions, and steps that were not done."""
+    begun = {s.id for s in record.steps() if s.state == "done"}
+    undone = sum(s.id not in begun for s in Approved.read(record.documents.approved).steps)
+    lines = [f"  ! {safe(d.target.name)} {PENDING.get(d.kind, d.kind)}" for d in record.pending()]
+    count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
+    run = f"Run {record.id} ({safe(record.run.what)})"
+    if not lines:
+        return [f"{run} has left nothing open{count}."]
+    return [f"{run} has left open{count}:", *lines,
+            f"To put that back instead: vsphere-ai resume {record.id} --cleanup"]  # fmt: skip
+
+
 def record_text(document: dict[str, Any]) -> str:
     """Return a record as text."""
     return "\n".join([*_head(document), *_approved(document["approved"]), *_steps(document), *_end(document)])
@@ -175,13 +195,13 @@ def _took(step: dict[str, Any]) -> str:
 
 
 def _end(document: dict[str, Any]) -> Iterator[str]:
-    owed = [d for d in document["pending_actions"] if not d["closed"]]
-    if owed or document["open"]:
+    open_actions = [d for d in document["pending_actions"] if not d["closed"]]
+    if open_actions or document["open"]:
         yield "\nPENDING"
-    for pending in owed:
+    for pending in open_actions:
         words = PENDING.get(pending["kind"], pending["kind"])
         yield f"  ! {safe(pending['name'])} {words} (since {_clock(pending['opened'])})"
-    if not owed:
+    if not open_actions:
         yield from (f"  ! {safe(line)}" for line in document["open"])
     if document["closed"]:
         yield f"\nCLOSED by {safe(document['closed']['by'])}, {document['closed']['at'][:19]} UTC"
