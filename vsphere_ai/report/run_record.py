@@ -206,7 +206,7 @@ def _end(document: dict[str, Any]) -> Iterator[str]:
     if document["closed"]:
         yield f"\nCLOSED by {safe(document['closed']['by'])}, {document['closed']['at'][:19]} UTC"
         for left in document["closed"]["left"]:
-            yield f"  {safe(left['name'])} {PENDING.get(left['kind'], left['kind'])}: left so"
+            yield f"  {safe(left['name'])} {PENDING.get(left['kind'], left['kind'])}: not put back"
     yield ""
     if document["state"] not in OVER:
         yield f"Finish it: {document['resume_command']}"
