@@ -45,12 +45,12 @@ def _slices(slot: GpuSlot) -> dict[str, Any]:
     }
 
 
-def _moved(room: ProfileRoom) -> dict[str, Any]:
+def _moved(room: ProfileRoom) -> dict[str, object]:
     move = [_instance(i) for i in room.move]
     return {"profile": room.profile, "now": room.now, "after": room.after, "move_for_one_more": move}
 
 
-def _instance(instance: Instance) -> dict[str, Any]:
+def _instance(instance: Instance) -> dict[str, object]:
     return {"profile": instance.profile_name, "start": instance.start, "in_use": instance.in_use}
 
 
@@ -119,7 +119,7 @@ class Verdict:
             return {**common, "explanation": answer.explanation, "left_over": left, "room": dict(answer.room)}
         return {**common, "warnings": list(answer.warnings), "power_on_order": self._places(answer)}
 
-    def _places(self, fit: Fit) -> Sequence[Mapping[str, Any]]:
+    def _places(self, fit: Fit) -> Sequence[Mapping[str, object]]:
         return [
             {
                 "vm": self.targets[ref].name,

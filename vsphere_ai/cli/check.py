@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -17,7 +16,7 @@ from vsphere_ai.cli.options import estate_options, estate_request, format_option
 @estate_options
 @format_option("text", "json")
 @click.option("--failures", is_flag=True, help="Leave out what passed.")
-def command(playbook: Path | None, form: str, failures: bool, **shared: Any) -> int:
+def command(playbook: Path | None, form: str, failures: bool, **shared: object) -> int:
     """Check hosts and VMs, or only what PLAYBOOK is about; exits 1 when a rule fails.
 
     A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.

@@ -161,7 +161,7 @@ def _mig(gpu: dict[str, Any]) -> str:
     return f"{state}: {instances}" if instances else state
 
 
-def _detail(detail: dict[str, Any]) -> str:
+def _detail(detail: dict[str, object]) -> str:
     return json.dumps(detail, separators=(", ", ": ")) if detail else ""
 
 

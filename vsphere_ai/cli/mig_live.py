@@ -68,7 +68,7 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     return tuple(sorted(found, key=lambda g: g.index))
 
 
-def read_host(asked: Mapping[str, Any]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
+def read_host(asked: Mapping[str, object]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
     """Return the GPUs of the host `asked` names, and the compute instances per (PCI address, GPU instance)."""
     shared = {k: asked[k] for k in ("inventory", "vcenter", "start_ssh")}
     with open_session({**shared, "limit": asked["host"], "parallel": 1}) as session:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import click
 
@@ -20,7 +19,7 @@ def command() -> None:
 @click.argument("hosts", nargs=-1, metavar="[HOST]...")
 @estate_options
 @format_option("text", "json")
-def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
+def devices_command(hosts: Sequence[str], form: str, **shared: object) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
     HOST is a name or a pattern as in a play; all hosts without one. Before vSphere 8.0 only a host's shell knows driver
@@ -42,7 +41,7 @@ def devices_command(hosts: Sequence[str], form: str, **shared: Any) -> int:
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
 @format_option("text", "json", "playbook")
-def trace_command(vms: Sequence[str], form: str, **shared: Any) -> int:
+def trace_command(vms: Sequence[str], form: str, **shared: object) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 
     Every broken link is shown with its fix. VM is a name or a pattern as in a play. Exits 0 when every path is whole,

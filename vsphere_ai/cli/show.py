@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
 from vsphere_ai.cli import streams
@@ -16,7 +14,7 @@ from vsphere_ai.errors import UsageError
 @click.argument("what", metavar="[PATTERN|RUN]", required=False, default="")
 @estate_options
 @format_option("text", "json")
-def command(what: str, form: str, **shared: Any) -> int:
+def command(what: str, form: str, **shared: object) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Planning the result finds nothing to do. What cannot be read is left out, with a comment saying why.

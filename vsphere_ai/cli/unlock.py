@@ -97,12 +97,12 @@ def _text(note: Note | None, found: Found | None, expired: bool) -> str:
     return f"this machine  {safe(here)}\nvCenter       {safe(there)}"
 
 
-def _local(note: Note | None) -> dict[str, Any] | None:
+def _local(note: Note | None) -> dict[str, object] | None:
     fields = ("user", "machine", "pid", "run", "since")
     return {name: getattr(note, name) for name in fields} if note else None
 
 
-def _advisory(found: Found | None, *, expired: bool) -> dict[str, Any] | None:
+def _advisory(found: Found | None, *, expired: bool) -> dict[str, object] | None:
     if found is None:
         return None
     holder, expires = found.holder, found.expires

@@ -36,7 +36,7 @@ def list_types(board_key: str | None, *, form: str) -> None:
         click.echo("\n".join(_board_lines(boards[0]) if board_key else _overview(boards)))
 
 
-def _document(board: Board) -> dict[str, Any]:
+def _document(board: Board) -> dict[str, object]:
     return {
         "board": board.key,
         "title": board.title,
@@ -51,7 +51,7 @@ def _document(board: Board) -> dict[str, Any]:
     }
 
 
-def _time_sliced(board: Board, ending: str) -> dict[str, Any]:
+def _time_sliced(board: Board, ending: str) -> dict[str, object]:
     """Return one size; a count NVIDIA does not publish is null."""
     fb_gb = int(ending[:-1])
     mixed = next((t.max_mixed for t in board.time_sliced if t.fb_gb == fb_gb), None)
@@ -64,7 +64,7 @@ def _time_sliced(board: Board, ending: str) -> dict[str, Any]:
     }
 
 
-def _backed(board: Board, ending: str) -> dict[str, Any] | None:
+def _backed(board: Board, ending: str) -> dict[str, object] | None:
     from vsphere_ai.gpu import vgpu
 
     parsed = vgpu.parse(_names(board, ending)[0])
@@ -96,7 +96,7 @@ def _overview(boards: list[dict[str, Any]]) -> Iterator[str]:
     yield "The types of one board: vsphere-ai vgpu list BOARD"
 
 
-def _board_lines(one: dict[str, Any]) -> Iterator[str]:
+def _board_lines(one: dict[str, object]) -> Iterator[str]:
     yield f"{one['title']}, {one['memory_gb']} GB"
     if not one["spellings"]:
         yield "No vGPU types are published for this board."

@@ -127,7 +127,7 @@ class Case:
         """Return whether the playbook states a kind of the target that decides a property."""
         return any((self.ref, kind) in self.view.stated for kind, c in kinds().items() if path in c.traits.decides)
 
-    def planner_of(self, field: str, value: Any) -> str:
+    def planner_of(self, field: str, value: object) -> str:
         """Return the kind by which this plan gives the target such a value; empty when none does.
 
         Any kind may. One that gives the VM a device and sets what this implies comes before one that states it.

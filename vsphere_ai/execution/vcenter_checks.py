@@ -32,7 +32,7 @@ class Checker(Protocol):
     """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
 
     def service(self, name: str) -> str | None: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Any = None) -> Any: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: object = None) -> Any: ...  # noqa: D102
     def read_objects(self, refs: Sequence[str], paths: Paths) -> Mapping[str, Facts]: ...  # noqa: D102
 
 
@@ -152,7 +152,7 @@ def _answer(question: _Question, said: Facts | VsphereAiError | None) -> Answer:
     return question.answered(faults=tuple(faults), warnings=[_text(w) for r in results for w in r.get("warning", ())])
 
 
-def _type(fault: Any) -> str:
+def _type(fault: object) -> str:
     return str(fault.get("_typeName")) if isinstance(fault, dict) else ""
 
 

@@ -36,7 +36,7 @@ def is_nvidia_gpu(device: Mapping[str, Any]) -> bool:
     return vendor == NVIDIA and kind == DISPLAY_CLASS and device.get("subDeviceId") != 0
 
 
-def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[Gpu, ...]:
+def found_gpus(devices: Iterable[Mapping[str, object]]) -> tuple[Gpu, ...]:
     """Return the physical NVIDIA GPUs among PCI devices, by PCI address."""
     physical = sorted((d for d in devices if is_nvidia_gpu(d)), key=lambda d: str(d["id"]))
     return tuple(_gpu(d) for d in physical)
@@ -58,6 +58,6 @@ def has_vgpus(vm: Facts) -> bool:
     return any(is_vgpu(d) for d in vm.get("config.hardware.device", ()))
 
 
-def is_whole(device: Mapping[str, Any]) -> bool:
+def is_whole(device: Mapping[str, object]) -> bool:
     """Return whether a virtual device is a whole PCI device of a host."""
     return device.get("_typeName") == "VirtualPCIPassthrough" and not is_vgpu(device)

@@ -101,7 +101,7 @@ def together(gpus: Mapping[int, Entry]) -> tuple[Entry, ...]:
     return tuple(Entry(enabled, wanted, tuple(numbers)) for (enabled, wanted), numbers in groups.items())
 
 
-def _entries(path: Path, listed: Any, refuse: Refuse) -> Iterator[Entry]:
+def _entries(path: Path, listed: object, refuse: Refuse) -> Iterator[Entry]:
     if not isinstance(listed, Sequence) or isinstance(listed, str) or not listed:
         refuse(path, "a configuration is a list of at least one entry", "- {devices: all, mig-enabled: true, …}")
         return
@@ -134,7 +134,7 @@ def _entries(path: Path, listed: Any, refuse: Refuse) -> Iterator[Entry]:
             yield Entry(enabled, wanted, devices, plain, tuple((d, s) for d, s in filters if s is not None))
 
 
-def _devices(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
+def _devices(here: Path, entry: Mapping[str, object], refuse: Refuse) -> tuple[tuple[int, ...] | None, bool]:
     devices = entry.get("devices")
     if devices == "all":
         return None, True
@@ -144,7 +144,7 @@ def _devices(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> tuple[tupl
     return None, False
 
 
-def _filter(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[tuple[int, int | None]]:
+def _filter(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator[tuple[int, int | None]]:
     """Yield (PCI device id, subsystem or None) of each filter; an empty text is no filter, as in mig-parted."""
     filters = entry.get("device-filter") or ()
     for text in (filters,) if isinstance(filters, str) else filters if isinstance(filters, Sequence) else (filters,):
@@ -159,7 +159,7 @@ def _filter(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[tu
             yield int(match["device"], 16), int(match["subsystem"], 16) if match["subsystem"] else None
 
 
-def _wanted(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[Item]:
+def _wanted(here: Path, entry: Mapping[str, object], refuse: Refuse) -> Iterator[Item]:
     devices = entry.get("mig-devices", {})
     path = (*here, "mig-devices")
     if not isinstance(devices, Mapping):
@@ -183,7 +183,7 @@ def _wanted(here: Path, entry: Mapping[str, Any], refuse: Refuse) -> Iterator[It
                 yield from [item] * count
 
 
-def _is_index(value: Any) -> bool:
+def _is_index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 

@@ -24,7 +24,7 @@ class Parted(BaseModel):
     config: str = Field(min_length=1)
     entries: tuple[Entry, ...] | None = observed("The configuration as it was read.")
 
-    def read_from(self, data: Any, refuse: Refuse, unknown: Callable[[str, str], None]) -> Self:
+    def read_from(self, data: object, refuse: Refuse, unknown: Callable[[str, str], None]) -> Self:
         """Return it with its entries, given what the file holds.
 
         Every fault of the file, other configurations in it aside, goes to `refuse`; `unknown` gets a message and a help

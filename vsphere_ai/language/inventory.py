@@ -58,7 +58,7 @@ def _fingerprint(text: str) -> str:
     return digits
 
 
-def _reference(text: Any) -> Any:
+def _reference(text: object) -> object:
     if not isinstance(text, str) or not secret_ref.is_reference(text):
         raise ValueError(f"a password must not be in the file\nname the place it is in: {secret_ref.FORMS}")
     return text
@@ -308,7 +308,7 @@ def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSett
 
 
 def _groups(
-    values: Mapping[str, Any], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
+    values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
 ) -> dict[str, Group]:
     found: dict[str, Group] = {}
     for name, value in values.items():

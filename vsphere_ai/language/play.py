@@ -24,7 +24,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _DAY = 86_400
 
 
-def seconds(value: Any) -> Any:
+def seconds(value: object) -> Any:
     """Return the seconds of ``30m``, ``1h30m`` or ``90s``: more than 0 and at most a day."""
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found and value:
@@ -37,7 +37,7 @@ def seconds(value: Any) -> Any:
     return value
 
 
-def _failures(value: Any) -> Any:
+def _failures(value: object) -> object:
     if value == 0 and isinstance(value, int) and not isinstance(value, bool):
         return value
     try:
@@ -48,14 +48,14 @@ def _failures(value: Any) -> Any:
         ) from None
 
 
-def _batches(value: Any) -> Any:
+def _batches(value: object) -> object:
     given = tuple(value) if isinstance(value, list | tuple) else (value,)
     if not given:
         raise ValueError("an empty list is no batches\nwrite e.g. [1, 25%], or leave it out")
     return tuple(_share(size) for size in given)
 
 
-def _share(value: Any) -> Any:
+def _share(value: object) -> object:
     if isinstance(value, str) and re.fullmatch(r"[1-9]\d?%|100%", value):
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value > 0:
@@ -189,7 +189,7 @@ def from_document(document: Mapping[str, Any], kinds: Kinds) -> Playbook:
         raise InputError([Diagnostic(Mark("saved plan"), message, "make the plan again")]) from None
 
 
-def _play_document(play: Play) -> dict[str, Any]:
+def _play_document(play: Play) -> dict[str, object]:
     return {
         "name": play.name,
         "target": play.target,

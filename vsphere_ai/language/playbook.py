@@ -227,7 +227,7 @@ class _Reader:
         found = (self.play(index, value) for index, value in enumerate(data))
         return tuple(play for play in found if play is not None)
 
-    def play(self, index: int, value: Any) -> Play | None:
+    def play(self, index: int, value: object) -> Play | None:
         path = (index,)
         if not isinstance(value, Mapping):
             help = "write '- hosts: ...' or '- vms: ...' and below it what they should be"
@@ -258,7 +258,7 @@ class _Reader:
             pattern_mark=self.document.mark_of((index, key)),
         )
 
-    def target_key(self, value: Mapping[str, Any], path: DocumentPath) -> str:
+    def target_key(self, value: Mapping[str, object], path: DocumentPath) -> str:
         keys = [key for key in TARGETS if key in value]
         if len(keys) > 1:
             each = " or for ".join(f"'{key}'" for key in keys)
@@ -268,7 +268,7 @@ class _Reader:
             self.refuse(path, "this play does not say what it is for", help)
         return keys[0] if len(keys) == 1 else ""
 
-    def check_keys(self, value: Mapping[str, Any], path: DocumentPath, target: TargetKind | None) -> None:
+    def check_keys(self, value: Mapping[str, object], path: DocumentPath, target: TargetKind | None) -> None:
         for key in value:
             kind = self.kinds.get(key)
             if key == "rolling" and target in ("vm", "datacenter"):
@@ -283,7 +283,7 @@ class _Reader:
                 known = [*SETTINGS, *(name for name, each in self.kinds.items() if target in (None, each.target))]
                 self.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
 
-    def pattern(self, value: Mapping[str, Any], path: DocumentPath) -> str:
+    def pattern(self, value: Mapping[str, object], path: DocumentPath) -> str:
         given = value[str(path[-1])]
         items = given if isinstance(given, tuple) else (given,)
         for index, item in enumerate(items):
@@ -348,7 +348,7 @@ class _Reader:
             made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
         return Stated(made, self.document.mark_of_key(at))
 
-    def is_item(self, kind: type[Resource], value: Mapping[str, Any]) -> bool:
+    def is_item(self, kind: type[Resource], value: Mapping[str, object]) -> bool:
         """Return whether a mapping is one item of the list a kind is written as."""
         own, item = settable(kind), settable(kind, (kind.shorthand,)) if kind.shorthand else []
         return bool(value) and not any(key in own for key in value) and any(key in item for key in value)

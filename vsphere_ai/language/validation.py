@@ -56,7 +56,7 @@ class Place:
         return self.path + (spot[1:] if self.below and spot[:1] == (self.below,) else spot)
 
 
-def validate(model: type[M], value: Any, place: Place) -> M | None:
+def validate(model: type[M], value: object, place: Place) -> M | None:
     """Return the model made of a value, or None with every fault noted."""
     before = len(place.faults.found)
     for spot in _observed(model, value):
@@ -82,7 +82,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str = "possible here") -
     return f"{otherwise}: {shown}" if names else ""
 
 
-def describe(value: Any, source: str = "") -> str:
+def describe(value: object, source: str = "") -> str:
     """Say what was given, in the words of a YAML file."""
     if value is None:
         return "nothing"
@@ -97,7 +97,7 @@ def describe(value: Any, source: str = "") -> str:
     return "a list" if isinstance(value, list | tuple) else "a mapping"
 
 
-def _note(error: ValidationError, model: type[BaseModel], value: Any, place: Place) -> None:
+def _note(error: ValidationError, model: type[BaseModel], value: object, place: Place) -> None:
     """Turn pydantic's errors into diagnostics: the branches of a union that failed at one spot become one."""
     by_spot: dict[DocumentPath, list[Any]] = {}
     for fault in error.errors(include_url=False):
@@ -172,7 +172,7 @@ def _wrong_type(found: list[Any], spot: DocumentPath, place: Place) -> None:
     place.document.refuse(place.faults, path, f"expected {expected}, but this is {_given(place, path, given)}", help)
 
 
-def _given(place: Place, path: DocumentPath, value: Any = ...) -> str:
+def _given(place: Place, path: DocumentPath, value: object = ...) -> str:
     node = place.document.node(path)
     if any("password" in str(step) for step in path):
         return "this value"
@@ -198,7 +198,7 @@ def _allowed(expected: str) -> list[str]:
     return [word.strip("' ") for part in expected.split(",") for word in part.split(" or ")]
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
     """Yield the models an annotation may hold, through unions, lists and mappings."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
@@ -215,7 +215,7 @@ def settable(model: type[BaseModel], spot: DocumentPath = ()) -> list[str]:
     return [name for each in at for name in each.model_fields if not is_observed(each, name)]
 
 
-def _observed(model: type[BaseModel], value: Any, spot: DocumentPath = ()) -> Iterator[DocumentPath]:
+def _observed(model: type[BaseModel], value: object, spot: DocumentPath = ()) -> Iterator[DocumentPath]:
     """Yield where a value sets a field that can only be read."""
     if isinstance(value, tuple):
         for index, item in enumerate(value):

@@ -117,7 +117,7 @@ def read(text: str, faults: list[Fault], most: int = MAX_NODES) -> Node:
     return builder.root or Node(None, 0, 0)
 
 
-def _events(text: str) -> Iterator[Any]:
+def _events(text: str) -> Iterator[object]:
     loader = _LOADER(text)
     try:
         while loader.check_event():

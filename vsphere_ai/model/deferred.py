@@ -82,7 +82,7 @@ def chosen(value: Any, path: Path) -> Any:
     return value
 
 
-def _at(value: Any, field: str) -> Any:
+def _at(value: object, field: str) -> object:
     for name in field.split("."):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
@@ -102,14 +102,14 @@ def _name(value: str) -> str:
     return value.name if isinstance(value, Deferred) else value
 
 
-def is_deferred(value: Any) -> bool:
+def is_deferred(value: object) -> bool:
     """Return whether anything in a plain value has to be looked up."""
     if isinstance(value, Mapping):
         return any(is_deferred(v) for v in value.values())
     return isinstance(value, Deferred) or (isinstance(value, tuple | list) and any(is_deferred(v) for v in value))
 
 
-def replaced(value: Any, find: Callable[[Deferred], str]) -> Any:
+def replaced(value: object, find: Callable[[Deferred], str]) -> object:
     """Return a plain value with everything looked up."""
     if isinstance(value, Deferred):
         return value.head + find(value)

@@ -107,10 +107,10 @@ def said(error: BaseException) -> str:
 class _Logged(Mapping[str, Any]):
     """A mapping that notes what is looked up in it."""
 
-    def __init__(self, values: Mapping[str, Any], note: Callable[[str], None]) -> None:
+    def __init__(self, values: Mapping[str, object], note: Callable[[str], None]) -> None:
         self._values, self._note = values, note
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         self._note(key)
         return self._values[key]
 
@@ -195,7 +195,7 @@ def _has(estate: Estate, read: Read) -> bool:
     return facts is not None and read.path in facts.properties
 
 
-def _value(estate: Estate, read: Read) -> Any:
+def _value(estate: Estate, read: Read) -> object:
     facts = estate.get(read.ref)
     if facts is None:
         return None
@@ -222,5 +222,5 @@ def _parts(value: Any) -> set[int]:
     return {id(value)}.union(*(_parts(v) for v in inner))
 
 
-def _is_structure(value: Any) -> bool:
+def _is_structure(value: object) -> bool:
     return bool(value) and isinstance(value, Mapping | tuple)

@@ -83,7 +83,7 @@ class FieldChange:
         return max(entries, int(self.sign == "-"))
 
 
-def _entries(of: Any, without: Any) -> list[Any]:
+def _entries(of: object, without: object) -> list[Any]:
     """Return the entries of a list, or the keys of a mapping, that another has not; anything else has none."""
     if not isinstance(of, tuple | Mapping):
         return []
@@ -129,7 +129,7 @@ class Problem:
     help: str = ""
 
 
-def differences(before: Any, after: Any) -> tuple[FieldChange, ...]:
+def differences(before: object, after: object) -> tuple[FieldChange, ...]:
     """Return every field in which `after` asks for something else than `before` is, in the order of the model."""
     return tuple(_differences(before, after))
 
@@ -145,7 +145,7 @@ def _differences(before: Any, after: Any) -> Iterator[FieldChange]:
             yield FieldChange(name, old, new)
 
 
-def _of_mappings(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[FieldChange]:
+def _of_mappings(old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[FieldChange]:
     for key in sorted(new):
         one, two = old.get(key), new[key]
         if one == two:

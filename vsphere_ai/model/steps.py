@@ -19,7 +19,7 @@ class Probe:
     """Ask it of each NIC with an RDMA device, whose name ends the command; the answers are called ``NAME:vmnic4``."""
 
 
-def _whole(answer: Any) -> Any:
+def _whole(answer: object) -> object:
     return answer
 
 

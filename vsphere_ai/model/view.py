@@ -84,7 +84,7 @@ class View:
         own = {**self.planned.get(ref, {}), state.kind: state}
         return self._like(planned=laid_over(self.planned, {ref: own}), new=state.kind)
 
-    def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, Any]) -> View:
+    def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, object]) -> View:
         """Return the view in which hosts reboot, with what that leaves of observed states in their place."""
         return self._like(rebooting=hosts, states=laid_over(self.states, states))
 

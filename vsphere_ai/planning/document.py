@@ -272,11 +272,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def dumps(document: Any) -> str:
+def dumps(document: object) -> str:
     """Return JSON text for people and machines: indented, keys in order, escapes for what is invisible only."""
     return escaped(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _sha256(document: Any) -> str:
+def _sha256(document: object) -> str:
     text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -111,7 +111,7 @@ def _drs(cluster: Facts | None) -> Mapping[str, Any]:
     return found
 
 
-def _override(cluster: Facts | None, drs: Mapping[str, Any], vm: Target) -> Mapping[str, Any]:
+def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> Mapping[str, Any]:
     if cluster is None or drs.get("enableVmBehaviorOverrides") is False:
         return {}
     overrides = cluster.get("configurationEx", {}).get("drsVmConfig", ())

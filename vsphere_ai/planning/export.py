@@ -124,7 +124,7 @@ def written(state: Resource) -> dict[str, Any]:
     return {name: _plain(value) for name, value in said.items() if value is not None}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return {n: _plain(v) for n in type(value).model_fields if (v := getattr(value, n)) is not None}
     if isinstance(value, Mapping):
@@ -144,7 +144,7 @@ def _spot(values: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(spot)
 
 
-def _take(values: Any, spot: Sequence[str | int]) -> Any:
+def _take(values: Any, spot: Sequence[str | int]) -> object:
     """Take out what is at a place, and what is empty without it; return it."""
     at = values
     for step in spot[:-1]:

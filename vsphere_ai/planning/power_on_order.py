@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -73,7 +73,7 @@ def _handovers(before: View, after: View, changing: Iterable[Target]) -> Iterato
         yield from ((vm, other) for other, less in others if less)
 
 
-def _devices(vm: Target, view: View, states: Iterable[Any]) -> Counter[object]:
+def _devices(vm: Target, view: View, states: Iterable[object]) -> Counter[object]:
     """Count the vGPUs and the whole devices that states give a VM."""
     found: Counter[object] = Counter()
     for state in states:

@@ -79,7 +79,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[ItemDocument], estate: Esta
     return replace(plan, items=tuple(items.values()))
 
 
-def _implied(plan: Plan, view: View) -> dict[str, dict[str, Any]]:
+def _implied(plan: Plan, view: View) -> dict[str, dict[str, object]]:
     """Return, per target, what the changed items of a plan make of fields that other kinds have too."""
     found: dict[str, dict[str, Any]] = {}
     for item in plan.changed():
@@ -95,7 +95,7 @@ def _fields(state: Resource) -> dict[str, Any]:
 
 
 def _staying(
-    changes: Sequence[ChangeDocument], now: Mapping[str, Any], back: Mapping[str, Any], others: frozenset[str]
+    changes: Sequence[ChangeDocument], now: Mapping[str, object], back: Mapping[str, object], others: frozenset[str]
 ) -> Iterator[str]:
     for change in changes:
         name, before = change.field, change.before
@@ -106,7 +106,7 @@ def _staying(
         yield f"{name.replace('_', ' ')} {shown(back.get(name, there))}, {was}"
 
 
-def _without(value: Any, others: frozenset[str]) -> Any:
+def _without(value: object, others: frozenset[str]) -> object:
     """Return a list without the devices that another kind of the same run lists: PVRDMA adapters of `pvrdma`."""
     plain = _plain(value)
     if not isinstance(plain, list):
@@ -114,14 +114,14 @@ def _without(value: Any, others: frozenset[str]) -> Any:
     return [v for v in plain if not (isinstance(v, dict) and v.get("type") in others)]
 
 
-def _same(one: Any, two: Any) -> bool:
+def _same(one: object, two: object) -> bool:
     """Return whether two plain values are the same; an order of items means nothing."""
     if isinstance(one, list) and isinstance(two, list):
         return sorted(map(repr, one)) == sorted(map(repr, two))
     return bool(one == two) or (one in NOT_SET and two in NOT_SET)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, BaseModel):
         return _plain({n: getattr(value, n) for n in type(value).model_fields})
     if isinstance(value, Mapping):
@@ -131,7 +131,7 @@ def _plain(value: Any) -> Any:
     return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
 
 
-def _words(value: Any) -> str:
+def _words(value: object) -> str:
     if isinstance(value, Mapping):
         return " ".join(str(v) for k, v in value.items() if v is not None and k not in ("device", "address_type"))
     return ", ".join(map(_words, value)) if isinstance(value, list) else shown(value)

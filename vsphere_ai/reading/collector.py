@@ -308,7 +308,7 @@ def calls_at_once(hosts: int, calls: int) -> int:
     return max(1, min(4 * hosts, calls))
 
 
-def _answered(of: Facts, path: str, question: Callable[[], Any]) -> Facts:
+def _answered(of: Facts, path: str, question: Callable[[], object]) -> Facts:
     try:
         value = question()
     except (Denied, StepFailed, Unparsed) as error:

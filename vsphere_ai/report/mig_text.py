@@ -17,7 +17,7 @@ WIDTH = 80
 _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
 
 
-def fit(board: Board, instances: Sequence[Instance]) -> dict[str, Any]:
+def fit(board: Board, instances: Sequence[Instance]) -> dict[str, object]:
     """A layout that fits on an empty GPU, as plain values."""
     return {
         "schema_version": 1,
@@ -31,7 +31,7 @@ def fit(board: Board, instances: Sequence[Instance]) -> dict[str, Any]:
     }
 
 
-def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, Any]:
+def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, object]:
     """A layout that does not fit, as plain values: reasons, and the nearest that do; `fits` is null if not known."""
     return {
         "schema_version": 1,
@@ -138,7 +138,7 @@ def _caution(board: Board) -> list[str]:
     ]
 
 
-def profile_row(p: Profile) -> dict[str, Any]:
+def profile_row(p: Profile) -> dict[str, object]:
     """A profile as plain values."""
     return {
         "profile": p.name,
@@ -158,7 +158,7 @@ def _dashes(instances: Iterable[Instance]) -> str:
     return "-".join(i.profile_name.partition("g.")[0] for i in instances)
 
 
-def case_document(case: LayoutCase) -> dict[str, Any]:
+def case_document(case: LayoutCase) -> dict[str, object]:
     """Return a case as plain values; the commands in the order to run them."""
     board, answer = case.board, case.answer
     now = {"present": [_standing(i) for i in case.present], "before": list(draw(board, case.present))}
@@ -204,7 +204,7 @@ def note_lines(notes: Iterable[str]) -> list[str]:
     return ["", "Take note", *lines] if lines else []
 
 
-def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, Any]:
+def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, object]:
     """Return the profiles of a board and the layouts that fill it, as plain values."""
     return {
         "schema_version": 1,
@@ -217,7 +217,7 @@ def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict
     }
 
 
-def _standing(instance: Instance) -> dict[str, Any]:
+def _standing(instance: Instance) -> dict[str, object]:
     found: dict[str, Any] = {"profile": instance.profile_name, "start": instance.start}
     if instance.gi_id is not None:
         found["gpu_instance"] = instance.gi_id

@@ -46,7 +46,7 @@ def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, A
     }
 
 
-def run_document(record: Journal) -> dict[str, Any]:
+def run_document(record: Journal) -> dict[str, object]:
     """Return everything that a journal holds of its run."""
     run, document, steps = record.run, record.documents.approved, record.steps()
     approved, begun = Approved.read(document), {s.id for s in steps}
@@ -73,11 +73,11 @@ def run_document(record: Journal) -> dict[str, Any]:
     }
 
 
-def _step(step: RecordedStep) -> dict[str, Any]:
+def _step(step: RecordedStep) -> dict[str, object]:
     return {**vars(step), "ended": step.ended or None, "error": step.error or None, "task": step.task or None}
 
 
-def _pending(each: RecordedPending) -> dict[str, Any]:
+def _pending(each: RecordedPending) -> dict[str, object]:
     pending = each.pending
     return {
         "kind": pending.kind,
@@ -132,7 +132,7 @@ def _head(document: dict[str, Any]) -> Iterator[str]:
     yield from (f"  {name:<10} {safe(str(value))}" for name, value in rows if value)
 
 
-def _how(document: dict[str, Any]) -> str:
+def _how(document: dict[str, object]) -> str:
     if document["ended"] is None:
         return "it was cut off, or is still under way"
     by = f" after signal {document['signal']}" if document["signal"] else ""

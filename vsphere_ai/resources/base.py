@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
@@ -102,6 +102,6 @@ class Resource(State, ABC):
         """Return a problem of this kind: the rule ``no-gpu`` of the kind `mig` is ``mig.no-gpu``."""
         return Problem(target, rule if "." in rule else f"{self.kind}.{rule}", message, help)
 
-    def invoke(self, change: Change, path: str, method: str, args: Mapping[str, Any], summary: str) -> Invoke:
+    def invoke(self, change: Change, path: str, method: str, args: Mapping[str, object], summary: str) -> Invoke:
         """Return the call of a method on a change's target, or on its manager at `path`."""
         return Invoke(target=change.target, kinds=(self.kind,), path=path, method=method, args=args, summary=summary)

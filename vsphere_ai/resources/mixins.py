@@ -63,7 +63,7 @@ class VmDevices(Placed):
         """Say why a running VM could not power on again, for what other VMs have; empty when it could."""
         return ""
 
-    def implied_fields(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, object]:
         """Return what follows from this state in fields that are only shown, and in those of other kinds there."""
         return {}
 
@@ -130,7 +130,7 @@ class Judged:
     shorthand: ClassVar[str]
 
     @classmethod
-    def concerns(cls, state: Any) -> frozenset[str]:
+    def concerns(cls, state: object) -> frozenset[str]:
         """Return the kinds whose rules a state (None: not known) makes relevant; a list of no devices needs none."""
         devices = getattr(state, cls.shorthand) if state is not None and cls.shorthand else None
         return frozenset() if devices == () else frozenset({cls.kind})
@@ -215,7 +215,7 @@ class ReadsFiles:
         return self
 
 
-def concerned(kind: type[Resource], state: Any) -> frozenset[str]:
+def concerned(kind: type[Resource], state: object) -> frozenset[str]:
     """Return the kinds whose compatibility rules a state of a kind (None: not known) makes relevant."""
     return kind.concerns(state) if issubclass(kind, Judged) else frozenset({kind.kind})
 

@@ -96,7 +96,7 @@ class VmHardware(VmDevices, Judged, Resource):
         """A hardware version is never lowered."""
         return Export(self.model_copy(update={"version": None}) if form == "rollback" else self)
 
-    def implied_fields(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, object]:
         """Kinds that need all memory or EFI show these settings too."""
         return {"memory_locked": self.memory_reservation == "full", "firmware": self.firmware}
 
@@ -137,5 +137,5 @@ def number(version: str | None) -> int | None:
     return int(digits) if digits.isdigit() else None
 
 
-def _reservation(amount: int | None) -> dict[str, Any]:
+def _reservation(amount: int | None) -> dict[str, object]:
     return {"_typeName": "ResourceAllocationInfo", "reservation": amount}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
 from vsphere_ai.gpu.catalog import Board
@@ -71,7 +71,7 @@ class GpuVib(Rule):
         for vib in vibs:
             yield self._of(case, vib)
 
-    def _of(self, case: Case, vib: Mapping[str, Any]) -> Finding:
+    def _of(self, case: Case, vib: Mapping[str, object]) -> Finding:
         seen = (f"software[{vib['name']}].version", vib.get("version", ""))
         driver = host_driver(vib)
         if driver is None:
@@ -84,7 +84,7 @@ class GpuVib(Rule):
         return case.warned(f"{words}: {'; '.join(doubts)}", seen) if doubts else case.passed(words, seen)
 
 
-def host_driver(vib: Mapping[str, Any]) -> HostDriver | None:
+def host_driver(vib: Mapping[str, object]) -> HostDriver | None:
     """Read name and version of a VIB; None when it is no NVIDIA host driver or its version is not understood."""
     name, version = str(vib.get("name", "")), str(vib.get("version", ""))
     named, numbered = VIB_NAME.match(name), VIB_VERSION.match(version)

@@ -134,7 +134,7 @@ class GpuPassthrough(Rule):
                 others = "the host's others are not" if free else "and so are all GPUs of this host"
                 yield case.warned(f"GPU {gpu.pci} is in passthrough mode, {others}", seen)
 
-    def _taken(self, case: Case, gpu: Gpu, seen: tuple[str, Any]) -> Finding:
+    def _taken(self, case: Case, gpu: Gpu, seen: tuple[str, object]) -> Finding:
         return case.failed(
             f"GPU {gpu.pci} is in passthrough mode and cannot be Shared Direct", seen,
             help="disable passthrough for the device first (Host > Configure > PCI Devices)",
@@ -279,7 +279,7 @@ def _gpus(found: Sequence[object], one: str = "", more: str = "") -> str:
     return f"1 GPU{one}" if len(found) == 1 else f"{len(found)} GPUs{more}"
 
 
-def _by_id(items: Sequence[Mapping[str, Any]], key: str) -> dict[str, Mapping[str, Any]]:
+def _by_id(items: Sequence[Mapping[str, object]], key: str) -> dict[str, Mapping[str, Any]]:
     return {str(i[key]): i for i in items}
 
 

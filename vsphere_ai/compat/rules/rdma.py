@@ -315,7 +315,7 @@ def _port_group(case: Case, name: str) -> Facts | None:
     return found or (named[0] if len(named) == 1 else None)
 
 
-def _name(proxy: Mapping[str, Any]) -> str:
+def _name(proxy: Mapping[str, object]) -> str:
     return str(proxy.get("dvsName", proxy["dvsUuid"]))
 
 

@@ -87,7 +87,7 @@ class Changes:
             )
 
 
-def config_spec(step: Reconfigure, version: str | None) -> dict[str, Any]:
+def config_spec(step: Reconfigure, version: str | None) -> dict[str, object]:
     """Build the one ConfigSpec of a VM. `version` guards against a change between reading and sending."""
     spec: dict[str, Any] = {"_typeName": "VirtualMachineConfigSpec", **step.spec}
     if version:
@@ -99,6 +99,6 @@ def config_spec(step: Reconfigure, version: str | None) -> dict[str, Any]:
     return spec
 
 
-def _same_device(present: Mapping[str, Any] | None, meant: Mapping[str, Any]) -> bool:
+def _same_device(present: Mapping[str, object] | None, meant: Mapping[str, object]) -> bool:
     """Compare what identifies a device; an edit changes other fields, and the server fills in more of its own."""
     return present is not None and conflicts.identity(present) == conflicts.identity(meant)

@@ -91,7 +91,7 @@ def _path(name: str) -> str:
     return _ELSEWHERE.get(name, f"config.{name}")
 
 
-def _devices(devices: Iterable[Mapping[str, Any]], kind: str) -> list[Mapping[str, Any]]:
+def _devices(devices: Iterable[Mapping[str, object]], kind: str) -> list[Mapping[str, Any]]:
     return [d for d in devices if d.get("_typeName") == kind]
 
 

@@ -68,11 +68,11 @@ def _noted(context: Context, host: Target, began: str) -> _Tasks:
     return {str(i.get("task")): _task(i.get("descriptionId"), i["queueTime"]) for i in infos if i.get("queueTime")}
 
 
-def _task(what: Any, queued: Any) -> tuple[str, datetime]:
+def _task(what: object, queued: object) -> tuple[str, datetime]:
     return str(what or "").lower(), datetime.fromisoformat(str(queued))
 
 
-def _events(context: Context, target: Target, since: str, **more: Any) -> list[Mapping[str, Any]] | None:
+def _events(context: Context, target: Target, since: str, **more: object) -> list[Mapping[str, Any]] | None:
     """Return a target's events since a moment of this machine's clock; None where vCenter has no event manager."""
     manager = context.vcenter.service("eventManager")
     if manager is None:
@@ -85,7 +85,7 @@ def _events(context: Context, target: Target, since: str, **more: Any) -> list[M
     )
 
 
-def _shows_shutdown(event: Mapping[str, Any]) -> bool:
+def _shows_shutdown(event: Mapping[str, object]) -> bool:
     info = event.get("info")
     task = info if isinstance(info, Mapping) else {}
     ordered = str(task.get("descriptionId", "")).lower().endswith(SHUT_DOWN) and task.get("state") != "error"

@@ -79,7 +79,7 @@ class Merging:
         left = tuple(o for o in args["changedValue"] if o["key"] not in done)
         return {**args, "changedValue": left} if left else None
 
-    def _option(self, ref: str, key: str) -> Any:
+    def _option(self, ref: str, key: str) -> object:
         try:
             values = self._context.vcenter.call(ref, "QueryOptions", {"name": key})
         except VimFault as error:
@@ -145,12 +145,12 @@ def _group(vnic: Mapping[str, Any]) -> str | None:
     return key
 
 
-def _link(pnics: Any, device: str) -> tuple[Any, Any]:
+def _link(pnics: Any, device: str) -> tuple[object, object]:
     """Return speed and duplex that were set for a NIC; None for both where it negotiates."""
     spec = next((n.get("spec") or {} for n in pnics or () if n["device"] == device), {})
     return _link_speed(spec)
 
 
-def _link_speed(spec: Mapping[str, Any]) -> tuple[Any, Any]:
+def _link_speed(spec: Mapping[str, Any]) -> tuple[object, object]:
     link = spec.get("linkSpeed") or {}
     return link.get("speedMb"), link.get("duplex")

@@ -27,7 +27,7 @@ class Reader(Protocol):
     """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
 
     def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Mapping[str, Any]) -> Any: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: Mapping[str, object]) -> Any: ...  # noqa: D102
     def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
 
 
@@ -35,7 +35,7 @@ class NotYet(Conflict):
     """The object is there, what is looked for in it may be on its way."""
 
 
-def looked_up(value: Any, vcenter: Reader) -> Any:
+def looked_up(value: object, vcenter: Reader) -> Any:
     """Return a plain value with every `Deferred` in it replaced; `Conflict` when there is not one such object."""
     if not is_deferred(value):
         return value

@@ -36,7 +36,7 @@ _PORT_BACKING = "VirtualEthernetCardDistributedVirtualPortBackingInfo"
 _PLAIN_BACKING = "VirtualEthernetCardNetworkBackingInfo"
 
 
-def cards(devices: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+def cards(devices: Iterable[Mapping[str, object]]) -> tuple[Mapping[str, Any], ...]:
     """Return the Ethernet adapters among virtual devices, in the order of their units."""
     found = [d for d in devices if d.get("_typeName") in _NAMES]
     return tuple(sorted(found, key=lambda d: (d.get("unitNumber") or 0, d["key"])))
@@ -103,7 +103,7 @@ def backing(network: str, view: View) -> dict[str, Any]:
     return {"_typeName": _PORT_BACKING, "port": port}
 
 
-def connectable(connected: bool) -> dict[str, Any]:
+def connectable(connected: bool) -> dict[str, object]:
     """Return whether a new adapter is connected; the three booleans are required on the wire."""
     return {
         "_typeName": "VirtualDeviceConnectInfo",
@@ -122,7 +122,7 @@ def function_of(device: Mapping[str, Any]) -> str | None:
     return "auto" if pci.startswith("Automatic") else pci
 
 
-def sriov_backing(function: str) -> dict[str, Any]:
+def sriov_backing(function: str) -> dict[str, object]:
     """Return the backing of an SR-IOV adapter.
 
     The type requires the fields besides `id`; what they hold is unverified (no reference says, no vCenter was asked).

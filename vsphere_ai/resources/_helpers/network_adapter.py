@@ -131,7 +131,7 @@ def _bandwidth_in(device: Mapping[str, Any]) -> dict[str, Any]:
     return {field: _unless_default(field, value) for field, value in found.items()}
 
 
-def _unless_default(field: str, value: Any) -> Any:
+def _unless_default(field: str, value: Any) -> object:
     value = nioc.word(value) if field == "shares" else value
     return None if value == BANDWIDTH[field] else value
 
@@ -206,7 +206,7 @@ def updated(nic: NetworkAdapter, entry: NetworkAdapter) -> NetworkAdapter:
     return nic.model_copy(update=said | _said_of_bandwidth(entry))
 
 
-def _said_of_bandwidth(entry: NetworkAdapter) -> dict[str, Any]:
+def _said_of_bandwidth(entry: NetworkAdapter) -> dict[str, object]:
     return {f: _unless_default(f, getattr(entry, f)) for f in BANDWIDTH if getattr(entry, f) is not None}
 
 
@@ -238,7 +238,7 @@ def device_of(nic: NetworkAdapter, view: View) -> dict[str, Any]:
     return device
 
 
-def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdapter) -> dict[str, Any]:
+def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdapter) -> dict[str, object]:
     """Return a device with what is different after as before, as it is sent; its key and port stay."""
     edited = dict(device)
     if after.connected != before.connected:
@@ -255,7 +255,7 @@ def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdap
     return edited
 
 
-def _allocation(nic: NetworkAdapter) -> dict[str, Any]:
+def _allocation(nic: NetworkAdapter) -> dict[str, object]:
     return {
         "_typeName": "VirtualEthernetCardResourceAllocation",
         "reservation": nic.reservation or 0,

@@ -90,7 +90,7 @@ def switch_problems(
     yield from _over_quota(target, name, switch, after, {**have, **pools})
 
 
-def _too_much(target: Target, estate: Estate, switch: Facts, after: Mapping[Any, Bandwidth]) -> Iterator[Problem]:
+def _too_much(target: Target, estate: Estate, switch: Facts, after: Mapping[object, Bandwidth]) -> Iterator[Problem]:
     """All reservations together fit on the slowest NIC, of which a part stays free."""
     total, slowest = sum(b.reservation or 0 for b in after.values()), nioc.slowest_nic(switch, estate)
     percent = switch.get(nioc.RATIO, nioc.DEFAULT_RATIO)

@@ -69,9 +69,9 @@ def large_bar_settings(vm: Target, view: View, settled: VmDevices, kind: str) ->
 def gpu_reconfigure(
     change: Change,
     summary: str,
-    devices: Iterable[Mapping[str, Any]],
+    devices: Iterable[Mapping[str, object]],
     *,
-    spec: Mapping[str, Any] | None = None,
+    spec: Mapping[str, object] | None = None,
     extra: Iterable[tuple[str, str]] = (),
 ) -> Reconfigure:
     """Return the one reconfigure that gives or takes GPUs, with those settings of GPUs that change.

@@ -300,6 +300,6 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
 # -- what stands against one adapter
 
 
-def _said(changes: Iterable[Mapping[str, Any]]) -> str:
+def _said(changes: Iterable[Mapping[str, object]]) -> str:
     count = Counter(c["operation"] for c in changes)
     return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"

@@ -280,7 +280,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         return facts.get(f"query:{OFFER}") is None or all(g in offer_of(facts) for g in self.groups or ())
 
 
-def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, Any]) -> Problem:
+def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
     spelled = {o.lower(): o for o in offer}
     near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
     help_ = f"did you mean {near[0]}? " if near else ""

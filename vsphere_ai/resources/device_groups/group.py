@@ -117,7 +117,7 @@ def is_vgpu_name(called: str) -> bool:
     return "-" in called
 
 
-def memory_gb(device: Mapping[str, Any], host: Facts | None) -> int:
+def memory_gb(device: Mapping[str, object], host: Facts | None) -> int:
     """Return the GB that a member adds to the MMIO window."""
     called = name_of(device)
     vendor, colon, model = called.partition(":")

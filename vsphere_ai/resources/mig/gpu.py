@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
@@ -19,7 +19,7 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 
 
-def _readable(value: Any) -> Any:
+def _readable(value: object) -> object:
     """Refuse what nvidia-smi would silently misread, while the place in the playbook is still known."""
     if isinstance(value, bool) or not isinstance(value, int | str | list | tuple):
         raise ValueError("a layout is a list of profiles\nwrite e.g. [3g.20gb, 2g.10gb], or [] for none")
@@ -48,7 +48,7 @@ class GpuMig(BaseModel):
     layout: Layout | None = None
 
 
-def as_gpu(value: Any) -> Any:
+def as_gpu(value: object) -> object:
     """Return a bare layout as the settings of a GPU."""
     return value if isinstance(value, Mapping | GpuMig) else {"layout": value}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import (
@@ -42,7 +41,7 @@ def coalesce_problems(target: Target, name: str, wanted: Coalesce, now: Coalesce
                       "leave that out for it")  # fmt: skip
 
 
-def ring_problems(target: Target, facts: Facts, nic: Mapping[str, Any], wanted: Rings) -> Iterator[Problem]:
+def ring_problems(target: Target, facts: Facts, nic: Mapping[str, object], wanted: Rings) -> Iterator[Problem]:
     """Yield what stands against the rings of a NIC."""
     name = str(nic["device"])
     output, most = facts.probes.get(f"{RINGS.name}:{name}"), nic_settings.rings(facts, name, MOST)

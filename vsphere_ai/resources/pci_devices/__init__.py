@@ -200,7 +200,7 @@ class PciDevices(VmDevices, Judged, Resource):
         left_out = f"pci_devices left out: {odd} with a choice of models" if odd else ""
         return Export(self if self.devices or form == "shown" else None, left_out)
 
-    def implied_fields(self) -> Mapping[str, Any]:
+    def implied_fields(self) -> Mapping[str, object]:
         """Without a device nothing ties the VM to a host."""
         return {} if self.devices else {"host": None}
 

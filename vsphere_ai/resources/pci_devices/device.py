@@ -17,7 +17,7 @@ from vsphere_ai.model.view import View
 DEVICE = "VirtualPCIPassthrough"
 
 
-def _hex(value: Any) -> Any:
+def _hex(value: object) -> object:
     """YAML takes 2331 for a number and 20e1 for one with an exponent; the second has lost what was written."""
     if isinstance(value, float):
         raise ValueError("YAML reads this as a number\nput it into quotes, e.g. '20e1'")
@@ -86,7 +86,7 @@ def stated_device(device: Mapping[str, Any]) -> Device | None:
 
 def difference(
     wanted: Iterable[Device], present: Iterable[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, Any]], list[Device]]:
+) -> tuple[list[Mapping[str, object]], list[Device]]:
     """Return the devices that go and those that are missing; what no playbook can state stays."""
     missing = Counter(wanted)
     removed = []
@@ -111,7 +111,7 @@ def ids_of(model: Device) -> tuple[int, int]:
     return int(model.vendor or "0", 16), int(model.device or "0", 16)
 
 
-def backing_of(device: Device, target: Target, view: View) -> dict[str, Any]:
+def backing_of(device: Device, target: Target, view: View) -> dict[str, object]:
     """Return the backing of a new device."""
     if device.host_device is None:
         vendor, model = ids_of(device)

@@ -13,7 +13,7 @@ SECURITY = {"promiscuous": "allowPromiscuous", "mac_changes": "macChanges", "for
 """Playbook -> API, alike in the security policy and in MAC management."""
 
 
-def ranges(value: Any) -> Any:
+def ranges(value: object) -> Any:
     """Return VLAN ranges in one spelling: ascending, merged where they touch."""
     if not isinstance(value, list | tuple):
         return value
@@ -27,7 +27,7 @@ def ranges(value: Any) -> Any:
     return tuple(f"{low}-{high}" if low < high else str(low) for low, high in merged)
 
 
-def span(value: Any) -> tuple[int, int]:
+def span(value: object) -> tuple[int, int]:
     """Return the ends of ``200-299`` or ``100``; ValueError when it is no range of VLANs."""
     low, dash, high = str(value).partition("-")
     ends = (low, high) if dash else (low, low)
@@ -61,7 +61,7 @@ def learns(config: Mapping[str, Any]) -> bool:
     return bool(((config.get("macManagementPolicy") or {}).get("macLearningPolicy") or {}).get("enabled"))
 
 
-def vlan_spec(vlan: int | None, trunk: tuple[str, ...] | None) -> dict[str, Any]:
+def vlan_spec(vlan: int | None, trunk: tuple[str, ...] | None) -> dict[str, object]:
     """Return a VLAN or a trunk as the API takes it."""
     if trunk is None:
         return {"_typeName": "VmwareDistributedVirtualSwitchVlanIdSpec", "inherited": False, "vlanId": vlan}
@@ -73,7 +73,7 @@ def teaming_policy(
     active: tuple[str, ...] | None,
     standby: tuple[str, ...],
     policy: str | None,
-    present: Mapping[str, Any] | None,
+    present: Mapping[str, object] | None,
 ) -> dict[str, Any]:
     """Return a teaming policy in full; what is None stays as it is present."""
     made = {**(present or {}), "_typeName": "VmwareUplinkPortTeamingPolicy", "inherited": False}
@@ -92,7 +92,7 @@ def teaming_policy(
 
 def guest_policy(
     allowed: Mapping[str, bool | None], learning: bool | None, present: Mapping[str, Any], *, old: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return what guests may do and whether ports learn, in full; `old` switches have the security policy only."""
     known = {SECURITY[name]: value for name, value in allowed.items() if value is not None}
     if old:

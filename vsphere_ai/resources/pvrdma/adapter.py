@@ -28,7 +28,7 @@ class Adapter(BaseModel):
         return f"{self.port_group} ({self.protocol})" if self.protocol else self.port_group
 
 
-def describe(changes: list[Mapping[str, Any]]) -> str:
+def describe(changes: list[Mapping[str, object]]) -> str:
     """Say what a list of device changes does, e.g. ``add 1, remove 2``."""
     count = Counter(c["operation"] for c in changes)
     return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"

@@ -18,7 +18,7 @@ TRUST = {"1": "pcp", "2": "dscp"}
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 
 
-def module_problems(target: Target, facts: Facts, said: Any) -> Iterator[Problem]:
+def module_problems(target: Target, facts: Facts, said: object) -> Iterator[Problem]:
     """The options are those of one family of drivers, and reading them takes a right to change settings."""
     wants = {
         CORE: [n for n in ("pfc_priority", "trust", "ecn") if getattr(said, n) is not None],

@@ -69,7 +69,7 @@ class Switch(BaseModel):
 
     @field_validator("resource_pools")
     @classmethod
-    def _own_pools(cls, pools: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    def _own_pools(cls, pools: Mapping[str, object] | None) -> Mapping[str, object] | None:
         if nioc.NO_POOL in (pools or ()):
             raise ValueError(f"{nioc.NO_POOL} is the pool without a reservation, which always is\nchoose another name")
         return pools

@@ -91,7 +91,7 @@ def _nioc(target: Target, ref: str, name: str, enable: bool | None) -> Invoke:
     )
 
 
-def _reconfigure(target: Target, ref: str, name: str, spec: Mapping[str, Any], version: str = "") -> Invoke:
+def _reconfigure(target: Target, ref: str, name: str, spec: Mapping[str, object], version: str = "") -> Invoke:
     words = {"maxMtu": "MTU", "uplinkPortPolicy": "uplinks", _TRAFFIC: "system traffic"}
     return Invoke(
         target=target,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate
@@ -32,7 +32,7 @@ OWNED: Mapping[str, str] = {
 Affinity = Literal["gpu", "off"] | tuple[int, ...]
 
 
-def as_nodes(value: Any) -> Any:
+def as_nodes(value: object) -> object:
     """Return one node, or a list, as nodes."""
     return (
         (value,)
@@ -43,7 +43,7 @@ def as_nodes(value: Any) -> Any:
     )
 
 
-def as_text(value: Any) -> Any:
+def as_text(value: object) -> object:
     """Advanced settings are texts; YAML has numbers and booleans of its own."""
     if isinstance(value, bool):
         return str(value).upper()

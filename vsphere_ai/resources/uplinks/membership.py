@@ -69,13 +69,13 @@ def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
     return Deferred(at.ref if at else "", "HostSystem", target.name, path)
 
 
-def pnic_backing(specs: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+def pnic_backing(specs: tuple[dict[str, object], ...]) -> dict[str, object]:
     """Return the backing with these NICs."""
     return {"_typeName": "DistributedVirtualSwitchHostMemberPnicBacking", "pnicSpec": specs}
 
 
 def member_step(
-    target: Target, switch: Facts, operation: str, specs: tuple[dict[str, Any], ...] | None, summary: str
+    target: Target, switch: Facts, operation: str, specs: tuple[dict[str, object], ...] | None, summary: str
 ) -> Step:
     """Return the step that makes a host a member of a switch, or changes its NICs."""
     member = {"_typeName": "DistributedVirtualSwitchHostMemberConfigSpec", "operation": operation, "host": target.ref}
