@@ -32,7 +32,7 @@ class Checker(Protocol):
     """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
 
     def service(self, name: str) -> str | None: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: object = None) -> Any: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: Any = None) -> Any: ...  # noqa: D102
     def read_objects(self, refs: Sequence[str], paths: Paths) -> Mapping[str, Facts]: ...  # noqa: D102
 
 
