@@ -217,7 +217,7 @@ def test_a_frozen_holder_learns_that_it_lost_its_lock(contend):
     time.sleep(LAPSED)
     assert other.ask("go two")["won"]
     holder.kill(signal.SIGCONT)
-    assert holder.hear() == {"lost": "somebody took it over or removed it"}
+    assert holder.hear() == {"lost": "someone else took it over or removed it"}
     answer = holder.ask("release")
     assert "the lock in vCenter was lost" in answer["locked"]
     assert not contend(machine=3).ready().ask("go three")["won"], "it took the lock of the other one along"
@@ -341,14 +341,14 @@ def test_unlock_tells_who_holds_what_and_removes_a_foreign_lock(contend, cli, he
     assert not free(vcenter)
     assert cli("unlock", "-i", INVENTORY, "--yes", "--format", "json") == 0
     found = json.loads(cli.out)
-    assert (found["local"], found["advisory"]["machine"], found["advisory"]["lapsed"], found["removed"]) == (
+    assert (found["local"], found["advisory"]["machine"], found["advisory"]["expired"], found["removed"]) == (
         None,
         "build7",
         False,
         True,
     )
     assert free(vcenter)
-    assert holder.hear() == {"lost": "somebody took it over or removed it"}
+    assert holder.hear() == {"lost": "someone else took it over or removed it"}
 
 
 def test_unlock_does_not_remove_the_lock_of_a_run_on_this_machine(contend, cli, here, vcenter):

@@ -157,10 +157,10 @@ def test_a_line_of_the_report_cannot_be_forged(hostile, tool, inventory_of, play
 
 def test_escape_sequences_in_what_a_host_answers(tool):
     """ESC cannot come through the vSphere API, but a shell can send it."""
-    from vsphere_ai.cli.main import _tell
+    from vsphere_ai.cli.main import _show_error
     from vsphere_ai.errors import StepFailed
 
-    _tell(StepFailed("esx01: \x1b]8;;https://evil.example\x1b\\click \x1b[2J\x07", "remedy \x1b[31m"))
+    _show_error(StepFailed("esx01: \x1b]8;;https://evil.example\x1b\\click \x1b[2J\x07", "remedy \x1b[31m"))
     shown = tool.capsys.readouterr().err
     assert "\x1b" not in shown
     assert harmless(shown) == []

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
+    from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.plan_file import require_replaceable, save_plan
     from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan
     from vsphere_ai.app.read_estate import ReadRequest, read
@@ -48,6 +50,8 @@ _HOMES = {
         "CapacityResult",
         "capacity",
     ),
+    "lock_state": ("LockState", "UnlockRequest", "unlock"),
+    "needed_privileges": ("PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"),
     "plan_file": (
         "require_replaceable",
         "save_plan",
@@ -117,8 +121,11 @@ __all__ = [
     "Emit",
     "EstateRequest",
     "Event",
+    "LockState",
     "PlanRequest",
     "PlanResult",
+    "PrivilegesRequest",
+    "PrivilegesResult",
     "Proposal",
     "ReadRequest",
     "ResumeRequest",
@@ -130,6 +137,7 @@ __all__ = [
     "ShowResult",
     "TraceRequest",
     "TraceResult",
+    "UnlockRequest",
     "VerifyRequest",
     "VerifyResult",
     "apply",
@@ -137,12 +145,14 @@ __all__ = [
     "check",
     "close_run",
     "devices",
+    "doctor",
     "ignore",
     "is_recorded",
     "list_runs",
     "open",
     "open_record",
     "plan",
+    "privileges",
     "prune_runs",
     "read",
     "require_replaceable",
@@ -151,6 +161,7 @@ __all__ = [
     "save_plan",
     "show",
     "trace",
+    "unlock",
     "verify",
 ]
 

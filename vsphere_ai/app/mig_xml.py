@@ -1,4 +1,4 @@
-"""The GPU of `vsphere-ai mig explain --xml`: board and driver from a saved answer of `nvidia-smi -q -x`."""
+"""GPU of `vsphere-ai mig explain --xml`: board and driver from a saved answer of `nvidia-smi -q -x`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Answered:
 def answered(file: Path, wanted: str = "", *, placed: bool = False) -> Answered:
     """Read a file (``-`` is standard input); `wanted` names one board when its GPUs are of several.
 
-    `placed` says that the caller knows where instances stand, which no XML tells.
+    `placed` says that the caller knows where instances stand, which no XML says.
     """
     try:
         xml = parse_xml(0, _text(file))
@@ -80,6 +80,6 @@ def _notes(gpus: Sequence[GpuInXml], xml: Xml, *, placed: bool) -> Iterator[str]
         if gpu.mig_devices and not placed:
             instances = len({d.gpu_instance for d in gpu.mig_devices})
             yield (
-                f"GPU {gpu.pci} has {instances} GPU instance{'' if instances == 1 else 's'}; no XML tells where they "
+                f"GPU {gpu.pci} has {instances} GPU instance{'' if instances == 1 else 's'}; no XML says where they "
                 "stand, so an empty GPU is assumed: give --from what nvidia-smi mig -lgi lists"
             )

@@ -111,9 +111,9 @@ def plan_again(
 ) -> tuple[Plan, Estate, Resumed]:
     """Read, and plan what an unfinished run has left, including what is pending. `looks`: see `resume.lay_over`."""
     found = read_for(session, playbook)
-    owed = lay_over(found, all_pending, looks)
-    made, estate = _plan(session, playbook, owed.estate, owed.extra, found)
-    return _with_logins(session, made, with_probes(found, estate), playbook), estate, owed
+    resumed = lay_over(found, all_pending, looks)
+    made, estate = _plan(session, playbook, resumed.estate, resumed.extra, found)
+    return _with_logins(session, made, with_probes(found, estate), playbook), estate, resumed
 
 
 def _with_logins(session: Session, plan: Plan, estate: Estate, playbook: Playbook) -> Plan:

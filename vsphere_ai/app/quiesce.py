@@ -146,7 +146,7 @@ def _await_reboots(context: Context, executor: Executor, record: Journal, emit: 
             executor.do(wait, _heartbeat(emit, pending.target.name))
             rebooted = executor.has_rebooted(pending.target)
             record.rebooted(pending.target, did=rebooted)
-            # its boot time may be too near to the one before to tell that from the times alone
+            # its boot time may be too near to the one before to see that from the times alone
             paid = [d for d in record.pending() if d.kind == "restart" and d.target.ref == pending.target.ref]
             record.resolve(*(paid if rebooted else ()))
         record.resolve(pending)

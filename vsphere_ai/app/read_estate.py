@@ -98,7 +98,7 @@ def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[T
 
 
 def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
-    """Read hosts, all of them without a pattern; asked over SSH is what their vSphere release does not tell."""
+    """Read hosts, all of them without a pattern; asked over SSH is what their vSphere release does not report."""
     from vsphere_ai.reading.collector import Depth
 
     def named(estate: Estate) -> tuple[Target, ...]:

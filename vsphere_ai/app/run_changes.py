@@ -1,4 +1,4 @@
-"""Which run changed what: a rollback puts back what its run changed, a resumed run leaves what a later one changed."""
+"""Changes of each run: a rollback puts back what its run changed, a resumed run leaves what a later one changed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHANGED = ("done", "begun", "unknown")
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes that the steps of a run were about, as its journal tells."""
+    """The changes that the steps of a run were about, from its journal."""
 
     run: str
     what: str
@@ -31,7 +31,7 @@ class Changes:
         return max(own, default="")
 
     def tried(self, target: Target, kind: str) -> bool:
-        """Tell whether a step about this was sent, also one that was refused."""
+        """Return whether a step about this was sent, also one that was refused."""
         return bool(self.at(target, kind, (*CHANGED, "failed")))
 
 

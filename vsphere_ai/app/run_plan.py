@@ -151,7 +151,7 @@ def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
     approved = PlanDocument.of(plan).approved()
     earlier = origin.takes_over
     if earlier and not origin.reverts:
-        approved = approved.model_copy(update={"impact": _as_first_found(plan.impact, earlier)})
+        approved = approved.model_copy(update={"impact": _as_measured_first(plan.impact, earlier)})
     # the lock is taken over with the lock itself
     taken = [o for o in earlier.ever_pending() if not o.closed and o.pending.kind != "lock"] if earlier else []
     record = journal.create(
@@ -176,7 +176,7 @@ def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
     return record
 
 
-def _as_first_found(impact: Impact, earlier: Journal) -> Impact:
+def _as_measured_first(impact: Impact, earlier: Journal) -> Impact:
     """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
     from vsphere_ai.planning.document import Approved
 

@@ -43,7 +43,7 @@ def close(code: int) -> None:
         return
     from vsphere_ai.report.run_json import ended_line, header_line
 
-    with suppress(OSError):  # nobody listens any more
+    with suppress(OSError):  # no one reads any more
         if "header" in _awaited:
             write("header", header_line("", 0))
         if "summary" in _awaited:

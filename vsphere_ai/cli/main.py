@@ -24,7 +24,7 @@ COMMANDS = {
     "plan": ("vsphere_ai.cli.plan", "Show what a playbook would change and disrupt; changes nothing."),
     "apply": ("vsphere_ai.cli.apply", "Carry out a playbook or a saved plan."),
     "check": ("vsphere_ai.cli.check", "Check hosts and VMs against the compatibility rules."),
-    "verify": ("vsphere_ai.cli.verify", "Tell whether the estate still is as a playbook says."),
+    "verify": ("vsphere_ai.cli.verify", "Check whether the estate still is as a playbook says."),
     "runs": ("vsphere_ai.cli.runs", "List what was run here, and how it ended."),
     "resume": ("vsphere_ai.cli.resume", "Bring an unfinished run to its end."),
     "rollback": ("vsphere_ai.cli.rollback", "Go back to what a run found."),
@@ -149,7 +149,7 @@ def _main(arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit):  # click ends with 1 where the reader of the output left
         return streams.READER_LEFT
     except VsphereAiError as error:
-        _tell(error)
+        _show_error(error)
         return error.exit_code
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
@@ -159,7 +159,7 @@ def _main(arguments: list[str]) -> int:
         return _bug(error)
 
 
-def _tell(error: VsphereAiError) -> None:
+def _show_error(error: VsphereAiError) -> None:
     from vsphere_ai.model.text import safe
 
     streams.status("")

@@ -1,4 +1,4 @@
-"""What `vsphere-ai mig parted` does: mig-parted's configurations checked against GPUs, said as a play, or written."""
+"""Configurations of mig-parted: checked against GPUs, said as a play, or written."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _on_board(name: str, entries: Sequence[Entry], board: Board) -> Iterator[Che
 
 
 def _skipped(entry: Entry, board: Board) -> bool:
-    """Tell whether mig-parted leaves such a GPU alone: ``devices: all`` means those that have MIG."""
+    """Return whether mig-parted does not change such a GPU: ``devices: all`` means those that have MIG."""
     return entry.devices is None and not board.mig_capable
 
 

@@ -15,7 +15,6 @@ from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import EstateRequest
-    from vsphere_ai.model.facts import Estate
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -72,22 +71,6 @@ def open_session(shared: dict[str, Any], playbook: Any = None) -> Any:
     from vsphere_ai.app import session
 
     return session.open_session(estate_request(shared), playbook, show_event)
-
-
-def read_playbook(path: Path) -> Any:
-    """Load a playbook with every kind there is; `UsageError` when there is no such file."""
-    from vsphere_ai.app.session import load
-
-    return load(path)
-
-
-def say_left_out(estate: Estate) -> None:
-    """Say which values are not as vSphere defines them, and were left out of what a command tells."""
-    from vsphere_ai.model.text import safe
-    from vsphere_ai.planning.needed_facts import left_out
-
-    for line in left_out(estate):
-        streams.say(f"note: {safe(line)}", "vcenter.malformed")
 
 
 def pause_status() -> None:

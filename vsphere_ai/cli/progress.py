@@ -35,7 +35,7 @@ def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
 
 
 def lose_output(error: OSError) -> None:
-    """Write no more to an output that does not take it, and say so where somebody may still read."""
+    """Write no more to an output that does not take it, and say so where it may still be read."""
     streams.drop_output()
     why = error.strerror or str(error)
     streams.say(f"the output cannot be written ({why}); finishing what is in flight, starting nothing new")

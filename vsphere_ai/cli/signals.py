@@ -18,7 +18,7 @@ FAREWELL = 2.0
 LOGOUT = 0.5
 """Seconds of these that are kept for logging out: whatever else needs the session has to be done before."""
 PATIENCE = 2.0
-"""Seconds after which an operator is told that the first signal was understood."""
+"""Seconds after which an operator reads that the first signal was understood."""
 ONE_HANGUP = 1.0
 """Seconds within which SIGHUP that comes again is the same end of the same terminal."""
 WAITING = "stopping; once more to leave at once"
@@ -111,7 +111,7 @@ def remember(say: Callable[[], None]) -> None:
 
 
 def claim(code: int) -> bool:
-    """Settle the exit code, and who says the last words: false when somebody else was first.
+    """Settle the exit code, and who says the last words: false when it was settled before.
 
     A command that ends by itself, and an operator who does not wait for that, may come to it at the same moment.
     """

@@ -1,4 +1,4 @@
-"""What a command writes to: no character the encoding lacks stops it, and no silence is longer than a few seconds."""
+"""Output of a command: no character the encoding lacks stops it, and no silence is longer than a few seconds."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def doing(what: str) -> None:
 
 
 def is_screen(stream: TextIO) -> bool:
-    """Tell whether a stream is a terminal that understands cursor moves."""
+    """Return whether a stream is a terminal that understands cursor moves."""
     return stream.isatty() and os.environ.get("TERM", "dumb") not in ("dumb", "")
 
 
@@ -126,7 +126,7 @@ class _Stream:
 
 
 class _StatusLine(_Stream):
-    """Standard error: that nobody can hear what is said there stops nothing."""
+    """Standard error: a failure to write there stops nothing."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -173,7 +173,7 @@ def _sign_of_life(seconds: float) -> None:
 
 
 def _is_asking() -> bool:
-    """Tell whether the main thread waits for an operator's answer, whoever asks."""
+    """Return whether the main thread waits for an operator's answer."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _ASKING:

@@ -27,7 +27,7 @@ _YES = click.option("--yes", is_flag=True, help="Do not ask; only together with 
 
 @click.group("trust")
 def command() -> None:
-    """Show the identity of a vCenter or of hosts, and trust it after a yes. Nobody logs in to them for that."""
+    """Show the identity of a vCenter or of hosts, and trust it after a yes. No login is made for that."""
 
 
 # -- vCenter
@@ -58,9 +58,9 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     for line in _certificate_lines(chosen, endpoint, der):
         click.echo(line)
     _compare(endpoint, seen, fingerprint)
-    doubt = tls.distrust(endpoint, TIMEOUT)
-    click.echo(f"  so far       {_so_far(chosen, doubt, seen)}")
-    if doubt is None and not write:
+    distrusted = tls.distrust(endpoint, TIMEOUT)
+    click.echo(f"  so far       {_so_far(chosen, distrusted, seen)}")
+    if distrusted is None and not write:
         click.echo("Nothing to do.")
         return 0
     if not _agreed("Trust this certificate?", yes=yes):
@@ -105,7 +105,7 @@ def _compare(endpoint: Endpoint, seen: str, wanted: str) -> None:
         raise Denied(f"{endpoint} shows {colons(seen)}, which is not the given fingerprint", "nothing was stored")
 
 
-def _so_far(chosen: VCenterSettings, doubt: Denied | None, seen: str) -> str:
+def _so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str:
     from vsphere_ai.connect.tls import colons
     from vsphere_ai.model.text import safe
 
@@ -113,9 +113,9 @@ def _so_far(chosen: VCenterSettings, doubt: Denied | None, seen: str) -> str:
     if pin and pin != seen:
         return f"CHANGED: the inventory pins {colons(pin)}"
     by = "the pinned fingerprint" if pin else chosen.tls.ca_file or "the system's certificate authorities"
-    if doubt is None:
+    if distrusted is None:
         return f"trusted, by {by}"
-    return f"not trusted by {by}: {safe(doubt.message.rpartition('trusted: ')[2])}"
+    return f"not trusted by {by}: {safe(distrusted.message.rpartition('trusted: ')[2])}"
 
 
 def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool) -> None:
@@ -280,7 +280,7 @@ def _all_given(shown: Sequence[Shown], given: set[str]) -> None:
 
 def _only_with(yes: bool, fingerprint: str | Sequence[str]) -> None:
     if yes and not fingerprint:
-        raise UsageError("--yes without --fingerprint would trust anybody", "give the fingerprint you expect")
+        raise UsageError("--yes without --fingerprint would trust any server", "give the fingerprint you expect")
 
 
 def _agreed(question: str, *, yes: bool) -> bool:

@@ -1,4 +1,4 @@
-"""What `vsphere-ai mig` prints: lines of at most 80 columns, and the same as plain values for JSON."""
+"""MIG layouts as text: lines of at most 80 columns, and the same as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def refusal_lines(board: Board, items: Sequence[Item], answer: Impossible, *, po
 
 
 def _open(board: Board, items: Sequence[Item]) -> bool:
-    """Tell whether nothing stands against a layout but that the placements of the board are not published."""
+    """Return whether nothing stands against a layout but that the placements of the board are not published."""
     named = board.profile_names if board.named_profiles else ()
     return bool(named) and all(i.profile.isdigit() or i.profile in named for i in items)
 

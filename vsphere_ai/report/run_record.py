@@ -140,11 +140,11 @@ def _how(document: dict[str, object]) -> str:
 
 
 def _approved(approved: dict[str, Any]) -> Iterator[str]:
-    told = [line for item in approved["items"] for line in _item(item)]
-    if not told:
+    lines = [line for item in approved["items"] for line in _item(item)]
+    if not lines:
         return
     yield "\nAPPROVED"
-    yield from told
+    yield from lines
     for key, words in (("reboots", "reboot"), ("power_cycles", "off and on again")):
         names = ", ".join(t["name"] for t in approved["impact"].get(key, ()))
         if names:

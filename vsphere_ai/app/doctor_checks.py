@@ -1,4 +1,4 @@
-"""Looks at everything a run needs, before the run: libraries, files, names, certificates, clocks, hosts, drivers."""
+"""Checks of what a run needs: libraries, files, names, certificates, clocks, hosts, drivers."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def address(session: Session) -> Iterator[Check]:
 
 
 def certificate(session: Session) -> Iterator[Check]:
-    """Tell how the vCenter's certificate is verified and how long it is still valid. Nobody logs in for that."""
+    """Check how the vCenter's certificate is verified and how long it is still valid, without a login."""
     from cryptography import x509
 
     from vsphere_ai.app.session import endpoint_of
@@ -229,13 +229,13 @@ def certificate(session: Session) -> Iterator[Check]:
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
     try:
         der = tls.fetch_certificate(endpoint, TIMEOUT)
-        doubt = tls.distrust(endpoint, TIMEOUT)
+        distrusted = tls.distrust(endpoint, TIMEOUT)
     except VsphereAiError as error:
         yield Check("certificate", "fail", error.message, error.remedy)
         return
-    if doubt is not None:
+    if distrusted is not None:
         remedy = f"compare it and trust it: vsphere-ai trust vcenter {session.settings.name}"
-        yield Check("certificate", "fail", doubt.message, remedy)
+        yield Check("certificate", "fail", distrusted.message, remedy)
         return
     yield Check("certificate", "ok", f"verified by {how}")
     try:
@@ -289,7 +289,7 @@ def hosts(session: Session, estate: Estate) -> Iterator[Check]:
 
 
 def _strangers(session: Session) -> Callable[[str], bool]:
-    """Return a function that tells of a host's name whether SSH would meet a host key nobody has trusted."""
+    """Return a function that returns whether SSH to a host of that name would meet an unknown host key."""
     from vsphere_ai.connect.hostkeys import HostKeys
 
     ssh = session.inventory.ssh
@@ -343,7 +343,7 @@ def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
 
 
 def clusters(estate: Estate) -> Iterator[Check]:
-    """Tell what becomes of vGPU VMs when a host of a cluster with DRS enters maintenance mode."""
+    """Report what happens to vGPU VMs when a host of a cluster with DRS enters maintenance mode."""
     for cluster in estate.of_type("ClusterComputeResource"):
         drs = (cluster.get("configurationEx") or {}).get("drsConfig") or {}
         if not drs.get("enabled"):

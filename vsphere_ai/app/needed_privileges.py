@@ -1,0 +1,61 @@
+"""Privileges that a playbook takes, and which of them the account lacks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from vsphere_ai.app.doctor_checks import Check, examine
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.plan_playbook import make_plan
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.connect.privileges import privilege_of
+from vsphere_ai.connect.vcenter_lock import place
+from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned
+
+
+@dataclass(frozen=True)
+class PrivilegesRequest:
+    """Whose privileges to look for: those that planning and applying a playbook takes."""
+
+    playbook: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class PrivilegesResult:
+    """All privileges per object, and those that the account lacks. `complete` is false when the plan has problems."""
+
+    account: str
+    needs: tuple[Need, ...]
+    missing: frozenset[Need]
+    complete: bool
+
+    @property
+    def exit_code(self) -> int:
+        """4 when a privilege is missing, 1 when the list may be incomplete, else 0."""
+        return 4 if self.missing else int(not self.complete)
+
+
+def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesResult:
+    """Return which privileges a playbook takes, and which the account lacks. Changes nothing."""
+    playbook = load(request.playbook)
+    with open_session(request.estate, playbook, emit) as session:
+        plan, estate = make_plan(session, playbook)
+        needs = (
+            *needed(plan, estate, privilege_of),
+            *unplanned(plan, session.desired(playbook, estate), estate, privilege_of),
+        )
+        if session.settings.lock == "vcenter":
+            needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
+        missing = frozenset(lacking(needs, session.vcenter.missing_privileges))
+        emit(Status(""))
+        return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
+
+
+def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Check, ...]:
+    """Look at everything a run needs: libraries, files, names, certificate, login, clocks, SSH, drivers and DRS."""
+    with open_session(estate, None, emit) as session:
+        checks = tuple(examine(session))
+    emit(Status(""))
+    return checks

@@ -1,0 +1,58 @@
+"""Results of `doctor` as text: checks by area, and privileges by object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Protocol
+
+from vsphere_ai.model.text import safe
+from vsphere_ai.planning.privileges import Need
+
+
+class Checked(Protocol):
+    """One check: what was looked at, ``ok``, ``warn`` or ``fail``, and what to do about it."""
+
+    @property
+    def area(self) -> str:
+        """What was looked at."""
+
+    @property
+    def verdict(self) -> str:
+        """``ok``, ``warn`` or ``fail``."""
+
+    @property
+    def message(self) -> str:
+        """How it is."""
+
+    @property
+    def remedy(self) -> str:
+        """What to do about it; empty when nothing has to be done."""
+
+
+def checks_text(checks: Sequence[Checked]) -> str:
+    """Return checks by area, and how many there are of each verdict."""
+    lines: list[str] = []
+    for area, own in groupby(checks, key=lambda c: c.area):
+        lines.append(safe(area))
+        for check in own:
+            lines.append(f"  {check.verdict:<5} {safe(check.message)}")
+            lines += [f"        {safe(check.remedy)}"] if check.remedy else []
+    counts = ((v, sum(c.verdict == v for c in checks)) for v in ("fail", "warn", "ok"))
+    lines.append(", ".join(f"{n} {v}" for v, n in counts if n))
+    return "\n".join(lines)
+
+
+def needs_text(needs: Iterable[Need], missing: frozenset[Need], account: str, *, complete: bool) -> str:
+    """Return privileges by object, and whether the account has them."""
+    lines: list[str] = []
+    for (name, _), own in groupby(needs, key=lambda n: (n.name, n.ref)):
+        lines.append(safe(name))
+        for need in own:
+            lines.append(f"  {'lacks' if need in missing else 'has':<6} {need.privilege}  ({safe(need.reason)})")
+    if not lines:
+        return "The playbook is about nothing that is here."
+    objects = len({n.ref for n in missing})
+    granted = "All granted." if complete else "All of these are granted; not everything could be planned."
+    lines.append(f"{safe(account)} lacks {len(missing)} privileges on {objects} objects" if missing else granted)
+    return "\n".join(lines)
