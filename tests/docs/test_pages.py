@@ -23,7 +23,7 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 )
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-RULE_CALLS = {"Problem": 1, "ProbeFailure": 0}  # where the rule id stands among the arguments
+RULE_CALLS = {"Problem": 1, "problem": 1, "ProbeFailure": 0}  # where the rule id stands among the arguments
 
 
 @cache
@@ -112,15 +112,20 @@ def test_a_page_without_a_place_for_the_fields_is_refused():
 def rule_ids() -> dict[str, str]:
     """Every rule id a problem of a plan may have, and the module it comes from."""
     found = {}
+    room = ROOT / "vsphere_ai" / "resources"
+    of_module = {cls.__module__.split(".")[2]: kind for kind, cls in kinds().items()}
     for path in sorted((ROOT / "vsphere_ai").rglob("*.py")):
+        home = path.relative_to(room).parts[0].removesuffix(".py") if path.is_relative_to(room) else path.stem
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in RULE_CALLS:
-                at = RULE_CALLS[node.func.id]
+            name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
+            if name in RULE_CALLS:
+                at = RULE_CALLS[name]
                 given = (
                     node.args[at] if len(node.args) > at else next(k.value for k in node.keywords if k.arg == "rule")
                 )
                 if isinstance(given, ast.Constant):
-                    found[given.value] = path.stem
+                    own = name == "problem" and "." not in given.value
+                    found[f"{of_module[home]}.{given.value}" if own else given.value] = home
     return found
 
 
@@ -132,7 +137,7 @@ def test_rule_ids_are_found():
 def test_a_rule_id_is_explained(rule):
     pages = [p for p in PAGES if f"`{rule}`" in text_of(p)]
     assert pages, f"no page explains {rule} (what it means, what to do)"
-    module = next((cls for cls in kinds().values() if cls.__module__.endswith(f".{rule_ids().get(rule)}")), None)
+    module = next((cls for cls in kinds().values() if cls.__module__.split(".")[2] == rule_ids().get(rule)), None)
     if module is not None:
         assert ROOT / "docs" / "kinds" / f"{module.kind}.md" in pages, f"explain it on the page of {module.kind}"
 

@@ -91,7 +91,7 @@ class GpuDirect(Resource):
             return
         on = view.estate.host_of(target.ref)
         if on is None:
-            yield Problem(target, "gpudirect.host-unknown", "the host of this VM cannot be read")
+            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
             return
         ends = _ends(target, view, on)
         if not ends.gpus:

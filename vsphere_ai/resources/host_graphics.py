@@ -106,26 +106,26 @@ class HostGraphics(Judged, SharesGpus, Resource):
         """No GPU, or one that is given to a VM whole (passthrough)."""
         facts = view.facts(target.ref)
         if facts.get("config.graphicsConfig") is None:
-            yield Problem(
+            yield self.problem(
                 target,
-                "graphics.unreadable",
+                "unreadable",
                 "the graphics configuration of this host cannot be read",
                 "connect the host to vCenter and grant System.Read on it",
             )
             return
         if not nvidia_gpus(facts):
-            yield Problem(
+            yield self.problem(
                 target,
-                "graphics.no-gpu",
+                "no-gpu",
                 "this host shows no NVIDIA GPU in its graphics devices",
                 "leave it out of the play, or install the NVIDIA host driver (VIB) and reboot",
             )
         enabled = {p["id"] for p in facts.get("config.pciPassthruInfo", ()) if p.get("passthruEnabled")}
         for gpu in nvidia_gpus(facts):
             if gpu["graphicsType"] == "direct" or gpu["pciId"] in enabled:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "graphics.passthrough",
+                    "passthrough",
                     f"GPU {gpu['pciId']} is in passthrough mode and cannot be {self.default_type}",
                     "disable passthrough for the device first (Configure > PCI Devices)",
                 )
@@ -140,17 +140,17 @@ class HostGraphics(Judged, SharesGpus, Resource):
         server, esxi = view.estate.about.api_numbers, vgpu_mode.release(facts)
         if server < vgpu_mode.FIRST_API or esxi < vgpu_mode.FIRST_ESXI:
             found, help_ = api_fields.why_missing(view.estate.about, vgpu_mode.FIRST_API)
-            yield Problem(
+            yield self.problem(
                 target,
-                "graphics.vgpu-mode-version",
+                "vgpu-mode-version",
                 f"vgpu_mode needs vCenter Server and ESXi 8.0 U3; {found}, "
                 f"this host ESXi {'.'.join(map(str, esxi)) or 'unknown'}",
                 help_ or "leave vgpu_mode out, or update vCenter Server and the host first",
             )
         for pci, board in vgpu_mode.equal_sizes_only(facts).items() if self.vgpu_mode == "mixed_size" else ():
-            yield Problem(
+            yield self.problem(
                 target,
-                "graphics.vgpu-mode-board",
+                "vgpu-mode-board",
                 f"GPU {pci} ({board.title}) does not support vGPUs of mixed sizes",
                 "write vgpu_mode: same_size for this host; mixed sizes need an Ampere GPU or newer",
             )

@@ -48,7 +48,7 @@ class Kernel(ReadBySsh, Resource):
         """The setting cannot be read."""
         output = view.facts(target.ref).probes.get(ATS.name)
         if isinstance(output, ProbeFailure):
-            yield Problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
+            yield self.problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
         elif self.observe(view.facts(target.ref), view.estate) is None:
             said = (
                 "it was not asked"

@@ -68,7 +68,7 @@ class PvrdmaHost(Judged, Resource):
         present = [d for d in devices if not is_deferred(d)]
         if self.vmknic and self.vmknic not in present:
             made = len(devices) > len(present)
-            yield Problem(
+            yield self.problem(
                 target,
                 "pvrdma.vmknic-missing",
                 f"this host has no vmkernel adapter {self.vmknic}",
@@ -77,14 +77,14 @@ class PvrdmaHost(Judged, Resource):
             )
         if self.vmknic is not None and facts.get(f"option:{OPTION}") is None:
             why = facts.unreadable.get(f"option:{OPTION}", "the host does not know this option")
-            yield Problem(
+            yield self.problem(
                 target,
                 "pvrdma.option-unknown",
                 f"the advanced option {OPTION} cannot be read: {why}",
                 "PVRDMA needs ESXi 6.5 or later and Host.Config.AdvancedConfig",
             )
         if self.firewall is not None and RULESET not in {r["key"] for r in facts.get("config.firewall.ruleset", ())}:
-            yield Problem(
+            yield self.problem(
                 target,
                 "pvrdma.ruleset-missing",
                 f"this host has no firewall ruleset {RULESET}",

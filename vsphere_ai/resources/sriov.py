@@ -70,7 +70,7 @@ class Sriov(Resource):
                 yield from _nic_problems(target, known[pci], count)
             else:
                 nics = ", ".join(f"{f.nic} = {f.pci}" for f in known.values()) or "none"
-                yield Problem(target, "sriov.nic", f"{pci} is no NIC of this host", f"its NICs are {nics}")
+                yield self.problem(target, "nic", f"{pci} is no NIC of this host", f"its NICs are {nics}")
         yield from self._use_problems(target, view, changing)
 
     def _changing(self, view: View, facts: Facts) -> dict[str, int]:

@@ -71,17 +71,17 @@ class VmHardware(VmDevices, Judged, Resource):
         facts = view.facts(target.ref)
         have = number(facts.get("config.version"))
         if have and self.version and self.version < have:
-            yield Problem(
+            yield self.problem(
                 target,
-                "hardware.downgrade",
+                "downgrade",
                 f"the VM has hardware version {have}, {self.version} is older",
                 f"a hardware version cannot be lowered; write version: {have} or leave it out",
             )
         memory = facts.get("config.hardware.memoryMB", 0)
         if isinstance(self.memory_reservation, int) and self.memory_reservation > memory:
-            yield Problem(
+            yield self.problem(
                 target,
-                "hardware.reservation",
+                "reservation",
                 f"a reservation of {self.memory_reservation} MB is more than the {memory} MB the VM has",
                 "write memory_reservation: full",
             )

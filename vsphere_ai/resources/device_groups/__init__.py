@@ -182,7 +182,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
             return
         on = view.estate.host_of(target.ref)
         if on is None:
-            yield Problem(target, "device_groups.host-unknown", "the host of this VM cannot be read")
+            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
             return
         if view.estate.about.api_numbers < FIRST_API:
             found, help_ = api_fields.why_missing(view.estate.about, FIRST_API)
@@ -194,8 +194,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         _, _, new = difference(self.groups, present)
         unreadable = view.facts(on.ref).unreadable.get(f"query:{OFFER}")
         if new and unreadable:
-            yield Problem(target, "device_groups.unreadable",
-                          f"the device groups of {on.name} cannot be read: {unreadable}")  # fmt: skip
+            yield self.problem(target, "unreadable", f"the device groups of {on.name} cannot be read: {unreadable}")
             return
         offer = offer_of(view.facts(on.ref))
         for name in dict.fromkeys(new):

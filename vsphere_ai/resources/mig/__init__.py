@@ -141,13 +141,13 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             (o for o in map(facts.probes.get, (p.name for p in self.probes)) if isinstance(o, ProbeFailure)), None
         )
         if failure is not None:
-            yield Problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
+            yield self.problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
         else:
             yield from _listing_problems(target, facts)
         # what a configuration is about is known only where nvidia-smi was read
         if not self.gpus and (not self._config or live.readable(facts).gpus):
             what = f"has no GPU that {self._config} is about" if self._config else "has no GPU with MIG"
-            yield Problem(target, "mig.no-gpu", f"this host {what}", "leave it out of the play")
+            yield self.problem(target, "no-gpu", f"this host {what}", "leave it out of the play")
         boards = boards_of(facts)
         yield from self._id_problems(target, facts)
         for pci, wanted in (self.gpus or {}).items():
@@ -155,11 +155,11 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             if pci not in boards:
                 hint = f"{meant} " if (meant := smi.pci_hint(pci)) else ""
                 there = f"{hint}it has {', '.join(boards) or 'none'}"
-                yield Problem(target, "mig.gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
+                yield self.problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
             elif board is None or not board.mig_capable:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "mig.not-capable",
+                    "not-capable",
                     f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG",
                     "leave it out, or name GPUs under mig: {gpus: …}",
                 )
@@ -173,30 +173,30 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             for number in dict.fromkeys(self._ids[pci]):
                 other = listed.other_meaning(number)
                 if other is not None:
-                    yield Problem(
+                    yield self.problem(
                         target,
-                        "mig.id",
+                        "id",
                         f"GPU {pci}: id {number} is {other[1].name} on this host, {other[0].name} in the catalogue",
                         "write the profile's name",
                     )
         for number, meanings in _meanings(boards, self._ids).items():
             if len({name.partition("g.")[0] for name in meanings.values()}) > 1:
                 each = " and ".join(f"{name} on {pci}" for pci, name in meanings.items())
-                yield Problem(target, "mig.id", f"id {number} is {each}", "write profile names, per GPU under gpus")
+                yield self.problem(target, "id", f"id {number} is {each}", "write profile names, per GPU under gpus")
 
     def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
         if wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
             return
         if wanted.mode == "disabled":
-            yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
+            yield self.problem(target, "contradiction", f"GPU {pci}: a layout needs mode: enabled")
         before = self._left(target, view, pci)
         way = way_to(view, Slot(target, pci, board), wanted.layout, before)
         if isinstance(way, Impossible):
             close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
             what = f"cut into {', '.join(wanted.layout)}" if wanted.layout else "emptied"
-            yield Problem(
+            yield self.problem(
                 target,
-                "mig.layout",
+                "layout",
                 f"GPU {pci} ({board.title}) cannot be {what}: {'; '.join(way.reasons)}",
                 f"closest legal layouts: {close}" if close else _UNLISTED if board.named_profiles else "",
             )

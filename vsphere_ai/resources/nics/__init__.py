@@ -110,7 +110,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
                 yield Problem(target, "nics.speed", f"{name} does not negotiate its speed",
                               f"its speeds: {', '.join(map(str, speeds))}")  # fmt: skip
             if wanted.pause is not None and any(n.pause for n in there.values()) and there[name].pause is None:
-                yield Problem(target, "nics.pause", f"{name} has no global pause", "leave pause out for it")
+                yield self.problem(target, "pause", f"{name} has no global pause", "leave pause out for it")
             if wanted.coalesce is not None and nic_settings.output_of(facts, COALESCE.name):
                 yield from coalesce_problems(target, name, wanted.coalesce, there[name].coalesce)
             if wanted.rings is not None:

@@ -67,8 +67,9 @@ class Passthrough(Resource):
         """No such device, one that cannot be passed through, or one that somebody uses now."""
         facts = view.facts(target.ref)
         if facts.get(pci.PASSTHRU) is None:
-            yield Problem(target, "passthrough.unreadable", "the PCI devices of this host cannot be read",
-                          "connect the host to vCenter")  # fmt: skip
+            yield self.problem(
+                target, "unreadable", "the PCI devices of this host cannot be read", "connect the host to vCenter"
+            )
             return
         states, found = pci.passthroughs(facts), pci.devices(facts)
         for address, on in self._changing(facts).items():

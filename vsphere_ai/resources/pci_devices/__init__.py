@@ -145,23 +145,20 @@ class PciDevices(VmDevices, Judged, Resource):
             return
         on = view.estate.host_of(target.ref)
         if on is None:
-            yield Problem(target, "pci_devices.host-unknown", "the host of this VM cannot be read")
+            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
             return
         yield from self._vm_problems(target, view)
         fixed = [d.host_device for d in self.devices if d.host_device]
         for address, count in Counter(fixed).items():
             if count > 1:
-                yield Problem(target, "pci_devices.twice", f"{address} is listed {count} times",
-                              "a device is in a VM once")  # fmt: skip
+                yield self.problem(target, "twice", f"{address} is listed {count} times", "a device is in a VM once")
             yield from _fixed_problems(target, view, on, address)
         for model, count in Counter(d for d in self.devices if not d.host_device).items():
             yield from _dynamic_problems(target, view, on, model, count)
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
         if len(self.devices or ()) > MAX_DEVICES:
-            yield Problem(
-                target, "pci_devices.count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}"
-            )
+            yield self.problem(target, "count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}")
         version = hardware_version(target, view)
         if any(d.vendor for d in self.devices or ()) and version is not None and version < DYNAMIC_VERSION:
             yield Problem(target, "pci_devices.hardware-version",

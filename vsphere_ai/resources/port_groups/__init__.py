@@ -73,18 +73,15 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
                 yield from uplink_problems(target, name, wanted, switch)
                 yield from management_problems(target, view.estate, name, wanted)
                 if wanted.standby_uplinks and not wanted.active_uplinks:
-                    yield Problem(
-                        target,
-                        "port_groups.uplinks",
-                        f"{name}: standby uplinks alone carry nothing",
-                        "name active_uplinks too",
+                    yield self.problem(
+                        target, "uplinks", f"{name}: standby uplinks alone carry nothing", "name active_uplinks too"
                     )
                 yield from nioc_fit.group_problems(target, view, name, wanted.resource_pool, switch)
                 version = (switch.get("config.productInfo") or {}).get("version")
                 if wanted.mac_learning and dvs.is_older(version, MAC_MANAGEMENT):
-                    yield Problem(
+                    yield self.problem(
                         target,
-                        "port_groups.mac-learning",
+                        "mac-learning",
                         f"{name}: {switch.name} has version {version}, MAC learning needs {MAC_MANAGEMENT}",
                         f"write switches: {{{switch.name}: {{version: {MAC_MANAGEMENT}}}}} or a later version",
                     )

@@ -22,10 +22,7 @@ def place_problems(target: Target, estate: Estate, name: str, wanted: PortGroup)
     if wanted.switch not in switches:
         said = f"there is no distributed switch {wanted.switch}" if wanted.switch else "no distributed switch is named"
         yield Problem(
-            target,
-            "port_groups.switch",
-            f"{name}: {said}",
-            f"distributed switches: {', '.join(switches) or 'none'}",
+            target, "port_groups.switch", f"{name}: {said}", f"distributed switches: {', '.join(switches) or 'none'}"
         )
     other = dvs.taken(estate, target.ref, name) if group is None else None
     if other is not None:

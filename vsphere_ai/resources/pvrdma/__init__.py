@@ -130,9 +130,9 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         groups = fabric.port_groups(view.estate, adapter.port_group)
         if len(groups) > 1:
             paths = ", ".join(view.estate.path_of(g.ref) for g in groups)
-            yield Problem(
+            yield self.problem(
                 target,
-                "pvrdma.port-group",
+                "port-group",
                 f"{adapter.port_group} is the name of several port groups",
                 f"rename all but one: {paths}",
             )
@@ -141,9 +141,9 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         known = sorted(g.name for g in there if not fabric.is_uplink(view.estate, g))
         standard = any(f.name == adapter.port_group for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
-        yield Problem(
+        yield self.problem(
             target,
-            "pvrdma.port-group",
+            "port-group",
             f"{adapter.port_group}: {what}",
             f"distributed port groups: {', '.join(known) or 'none'}",
         )

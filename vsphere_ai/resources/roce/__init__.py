@@ -128,8 +128,9 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
                           "; ".join(f"{name}: {text}" for name, text in (self.devices or {}).items()))  # fmt: skip
         yield from module_problems(target, facts, said)
         if said.dscp not in (None, "off") and self.trust == "pcp":
-            yield Problem(target, "roce.trust", f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only",
-                          "write trust: dscp")  # fmt: skip
+            yield self.problem(
+                target, "trust", f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only", "write trust: dscp"
+            )
         pausing = {n for said in stated(view, target.ref, Pauses) for n, p in said.pauses().items() if p.rx or p.tx}
         both = [n for n in pausing if driver_of(facts, n) == CORE]
         if self.pfc_priority not in (None, "off") and both:

@@ -64,9 +64,9 @@ class Switches(HasSwitches, Resource):
                 yield from uplink_problems(target, view.estate, facts, wanted)
                 yield from mtu_problems(target, view, facts, wanted)
             elif (other := dvs.taken(view.estate, target.ref, name)) is not None:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "switches.name",
+                    "name",
                     f"{name} is the name of another network: {view.estate.path_of(other.ref)}",
                     "names of networks are unique within a datacenter: choose another one",
                 )

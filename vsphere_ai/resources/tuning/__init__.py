@@ -145,15 +145,16 @@ class Tuning(Resource):
         for key in self.extra_config or {}:
             owner = next((o for p, o in OWNED.items() if re.fullmatch(p, key.lower())), "")
             if owner:
-                yield Problem(target, "tuning.owned", f"{key} is no advanced setting of its own", owner)
+                yield self.problem(target, "owned", f"{key} is no advanced setting of its own", owner)
 
     def _reservation_problems(self, target: Target, view: View, cpus: int) -> Iterator[Problem]:
         hardware = view.said(VmHardware, target.ref)
         stated = hardware.cpu_reservation_mhz if hardware else None
         full = full_mhz(cpus, target.ref, view.estate)
         if self.cpu_reservation == "full" and full == 0:
-            yield Problem(target, "tuning.clock-unknown", "the clock rate of the VM's host is not known",
-                          "connect the host to vCenter")  # fmt: skip
+            yield self.problem(
+                target, "clock-unknown", "the clock rate of the VM's host is not known", "connect the host to vCenter"
+            )
         if self.latency_sensitivity == "high" and self.cpu_reservation == "none":
             yield Problem(target, "tuning.latency", "high latency sensitivity needs the full CPU reservation",
                           "write cpu_reservation: full, or leave it out")  # fmt: skip

@@ -76,17 +76,17 @@ class Uplinks(Resource):
         """No such switch, uplink or NIC; a NIC that something else has; the management network would be cut."""
         host = view.facts(target.ref)
         if host.get(NICS) is None:
-            yield Problem(
-                target, "uplinks.unreadable", "the network of this host cannot be read", "connect the host to vCenter"
+            yield self.problem(
+                target, "unreadable", "the network of this host cannot be read", "connect the host to vCenter"
             )
             return
         for name, wanted in self._changing(view, host).items():
             switch = switches_of(target, view).get(name)
             if switch is None:
                 known = ", ".join(switches_of(target, view)) or "none"
-                yield Problem(
+                yield self.problem(
                     target,
-                    "uplinks.switch",
+                    "switch",
                     f"there is no distributed switch {name} in the host's datacenter",
                     f"add switches: {{{name}: ...}} to a play for the datacenter; there is {known}",
                 )
@@ -106,25 +106,22 @@ class Uplinks(Resource):
         count = Counter(nic for each in (self.uplinks or {}).values() for nic in each.values())
         for uplink, nic in wanted.items():
             if nic not in present:
-                yield Problem(
-                    target,
-                    "uplinks.nic",
-                    f"{name}: this host has no {nic}",
-                    f"it has {', '.join(sorted(present)) or 'none'}",
+                yield self.problem(
+                    target, "nic", f"{name}: this host has no {nic}", f"it has {', '.join(sorted(present)) or 'none'}"
                 )
                 continue
             if count[nic] > 1:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "uplinks.twice",
+                    "twice",
                     f"{nic} is wanted as {uplink} of {name} and elsewhere",
                     "a NIC is one uplink of one switch",
                 )
             owner = owner_of(host, present[nic])
             if owner and owner not in (self.uplinks or {}):
-                yield Problem(
+                yield self.problem(
                     target,
-                    "uplinks.taken",
+                    "taken",
                     f"{nic} belongs to {owner}",
                     f"say what {owner} keeps: uplinks: {{{owner}: ...}}"
                     if owner in (v["dvsName"] for v in dvs.proxies(host).values())

@@ -112,15 +112,12 @@ class Vgpu(VmDevices, Judged, Resource):
             return
         host = view.estate.host_of(target.ref)
         if host is None:
-            yield Problem(target, "vgpu.host-unknown", "the host of this VM cannot be read")
+            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
             return
         for profile in wanted:
             if not offers(host.ref, profile, view):
-                yield Problem(
-                    target,
-                    "vgpu.profile",
-                    f"{host.name} will not offer {profile}",
-                    why_not(target, host, profile, view),
+                yield self.problem(
+                    target, "profile", f"{host.name} will not offer {profile}", why_not(target, host, profile, view)
                 )
         yield from self._count_problems(target, view, wanted)
         yield from _contradictions(target, view)
@@ -129,34 +126,34 @@ class Vgpu(VmDevices, Judged, Resource):
         total = sum(wanted.values())
         if total > 1 and view.estate.about.api_numbers < (8,):
             if total > MAX_BEFORE_8:
-                yield Problem(target, "vgpu.count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
+                yield self.problem(target, "count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
             if len(wanted) > 1:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "vgpu.mixed",
+                    "mixed",
                     "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
                     f"given: {', '.join(sorted(wanted))}",
                 )
             host = view.estate.host_of(target.ref)
             partial = sorted(p for p in wanted if not is_whole(p, host, view))
             if partial:
-                yield Problem(
+                yield self.problem(
                     target,
-                    "vgpu.partial",
+                    "partial",
                     f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
                     "use profiles with the GPU's full framebuffer, or vSphere 8.0",
                 )
         version = hardware_version(target, view)
         if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
-            yield Problem(
+            yield self.problem(
                 target,
-                "vgpu.hardware-version",
+                "hardware-version",
                 f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
                 upgrade_for(target, view, MULTI_VGPU_VERSION),
             )
         boards = {p.board for p in map(parsed_name, wanted) if p}
         if len(boards) > 1:
-            yield Problem(target, "vgpu.boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
+            yield self.problem(target, "boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """What an operator wants to know before approving."""
