@@ -52,6 +52,7 @@ HEAVY = (
     "numpy",
 )
 MAX_FILE, MAX_FUNCTION, MAX_PARAMETERS = 400, 60, 5
+MAX_KIND, MAX_CONTRACT, MAX_METHODS = 250, 130, 9
 # parameters of a method of the vSphere API are VMware's choice: every one is handed over by name
 API_METHODS = "lab.managed"
 # what the lab has in common with the tool: errors and the reader of YAML, which know nothing of vSphere
@@ -303,6 +304,21 @@ def test_the_median_file_is_short():
 
 
 # -- every kind is tested and explained
+
+
+def test_a_file_of_a_kind_is_short():
+    homes = {home(cls.__module__.removeprefix("vsphere_ai.")) for cls in kinds().values()}
+    sizes = {n: len(p.read_text("utf-8").splitlines()) for n, p in modules().items() if home(n) in homes}
+    assert not {name: lines for name, lines in sizes.items() if lines > MAX_KIND}
+
+
+def test_the_contract_of_a_kind_is_small():
+    """Methods a kind may override, and attributes; the two factories and pydantic's own are no part of it."""
+    assert len((PACKAGE / "resources" / "base.py").read_text("utf-8").splitlines()) <= MAX_CONTRACT
+    body = next(n for n in tree(PACKAGE / "resources" / "base.py").body if getattr(n, "name", "") == "Resource").body
+    methods = {n.name for n in body if isinstance(n, ast.FunctionDef)} - {"problem", "invoke"}
+    attributes = {n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
+    assert len(methods | attributes) <= MAX_METHODS
 
 
 def kind_modules() -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Self
 
 from pydantic import Field
@@ -18,8 +17,6 @@ from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, po
 from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
     NetworkAdapter,
-    device_of,
-    edited,
     in_full,
     is_statable,
     matched,
@@ -28,13 +25,17 @@ from vsphere_ai.resources._helpers.network_adapter import (
     stated,
     updated,
 )
-from vsphere_ai.resources._helpers.vm_devices import device_change
-from vsphere_ai.resources._helpers.vm_settings import memory_problems
-from vsphere_ai.resources.adapters.checks import address_problems, function_problems, network_problems, own_problems
+from vsphere_ai.resources.adapters.changes import device_changes, in_words, order_notes
+from vsphere_ai.resources.adapters.checks import (
+    address_problems,
+    function_problems,
+    list_problems,
+    network_problems,
+    own_problems,
+)
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
-from vsphere_ai.resources.remedies import leave_some_out
 
 
 class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
@@ -93,8 +94,6 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         locked = bool(facts.get("config.memoryReservationLockedToMax"))
         return cls.model_construct(adapters=found, exclusive=None, memory_locked=locked)
 
-    # -- what is wanted, in full
-
     def settle(self, target: Target, view: View) -> Self:
         """List what there will be: what is there in its order, then what is added in the playbook's."""
         now = view.state(target.ref, self.kind)
@@ -112,15 +111,12 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         return self.model_copy(update=update)
 
     def _entries(self, target: Target, view: View) -> list[NetworkAdapter]:
-        """Return the listed adapters, with what their port groups are known by."""
         found = {n: ethernet.found(target.ref, n, view) for n in {e.port_group for e in self.adapters or ()}}
         return [e.model_copy(update={"port_group": found[e.port_group]}) for e in self.adapters or ()]
 
     def _removes(self, nic: NetworkAdapter, target: Target, view: View) -> bool:
         # what `pvrdma` says of the same VM is its own business
         return bool(self.exclusive) and not (nic.type == "pvrdma" and (target.ref, Pvrdma.kind) in view.stated)
-
-    # -- what stands against it
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """What is there already is never in the way; of what is new or changed, every reason."""
@@ -131,7 +127,7 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
             return
         was = {n.device: n for n in now.adapters or ()}
         fresh = [n for n in self.adapters or () if n != was.get(n.device)]
-        yield from self._list_problems(target, view, fresh)
+        yield from list_problems(target, view, self.adapters or (), fresh)
         given = [n for n in fresh if n.has_address and (n.device is None or n.mac != was[n.device].mac)]
         for nic in fresh:
             yield from own_problems(target, nic, view)
@@ -155,47 +151,17 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
                 if n.is_bounded and (n.device is None or n.bandwidth != was[n.device].bandwidth)]  # fmt: skip
 
     def _said(self, target: Target, view: View, have: Sequence[NetworkAdapter]) -> list[NetworkAdapter]:
-        """Return the adapters there whose bandwidth the playbook states, changed or not, as they will be."""
+        # the adapters there whose bandwidth the playbook states, changed or not, as they will be
         said = view.said(Adapters, target.ref)
         entries = said._entries(target, view) if said else []
         keys = {have[at].device for i, at in matched(entries, have).items() if entries[i].is_bounded}
         return [n for n in self.adapters or () if n.device in keys and n.is_bounded]
 
-    def _list_problems(self, target: Target, view: View, fresh: Sequence[NetworkAdapter]) -> Iterator[Problem]:
-        playbook = view.said(Adapters, target.ref)
-        said = (playbook.adapters if playbook else None) or ()
-        if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
-            yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma",
-                          "list them in one of the two; pvrdma: [...] removes those it does not name")  # fmt: skip
-        pvrdma = view.get(Pvrdma, target.ref)
-        planned = (pvrdma.adapters if pvrdma else None) or ()
-        others = [n for n in self.adapters or () if n.type != "pvrdma"]
-        count = max(len(self.adapters or ()), len(others) + len(planned))
-        most = adapter_limits.limits(target, view)
-        if fresh and count > most.cards:
-            yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}",
-                          "leave some out; exclusive: true removes those that are not listed")  # fmt: skip
-        rdma = max(len(self.adapters or ()) - len(others), len(planned))
-        if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
-            yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
-                          leave_some_out(target, view))  # fmt: skip
-        if any(n.type in ethernet.COLD for n in fresh):
-            yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")
-
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """An order that only new adapters could have, and what SR-IOV takes from a VM."""
-        said = view.said(Adapters, target.ref)
+        said, there = view.said(Adapters, target.ref), self.adapters or ()
         listed = said._entries(target, view) if said and said.adapters else []
-        there = self.adapters or ()
-        places = [at for _, at in sorted(matched(listed, there).items())]
-        if places != sorted(places):
-            order = ", ".join(
-                f"{t} on {ethernet.named(view.estate, p)}" for t, p in (there[i].identity for i in sorted(places))
-            )
-            yield (
-                f"the guest has its adapters in the order {order}: vSphere gives a new one the next free place and "
-                "moves none; only removing those that are too early changes it"
-            )
+        yield from order_notes(view, listed, there)
         if any(n.type == "pvrdma" and n.is_bounded for n in there):
             yield "shares, reservation and limit of a PVRDMA adapter are for its TCP/IP; RDMA is not held to them"
         now = self.observe(view.facts(target.ref), view.estate)
@@ -204,27 +170,11 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         if any(n.type == "sriov" and n.device is None for n in there):
             yield "with an SR-IOV adapter it stays on its host while it runs: no vMotion, no snapshot with memory"
 
-    # -- how it gets there
-
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, edit and add by device key, in one reconfigure; a running VM goes off only where it must."""
         devices = ethernet.cards(view.facts(change.target.ref).get("config.hardware.device", ()))
-        wanted = {n.device: n for n in self.adapters or () if n.device is not None}
-        have = {n.device: n for n in (change.before.adapters if change.before else None) or ()}
-        changes: list[Mapping[str, Any]] = []
-        cold = False
-        for device in devices:
-            key, nic = device["key"], wanted.get(device["key"])
-            if nic is None:
-                changes.append(device_change("remove", device))
-                cold |= ethernet.type_of(device) in ethernet.COLD
-            elif nic != have.get(key):
-                changes.append(device_change("edit", edited(device, have[key], nic)))
-                cold |= nic.type in ethernet.COLD or nic.mac != have[key].mac
-        for nic in self.adapters or ():
-            if nic.device is None:
-                changes.append(device_change("add", device_of(nic, view)))
-                cold |= nic.type in ethernet.COLD
+        have = (change.before.adapters if change.before else None) or ()
+        changes, cold = device_changes(devices, have, self.adapters or (), view)
         locks = bool(self.memory_locked) and not (change.before and change.before.memory_locked)
         yield Reconfigure(
             target=change.target,
@@ -232,10 +182,8 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
             needs_power_off=cold,
             device_changes=tuple(changes),
             spec={"memoryReservationLockedToMax": True} if locks else {},
-            summary=f"network adapters: {_said(changes)}",
+            summary=f"network adapters: {in_words(changes)}",
         )
-
-    # -- as plans, playbooks and rollbacks state it
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Show port groups by name; PVRDMA adapters are stated by `pvrdma`."""
@@ -264,10 +212,8 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         # an address that was not given by hand comes back as one that is not, whichever it will be
         playbook = view.said(Adapters, target.ref)
         full = any(n.is_bounded for n in (playbook.adapters if playbook else None) or ())
-        found = tuple(
-            (in_full(s) if full else s).model_copy(update={"mac": s.mac or "assigned"})
-            for s in (stated(n, view) for n in kept if is_statable(n))
-        )
+        back = (stated(n, view) for n in kept if is_statable(n))
+        found = tuple((in_full(s) if full else s).model_copy(update={"mac": s.mac or "assigned"}) for s in back)
         return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
 
     def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
@@ -295,11 +241,3 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
     def no_power_on(self, vm: Target, view: View) -> str:
         """Its network resource pools have what it and the other running VMs reserve."""
         return pool_use.no_power_on(view, self.adapters or ())
-
-
-# -- what stands against one adapter
-
-
-def _said(changes: Iterable[Mapping[str, object]]) -> str:
-    count = Counter(c["operation"] for c in changes)
-    return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"

@@ -10,14 +10,15 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import ethernet, virtual_functions
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, virtual_functions
 from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
     NetworkAdapter,
 )
-from vsphere_ai.resources._helpers.vm_settings import hardware_version
-from vsphere_ai.resources.mixins import offered
-from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources._helpers.vm_settings import hardware_version, memory_problems
+from vsphere_ai.resources.mixins import offered, stated
+from vsphere_ai.resources.pvrdma import Pvrdma
+from vsphere_ai.resources.remedies import leave_some_out, upgrade_for
 
 SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
 
@@ -116,3 +117,27 @@ def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vie
                           f"{used} in use there by others",
                           play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
                           f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip
+
+
+def list_problems(
+    target: Target, view: View, all_: Sequence[NetworkAdapter], fresh: Sequence[NetworkAdapter]
+) -> Iterator[Problem]:
+    """Yield what stands against the list as a whole: how many, and who else lists some of them."""
+    said = next((state.cards() for state in stated(view, target.ref, HasAdapters)), None) or ()
+    if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
+        yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma",
+                      "list them in one of the two; pvrdma: [...] removes those it does not name")  # fmt: skip
+    pvrdma = view.get(Pvrdma, target.ref)
+    planned = (pvrdma.adapters if pvrdma else None) or ()
+    others = [n for n in all_ if n.type != "pvrdma"]
+    count = max(len(all_), len(others) + len(planned))
+    most = adapter_limits.limits(target, view)
+    if fresh and count > most.cards:
+        yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}",
+                      "leave some out; exclusive: true removes those that are not listed")  # fmt: skip
+    rdma = max(len(all_) - len(others), len(planned))
+    if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
+        yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
+                      leave_some_out(target, view))  # fmt: skip
+    if any(n.type in ethernet.COLD for n in fresh):
+        yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")

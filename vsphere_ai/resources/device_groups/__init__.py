@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from difflib import get_close_matches
 from typing import Any, Self
 
 from pydantic import Field
@@ -13,21 +11,18 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_devices import device_change, lacking
+from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
-    firmware_problems,
     gpu_reconfigure,
     gpu_settings_seen,
-    hardware_version,
     large_bar_settings,
-    memory_problems,
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.device_groups.checks import room_problems, unknown_group, vm_problems
 from vsphere_ai.resources.device_groups.group import (
     GROUP,
     GROUPS,
@@ -45,10 +40,8 @@ from vsphere_ai.resources.device_groups.group import (
     stray_members,
 )
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
-from vsphere_ai.resources.remedies import upgrade_for
 
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
-HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
 SIMPLE = ("nvidiaVgpu", "pciPassthru")
 """Types of members whose template says all there is; a NIC of a group would need a network."""
 
@@ -190,7 +183,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
                           help_ or "list single devices with vgpu: or pci_devices:")  # fmt: skip
             return
         present = present_groups(view.facts(target.ref))
-        yield from self._vm_problems(target, view)
+        yield from vm_problems(target, view, self.firmware)
         _, _, new = difference(self.groups, present)
         unreadable = view.facts(on.ref).unreadable.get(f"query:{OFFER}")
         if new and unreadable:
@@ -199,41 +192,12 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         offer = offer_of(view.facts(on.ref))
         for name in dict.fromkeys(new):
             if name not in offer:
-                yield _unknown(target, on, name, offer)
+                yield unknown_group(target, on, name, offer)
             elif odd := sorted({str(c["type"]) for c in offer[name]} - {*SIMPLE}):
                 yield Problem(target, "device_groups.member",
                               f"{name} has members of type {', '.join(odd)}, which need settings of their own",
                               "add this group in the vSphere Client; from then on it is left as it is")  # fmt: skip
-        yield from self._room(target, view, on)
-
-    def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
-        version = hardware_version(target, view)
-        if version is not None and version < HARDWARE_VERSION:
-            yield Problem(target, "device_groups.hardware-version",
-                          f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
-                          upgrade_for(target, view, HARDWARE_VERSION))  # fmt: skip
-        yield from memory_problems(target, view, "device_groups.memory", "a device group needs")
-        if self.firmware == "efi":
-            yield from firmware_problems(target, view, "device_groups.firmware", "the GPUs of a group need")
-
-    def _room(self, target: Target, view: View, on: Target) -> Iterator[Problem]:
-        """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
-        wanted: dict[str, list[pci.Claim]] = {}
-        for device in self._devices(target, view):
-            if (claim := pci.claim_of(device)) is not None:
-                wanted.setdefault(name_of(device), []).append(replace(claim, address="") if claim.models else claim)
-        for model, mine in wanted.items():
-            there = {a for possible in pci.choices(view.facts(on.ref), mine) for a in possible}
-            if len(there) < len(mine):
-                yield Problem(target, "device_groups.room",
-                              f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}",
-                              f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups",
-                              )  # fmt: skip
-            elif rivals := lacking(target, view, self.kind, mine):
-                yield Problem(target, "device_groups.taken",
-                              f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {len(rivals)} "
-                              f"belong to {', '.join(dict.fromkeys(rivals))}",
-                              "a device is in one running VM: remove it there, or list fewer groups")  # fmt: skip
+        yield from room_problems(target, view, on, self._devices(target, view))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
@@ -277,14 +241,3 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         """A VM with groups runs where all of them are offered, as far as the host was asked."""
         facts = view.facts(host.ref)
         return facts.get(f"query:{OFFER}") is None or all(g in offer_of(facts) for g in self.groups or ())
-
-
-def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
-    spelled = {o.lower(): o for o in offer}
-    near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
-    help_ = f"did you mean {near[0]}? " if near else ""
-    listed = f"it offers {', '.join(sorted(offer))}" if offer else (
-        "it offers none: that takes ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: "
-        "{default_type: shared_direct}"
-    )  # fmt: skip
-    return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)

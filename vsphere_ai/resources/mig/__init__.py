@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from vsphere_ai.gpu import live, moves
+from vsphere_ai.gpu import live
 from vsphere_ai.gpu import nvidia_smi as smi
-from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
+from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted_choice import Parted
-from vsphere_ai.gpu.placement import Impossible, Transition
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Probe, Shell, Step
+from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.mig.checks import id_problems, layout_problems, listing_problems
 from vsphere_ai.resources.mig.gpu import (
     GpuMig,
     Layout,
@@ -28,15 +27,16 @@ from vsphere_ai.resources.mig.gpu import (
     after_boot,
     as_gpu,
     boards_of,
+    gpus_read,
+    gpus_rebooted,
     ids_in,
     of_entry,
+    pci_of,
     placed_layout,
-    shown_mode,
-    way_to,
 )
+from vsphere_ai.resources.mig.losses import lost_parts
+from vsphere_ai.resources.mig.steps import layout_steps, mode_steps
 from vsphere_ai.resources.mixins import DividesGpus, Files, Judged, Loss, ReadBySsh, ReadsFiles
-
-_UNLISTED = "have mode: enabled applied first; the layout once the host lists the GPU's profiles"
 
 
 class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
@@ -49,10 +49,7 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
 
     kind = "mig"
     target = "host"
-    traits = Traits(
-        after=("graphics",),
-        properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")},
-    )
+    traits = Traits(after=("graphics",), properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")})
     probes: ClassVar[tuple[Probe, ...]] = live.PROBES
 
     mode: Literal["enabled", "disabled"] | None = Field(
@@ -102,18 +99,12 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             return None  # problems() says so
         if listed is None:
             return None
-        gpus = {}
-        for gpu in listed.gpus:
-            if gpu.mig_current is None:
-                continue  # a board without MIG
-            layout = tuple(f"{i.profile_name}:{i.start}" for i in listed.instances[gpu.pci])
-            gpus[gpu.pci] = GpuMig.model_construct(mode=shown_mode(gpu.mig_current, gpu.mig_pending), layout=layout)
-        return cls.model_construct(gpus=gpus)
+        return cls.model_construct(gpus=gpus_read(listed))
 
     def settle(self, target: Target, view: View) -> Self:
         """Spell the wanted state out per GPU, with the start of every instance."""
         facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
-        named = {_pci(k): v for k, v in (self.gpus or {}).items()}
+        named = {pci_of(k): v for k, v in (self.gpus or {}).items()}
         boards = boards_of(facts)
         if self.parted:
             named = {p: of_entry(e) for p, e in self.parted.by_gpu(facts, boards).items()}
@@ -143,13 +134,13 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         if failure is not None:
             yield self.problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
         else:
-            yield from _listing_problems(target, facts)
+            yield from listing_problems(target, facts)
         # what a configuration is about is known only where nvidia-smi was read
         if not self.gpus and (not self._config or live.readable(facts).gpus):
             what = f"has no GPU that {self._config} is about" if self._config else "has no GPU with MIG"
             yield self.problem(target, "no-gpu", f"this host {what}", "leave it out of the play")
         boards = boards_of(facts)
-        yield from self._id_problems(target, facts)
+        yield from id_problems(target, facts, self._ids)
         for pci, wanted in (self.gpus or {}).items():
             board = boards.get(pci)
             if pci not in boards:
@@ -164,42 +155,7 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
                     "leave it out, or name GPUs under mig: {gpus: …}",
                 )
             else:
-                yield from self._layout_problems(target, view, pci, board, wanted)
-
-    def _id_problems(self, target: Target, facts: Facts) -> Iterator[Problem]:
-        """A number means one profile on an A100 and another on an A30."""
-        boards = {pci: listed for pci, listed in boards_as_listed(facts).items() if pci in self._ids}
-        for pci, listed in boards.items():
-            for number in dict.fromkeys(self._ids[pci]):
-                other = listed.other_meaning(number)
-                if other is not None:
-                    yield self.problem(
-                        target,
-                        "id",
-                        f"GPU {pci}: id {number} is {other[1].name} on this host, {other[0].name} in the catalogue",
-                        "write the profile's name",
-                    )
-        for number, meanings in _meanings(boards, self._ids).items():
-            if len({name.partition("g.")[0] for name in meanings.values()}) > 1:
-                each = " and ".join(f"{name} on {pci}" for pci, name in meanings.items())
-                yield self.problem(target, "id", f"id {number} is {each}", "write profile names, per GPU under gpus")
-
-    def _layout_problems(self, target: Target, view: View, pci: str, board: Board, wanted: GpuMig) -> Iterator[Problem]:
-        if wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
-            return
-        if wanted.mode == "disabled":
-            yield self.problem(target, "contradiction", f"GPU {pci}: a layout needs mode: enabled")
-        before = self._left(target, view, pci)
-        way = way_to(view, Slot(target, pci, board), wanted.layout, before)
-        if isinstance(way, Impossible):
-            close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
-            what = f"cut into {', '.join(wanted.layout)}" if wanted.layout else "emptied"
-            yield self.problem(
-                target,
-                "layout",
-                f"GPU {pci} ({board.title}) cannot be {what}: {'; '.join(way.reasons)}",
-                f"closest legal layouts: {close}" if close else _UNLISTED if board.named_profiles else "",
-            )
+                yield from layout_problems(view, Slot(target, pci, board), wanted, self._left(target, view, pci))
 
     def _left(self, target: Target, view: View, pci: str) -> GpuMig | None:
         observed = self.observe(view.facts(target.ref), view.estate)
@@ -225,59 +181,14 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         """Per GPU: the mode (a reboot on Ampere), then destroy what must go, then create with explicit starts."""
         target, facts = change.target, view.facts(change.target.ref)
         boards, before = boards_of(facts), (change.before.gpus if change.before else None) or {}
-        for pci, wanted in (self.gpus or {}).items():
-            board, have = boards.get(pci), before.get(pci)
-            if board is None:
-                continue
-            if wanted.mode and (have is None or have.mode != wanted.mode):
-                yield from self._mode_steps(target, view, pci, board, wanted.mode)
-            if wanted.layout is not None and wanted.mode != "disabled":
-                yield from self._layout_steps(target, view, pci, board, wanted.layout)
-
-    def _mode_steps(self, target: Target, view: View, pci: str, board: Board, mode: str) -> Iterator[Step]:
-        facts = view.facts(target.ref)
         observed = self.observe(facts, view.estate)
-        now = (observed.gpus or {}).get(pci) if observed else None
-        # a pending change that is taken back needs no reboot: the GPU still is as wanted
-        reboot = board.mig_needs_reboot_on_esxi and (now is None or not (now.mode or "").startswith(mode))
-        if now is not None and now.mode != mode and after_boot(now.mode) == mode:
-            yield Step(
-                target=target,
-                kinds=(self.kind,),
-                needs_maintenance=True,
-                needs_reboot=True,
-                summary=f"reboot, which GPU {pci} waits for",
-            )
-            return
-        deferred = target.ref in view.rebooting and not board.mig_mode_persists
-        if mode == "disabled" and not deferred:  # a GPU with instances refuses to leave MIG mode
-            now_there = live.readable(facts)
-            # vSphere takes the instance of a VM away when the window powers it off
-            idle = tuple(i for i in now_there.instances[pci] if not i.in_use)
-            for move in moves.moves(board, Transition((), idle, ()), pci, now_there.compute):
-                yield self._shell(target, move, deferred=False)
-        yield Shell(
-            target=target,
-            kinds=(self.kind,),
-            needs_maintenance=True,
-            needs_reboot=reboot,
-            after_reboot=deferred,
-            argv=smi.set_mig_mode(pci, mode == "enabled"),
-            summary=f"MIG {mode} on GPU {pci}",
-        )
-
-    def _layout_steps(
-        self, target: Target, view: View, pci: str, board: Board, layout: Sequence[str]
-    ) -> Iterator[Step]:
-        facts, deferred = view.facts(target.ref), target.ref in view.rebooting
-        way = way_to(view, Slot(target, pci, board), layout, self._left(target, view, pci))
-        if not isinstance(way, Transition):
-            return
-        for move in moves.moves(board, way, pci, live.readable(facts).compute):
-            yield self._shell(target, move, deferred=deferred)
-
-    def _shell(self, target: Target, move: moves.Move, *, deferred: bool) -> Shell:
-        return Shell(target=target, kinds=(self.kind,), after_reboot=deferred, argv=move.argv, summary=move.summary)
+        read = (observed.gpus if observed else None) or {}
+        for pci, wanted in (self.gpus or {}).items():
+            slot, have = Slot(target, pci, boards.get(pci)), before.get(pci)
+            if wanted.mode and (have is None or have.mode != wanted.mode):
+                yield from mode_steps(view, slot, wanted.mode, read.get(pci))
+            if wanted.layout is not None and wanted.mode != "disabled":
+                yield from layout_steps(view, slot, wanted.layout, self._left(target, view, pci))
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A mode that waits for a reboot cannot be stated; vSphere makes the instances of running VMs itself."""
@@ -290,8 +201,8 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             if gpu.mode in ("enabled", "disabled")
         }
         waits = ", ".join(f"GPU {pci} is {g.mode}" for pci, g in (self.gpus or {}).items() if pci not in gpus)
-        state = self.model_copy(update={"gpus": gpus}) if gpus else None
-        return Export(state, f"MIG left out: {waits}" if waits else "")
+        left_out = f"MIG left out: {waits}" if waits else ""
+        return Export(self.model_copy(update={"gpus": gpus}) if gpus else None, left_out)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
@@ -307,21 +218,15 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         return gpu.layout if (gpu := (self.gpus or {}).get(pci)) else None
 
     def _rebooted(self, facts: Facts) -> Self:
-        boards = boards_of(facts)
-        left = {}
-        for pci, gpu in (self.gpus or {}).items():
-            board = boards.get(pci)
-            # a pending mode stays visible as such: it is a reason for the reboot, and must not vanish because of it
-            kept = gpu.mode if board is not None and board.mig_mode_persists else "disabled"
-            left[pci] = GpuMig.model_construct(mode=kept, layout=())
-        return self.model_copy(update={"gpus": left})
+        return self.model_copy(update={"gpus": gpus_rebooted(self.gpus or {}, boards_of(facts))})
 
     @classmethod
     def loss(cls, host: Target, view: View) -> Loss | None:
         """Modes that are lost with the driver, and instances that neither a playbook nor vSphere makes again."""
         facts, seen = view.facts(host.ref), view.get(cls, host.ref)
         if seen is not None:
-            what = tuple(_lost(host, view, seen))
+            left, users = seen._rebooted(facts).gpus or {}, live.users(facts, view.estate)
+            what = tuple(lost_parts(users, seen.gpus or {}, left, _stated(host, view)))
             return Loss(host, what) if what else None
         if not cls.is_fit(facts) or (host.ref, cls.kind) in view.stated:
             return None  # `problems` says what could not be read
@@ -338,49 +243,6 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         return {pci: mode for pci, gpu in sorted(open_.items()) if (mode := after_boot(gpu.mode))}
 
 
-def _lost(host: Target, view: View, seen: Mig) -> Iterator[str]:
-    wanted, left = _stated(host, view), seen._rebooted(view.facts(host.ref)).gpus or {}
-    users = live.users(view.facts(host.ref), view.estate)
-    for pci, gpu in sorted((seen.gpus or {}).items()):
-        want = wanted.get(pci)
-        if gpu.mode == "enabled" and left[pci].mode != "enabled" and not (want and want.mode):
-            yield f"MIG mode of GPU {pci}"
-        if not gpu.layout or (want and (want.layout is not None or want.mode == "disabled")):
-            continue
-        names = users.get(pci, "")
-        # vSphere makes one for each VM that powers on; what there is beyond that was made by hand
-        if names and len(gpu.layout) <= len(names.split(", ")):
-            continue
-        but = f" (vSphere makes again what {names} needs)" if names else ""
-        yield f"GPU instances {', '.join(gpu.layout)} of GPU {pci}{but}"
-
-
 def _stated(host: Target, view: View) -> Mapping[str, GpuMig]:
     stated = view.said(Mig, host.ref)
     return (stated.settle(host, view).gpus or {}) if stated else {}
-
-
-def _listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
-    try:
-        if live.live(facts) is None:
-            yield Problem(target, "mig.not-read", "MIG was not read on this host")
-    except UnreadableOutput as error:
-        yield Problem(target, "mig.unreadable", error.message, error.remedy)
-
-
-def _meanings(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
-    """Return id -> PCI address -> the profile it stands for there."""
-    found: dict[str, dict[str, str]] = {}
-    for pci, listed in boards.items():
-        for number in ids[pci]:
-            profile = listed.board.find_profile(number) if listed.board else None
-            if profile is not None:
-                found.setdefault(number, {})[pci] = profile.name
-    return found
-
-
-def _pci(text: str) -> str:
-    try:
-        return smi.normal_pci(text)
-    except ValueError:
-        return text

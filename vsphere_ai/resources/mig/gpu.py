@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live
+from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted import Entry
@@ -108,3 +109,34 @@ def after_boot(mode: str | None) -> str | None:
     """Return the mode a GPU has once the host has booted: what was pending is then current."""
     found = re.search(r"\((\w+) after a reboot\)", mode or "")
     return found[1] if found else mode
+
+
+def gpus_read(listed: live.Live) -> dict[str, GpuMig]:
+    """Return PCI address -> mode and instances as nvidia-smi lists them, of boards with MIG."""
+    return {
+        gpu.pci: GpuMig.model_construct(
+            mode=shown_mode(gpu.mig_current, gpu.mig_pending),
+            layout=tuple(f"{i.profile_name}:{i.start}" for i in listed.instances[gpu.pci]),
+        )
+        for gpu in listed.gpus
+        if gpu.mig_current is not None
+    }
+
+
+def gpus_rebooted(gpus: Mapping[str, GpuMig], boards: Mapping[str, Board | None]) -> dict[str, GpuMig]:
+    """Return what a reboot leaves: no instances, and the mode where the board keeps it."""
+    left = {}
+    for pci, gpu in gpus.items():
+        board = boards.get(pci)
+        # a pending mode stays visible as such: it is a reason for the reboot, and must not vanish because of it
+        kept = gpu.mode if board is not None and board.mig_mode_persists else "disabled"
+        left[pci] = GpuMig.model_construct(mode=kept, layout=())
+    return left
+
+
+def pci_of(text: str) -> str:
+    """Return a PCI address as hosts spell it; as it was written when it is none."""
+    try:
+        return smi.normal_pci(text)
+    except ValueError:
+        return text

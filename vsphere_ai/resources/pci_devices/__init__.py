@@ -13,11 +13,10 @@ from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_devices import device_change, lacking
+from vsphere_ai.resources._helpers.vm_devices import device_change
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
@@ -29,6 +28,7 @@ from vsphere_ai.resources._helpers.vm_settings import (
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices
+from vsphere_ai.resources.pci_devices.checks import Place, dynamic_problems, fixed_problems
 from vsphere_ai.resources.pci_devices.device import (
     DEVICE,
     Device,
@@ -148,13 +148,15 @@ class PciDevices(VmDevices, Judged, Resource):
             yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
             return
         yield from self._vm_problems(target, view)
+        now = view.get(PciDevices, target.ref)
+        place = Place(target, view, on, (now.devices if now else None) or ())
         fixed = [d.host_device for d in self.devices if d.host_device]
         for address, count in Counter(fixed).items():
             if count > 1:
                 yield self.problem(target, "twice", f"{address} is listed {count} times", "a device is in a VM once")
-            yield from _fixed_problems(target, view, on, address)
+            yield from fixed_problems(place, address)
         for model, count in Counter(d for d in self.devices if not d.host_device).items():
-            yield from _dynamic_problems(target, view, on, model, count)
+            yield from dynamic_problems(place, model, count)
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
         if len(self.devices or ()) > MAX_DEVICES:
@@ -207,56 +209,3 @@ class PciDevices(VmDevices, Judged, Resource):
             return False
         counted = Counter(d for d in self.devices or () if not d.host_device)
         return all(len(d.there(view.facts(host.ref))) >= n for d, n in counted.items())
-
-
-def _fixed_problems(target: Target, view: View, on: Target, address: str) -> Iterator[Problem]:
-    facts = view.facts(on.ref)
-    found, states = pci.devices(facts), pci.passthroughs(facts)
-    if address not in states:
-        free = ", ".join(a for a, s in states.items() if s.enabled) or "none"
-        yield Problem(target, "pci_devices.no-device", f"{on.name} has no device {address}",
-                      f"devices it passes through: {free}")  # fmt: skip
-        return
-    if not states[address].enabled:
-        name = found[address].name if address in found else "device"
-        yield Problem(target, "pci_devices.not-passed", f"{on.name} does not pass {address} ({name}) through",
-                      _pass_through(view, on, address))  # fmt: skip
-        return
-    yield from _taken(target, view, on, [pci.Claim(address)], address)
-
-
-def _pass_through(view: View, on: Target, address: str) -> str:
-    """Say how a host passes a device through, where it can."""
-    state = pci.passthroughs(view.facts(on.ref)).get(address)
-    if state is not None and not state.capable:
-        return f"{on.name} cannot pass {address} through: look at VT-d or AMD IOMMU in its BIOS"
-    return play_for(on, view, f"passthrough: {{{address}: true}}")
-
-
-def _dynamic_problems(target: Target, view: View, on: Target, model: Device, count: int) -> Iterator[Problem]:
-    facts = view.facts(on.ref)
-    there = model.there(facts)
-    if len(there) < count:
-        same = [a for a, d in pci.devices(facts).items() if ids_of(model) == (d.vendor, d.device)]
-        help_ = f"{on.name} has {len(same)} of that model"
-        left = [a for a in same if a not in there]
-        if left:
-            help_ = f"{help_}: {', '.join(same)}; {_pass_through(view, on, left[0])}"
-        yield Problem(target, "pci_devices.not-passed",
-                      f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
-                      help_)  # fmt: skip
-        return
-    yield from _taken(target, view, on, [claim_of(model)] * count, str(model))
-
-
-def _taken(target: Target, view: View, on: Target, mine: list[pci.Claim], called: str) -> Iterator[Problem]:
-    listed = (now.devices if (now := view.get(PciDevices, target.ref)) else None) or ()
-    rivals = lacking(target, view, "pci_devices", mine, [c for c in map(claim_of, listed) if c not in mine])
-    if not rivals:
-        return
-    there, by = len(pci.choices(view.facts(on.ref), mine)[0]), ", ".join(dict.fromkeys(rivals))
-    yield Problem(target, "pci_devices.taken",
-                  f"{called} of {on.name} belongs to {by}" if mine[0].address else
-                  f"{on.name} has {there} of {called}, {len(rivals)} belong to {by}",
-                  "a device is in one running VM: remove it there, or take another one or another host",
-                  )  # fmt: skip

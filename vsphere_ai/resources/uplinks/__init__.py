@@ -10,12 +10,12 @@ from typing import Annotated, Any, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import PORT_GROUP, dvs
-from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.uplinks.checks import management_problems, switch_problems
 from vsphere_ai.resources.uplinks.membership import (
     NICS,
     PROXIES,
@@ -91,8 +91,8 @@ class Uplinks(Resource):
                     f"add switches: {{{name}: ...}} to a play for the datacenter; there is {known}",
                 )
             else:
-                yield from _switch_problems(target, host, switch, wanted)
-                yield from _management_problems(target, view, switch, wanted)
+                yield from switch_problems(target, host, switch, wanted)
+                yield from management_problems(target, view, switch, wanted)
             yield from self._nic_problems(target, host, name, wanted)
 
     def _changing(self, view: View, host: Facts) -> dict[str, Mapping[str, str]]:
@@ -210,51 +210,6 @@ class Uplinks(Resource):
 
 
 # -- what stands against it
-
-
-def _switch_problems(target: Target, host: Facts, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
-    version = (switch.get("config.productInfo") or {}).get("version")
-    if proxy_of(host, switch) is None and dvs.is_older(dvs.host_version(host), version):
-        yield Problem(
-            target,
-            "uplinks.version",
-            f"ESXi {dvs.host_version(host)} cannot join {switch.name}, which has version {version}",
-            "upgrade the host, or use a switch of a lower version",
-        )
-    if switch.name in lagged_switches(host):
-        yield Problem(
-            target,
-            "uplinks.lag",
-            f"{switch.name} has NICs of this host in a link aggregation group",
-            "leave this switch out; link aggregation is not changed here, and PVRDMA does not work over it",
-        )
-    known = dvs.uplinks(switch)
-    unknown = [u for u in wanted if u not in known]
-    if unknown:
-        yield Problem(
-            target,
-            "uplinks.uplink",
-            f"{switch.name} has no uplink {', '.join(unknown)}",
-            f"it has {', '.join(known) or 'none'}; name them in switches: {{{switch.name}: {{uplinks: ...}}}}",
-        )
-
-
-def _management_problems(target: Target, view: View, switch: Facts, wanted: Mapping[str, str]) -> Iterator[Problem]:
-    """Demand that one NIC that carries the management network now goes on doing so, all the time."""
-    host = view.facts(target.ref)
-    proxy = proxy_of(host, switch)
-    for vmk, uuid, key in dvs.management(host) if proxy else ():
-        if uuid != switch.get("uuid"):
-            continue
-        carrying = dvs.carrying(host, proxy or ProxySwitch(), view.estate.get(f"{PORT_GROUP}:{key}"))
-        if carrying and not any(wanted.get(u) == n for u, n in carrying.items()):
-            has = ", ".join(f"{u} = {n}" for u, n in carrying.items())
-            yield Problem(
-                target,
-                "uplinks.management",
-                f"{vmk} has the host's management network on {switch.name}, over {has}: the host would be cut off",
-                f"keep one of them in uplinks: {{{switch.name}: ...}}; move the management network first",
-            )
 
 
 # -- writing

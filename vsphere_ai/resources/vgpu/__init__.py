@@ -21,19 +21,14 @@ from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     gpu_reconfigure,
     gpu_settings_seen,
-    hardware_version,
     large_bar_settings,
-    memory_problems,
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices, vgpus_of
-from vsphere_ai.resources.remedies import upgrade_for
-from vsphere_ai.resources.vgpu.offer import is_whole, offers, parsed_name, why_not
-from vsphere_ai.resources.vm_hardware import VmHardware
+from vsphere_ai.resources.vgpu.checks import contradictions, count_problems
+from vsphere_ai.resources.vgpu.offer import offers, parsed_name, why_not
 
 BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
-MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
-MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
 
 
 class Vgpu(VmDevices, Judged, Resource):
@@ -119,41 +114,8 @@ class Vgpu(VmDevices, Judged, Resource):
                 yield self.problem(
                     target, "profile", f"{host.name} will not offer {profile}", why_not(target, host, profile, view)
                 )
-        yield from self._count_problems(target, view, wanted)
-        yield from _contradictions(target, view)
-
-    def _count_problems(self, target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
-        total = sum(wanted.values())
-        if total > 1 and view.estate.about.api_numbers < (8,):
-            if total > MAX_BEFORE_8:
-                yield self.problem(target, "count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
-            if len(wanted) > 1:
-                yield self.problem(
-                    target,
-                    "mixed",
-                    "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
-                    f"given: {', '.join(sorted(wanted))}",
-                )
-            host = view.estate.host_of(target.ref)
-            partial = sorted(p for p in wanted if not is_whole(p, host, view))
-            if partial:
-                yield self.problem(
-                    target,
-                    "partial",
-                    f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
-                    "use profiles with the GPU's full framebuffer, or vSphere 8.0",
-                )
-        version = hardware_version(target, view)
-        if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
-            yield self.problem(
-                target,
-                "hardware-version",
-                f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
-                upgrade_for(target, view, MULTI_VGPU_VERSION),
-            )
-        boards = {p.board for p in map(parsed_name, wanted) if p}
-        if len(boards) > 1:
-            yield self.problem(target, "boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
+        yield from count_problems(target, view, wanted)
+        yield from contradictions(target, view)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """What an operator wants to know before approving."""
@@ -228,19 +190,6 @@ class Vgpu(VmDevices, Judged, Resource):
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with vGPUs runs where every one of its profiles is offered."""
         return all(offers(host.ref, p, view) for p in self.profiles or ())
-
-
-def _contradictions(target: Target, view: View) -> Iterator[Problem]:
-    """Two settings of one play that would undo each other at every run."""
-    yield from memory_problems(target, view, "vgpu.memory", "a vGPU needs")
-    hardware = view.get(VmHardware, target.ref)
-    if hardware and hardware.firmware == "bios" != view.facts(target.ref).get("config.firmware"):
-        yield Problem(
-            target,
-            "vgpu.firmware",
-            "hardware sets firmware bios, a vGPU needs efi",
-            "write hardware: {firmware: efi}, or leave it out",
-        )
 
 
 def _is_on(facts: Facts) -> bool:

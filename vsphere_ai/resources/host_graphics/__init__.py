@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
@@ -17,15 +17,12 @@ from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
 from vsphere_ai.resources.mixins import Judged, SharesGpus
 
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
 Mode = Literal["same_size", "mixed_size"]
-
-# vSphere API spelling (HostGraphicsConfig) <-> the spelling of a playbook
-FROM_API = {"sharedDirect": "shared_direct"}
-TO_API = {v: k for k, v in FROM_API.items()}
 
 
 class HostGraphics(Judged, SharesGpus, Resource):
@@ -84,13 +81,13 @@ class HostGraphics(Judged, SharesGpus, Resource):
         gpus = {}
         for gpu in nvidia_gpus(facts):
             wanted, active = configured.get(gpu["pciId"], default), gpu["graphicsType"]
-            waits = "" if wanted == active else f" (configured: {_spelled(wanted)})"
-            gpus[gpu["pciId"]] = _spelled(active) + waits
+            waits = "" if wanted == active else f" (configured: {spelled(wanted)})"
+            gpus[gpu["pciId"]] = spelled(active) + waits
         modes = vgpu_mode.seen(facts)
         return cls.model_construct(
-            default_type=_spelled(default),
+            default_type=spelled(default),
             assignment_policy=config["sharedPassthruAssignmentPolicy"],
-            vgpu_mode=_common(modes),
+            vgpu_mode=common_mode(modes),
             gpus=gpus,
             vgpu_modes=modes or None,
         )
@@ -174,7 +171,9 @@ class HostGraphics(Judged, SharesGpus, Resource):
         """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
         facts = view.facts(change.target.ref)
         config = facts.get("config.graphicsConfig")
-        wanted = self._config(config)
+        wanted = config_with(config, self._types(), self._modes())
+        wanted |= {"hostDefaultGraphicsType": api_type(self.default_type)}
+        wanted |= {"sharedPassthruAssignmentPolicy": self.assignment_policy}
         wanted_types = self._types()
         count = len(nvidia_gpus(facts))
         gpus, modes = nvidia_gpus(facts), self._modes()
@@ -241,39 +240,4 @@ class HostGraphics(Judged, SharesGpus, Resource):
 
     def _types(self) -> dict[str, str]:
         """Return PCI address -> API type; a GPU that nobody states a type for and that waits for one is left alone."""
-        return {pci: _api(t) for pci, t in (self.gpus or {}).items() if t in ("shared", "shared_direct")}
-
-    def _config(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Build the complete HostGraphicsConfig: no patch semantics are promised, what is left out may be lost."""
-        have = {d["deviceId"]: dict(d) for d in config.get("deviceType", ())}
-        for pci, graphics_type in self._types().items():
-            device = have.setdefault(pci, {"_typeName": "HostGraphicsConfigDeviceType", "deviceId": pci})
-            device["graphicsType"] = graphics_type
-        for pci, mode in self._modes().items():
-            default = {
-                "_typeName": "HostGraphicsConfigDeviceType",
-                "deviceId": pci,
-                "graphicsType": config["hostDefaultGraphicsType"],
-            }
-            have.setdefault(pci, default)["vgpuMode"] = vgpu_mode.TO_API[mode]
-        return {
-            **config,
-            "_typeName": "HostGraphicsConfig",
-            "hostDefaultGraphicsType": _api(self.default_type),
-            "sharedPassthruAssignmentPolicy": self.assignment_policy,
-            "deviceType": tuple(have.values()),
-        }
-
-
-def _common(modes: Mapping[str, str]) -> Any:
-    """Return the one mode that every GPU is in; None when they differ, or one waits for another."""
-    found = set(modes.values())
-    return found.pop() if len(found) == 1 and found <= set(vgpu_mode.TO_API) else None
-
-
-def _spelled(graphics_type: str) -> str:
-    return FROM_API.get(graphics_type, graphics_type)
-
-
-def _api(graphics_type: str | None) -> str:
-    return TO_API.get(graphics_type or "", graphics_type or "")
+        return {pci: api_type(t) for pci, t in (self.gpus or {}).items() if t in ("shared", "shared_direct")}

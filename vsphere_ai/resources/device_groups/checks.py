@@ -1,0 +1,69 @@
+"""Checks of device groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from vsphere_ai.fabric import pci
+from vsphere_ai.model.remedies import play_for
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.vm_devices import lacking
+from vsphere_ai.resources._helpers.vm_settings import (
+    firmware_problems,
+    hardware_version,
+    memory_problems,
+)
+from vsphere_ai.resources.device_groups.group import (
+    name_of,
+)
+from vsphere_ai.resources.remedies import upgrade_for
+
+HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
+
+
+def unknown_group(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
+    """Return that a host does not offer a group, and what it offers."""
+    spelled = {o.lower(): o for o in offer}
+    near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
+    help_ = f"did you mean {near[0]}? " if near else ""
+    listed = f"it offers {', '.join(sorted(offer))}" if offer else (
+        "it offers none: that takes ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: "
+        "{default_type: shared_direct}"
+    )  # fmt: skip
+    return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
+
+
+def room_problems(target: Target, view: View, on: Target, devices: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+    """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
+    wanted: dict[str, list[pci.Claim]] = {}
+    for device in devices:
+        if (claim := pci.claim_of(device)) is not None:
+            wanted.setdefault(name_of(device), []).append(replace(claim, address="") if claim.models else claim)
+    for model, mine in wanted.items():
+        there = {a for possible in pci.choices(view.facts(on.ref), mine) for a in possible}
+        if len(there) < len(mine):
+            yield Problem(target, "device_groups.room",
+                          f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}",
+                          f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups",
+                          )  # fmt: skip
+        elif rivals := lacking(target, view, "device_groups", mine):
+            yield Problem(target, "device_groups.taken",
+                          f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {len(rivals)} "
+                          f"belong to {', '.join(dict.fromkeys(rivals))}",
+                          "a device is in one running VM: remove it there, or list fewer groups")  # fmt: skip
+
+
+def vm_problems(target: Target, view: View, firmware: str | None) -> Iterator[Problem]:
+    """Yield settings of the VM that a device group does not work with."""
+    version = hardware_version(target, view)
+    if version is not None and version < HARDWARE_VERSION:
+        yield Problem(target, "device_groups.hardware-version",
+                      f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
+                      upgrade_for(target, view, HARDWARE_VERSION))  # fmt: skip
+    yield from memory_problems(target, view, "device_groups.memory", "a device group needs")
+    if firmware == "efi":
+        yield from firmware_problems(target, view, "device_groups.firmware", "the GPUs of a group need")

@@ -1,0 +1,67 @@
+"""Checks of vGPUs of a VM: how many, of which boards, and settings that contradict them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.vm_settings import (
+    hardware_version,
+    memory_problems,
+)
+from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources.vgpu.offer import is_whole, parsed_name
+from vsphere_ai.resources.vm_hardware import VmHardware
+
+MAX_BEFORE_8 = 4  # vSphere 7.0: up to four vGPUs a VM, of one profile
+MULTI_VGPU_VERSION = 15  # several vGPUs in one VM need compatibility ESXi 6.7 U2
+
+
+def contradictions(target: Target, view: View) -> Iterator[Problem]:
+    """Two settings of one play that would undo each other at every run."""
+    yield from memory_problems(target, view, "vgpu.memory", "a vGPU needs")
+    hardware = view.get(VmHardware, target.ref)
+    if hardware and hardware.firmware == "bios" != view.facts(target.ref).get("config.firmware"):
+        yield Problem(
+            target,
+            "vgpu.firmware",
+            "hardware sets firmware bios, a vGPU needs efi",
+            "write hardware: {firmware: efi}, or leave it out",
+        )
+
+
+def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator[Problem]:
+    """Yield what stands against several vGPUs in one VM."""
+    total = sum(wanted.values())
+    if total > 1 and view.estate.about.api_numbers < (8,):
+        if total > MAX_BEFORE_8:
+            yield Problem(target, "vgpu.count", f"{total} vGPUs; vSphere 7.0 allows {MAX_BEFORE_8} in a VM")
+        if len(wanted) > 1:
+            yield Problem(
+                target,
+                "vgpu.mixed",
+                "vSphere 7.0 wants all vGPUs of a VM to have the same profile",
+                f"given: {', '.join(sorted(wanted))}",
+            )
+        host = view.estate.host_of(target.ref)
+        partial = sorted(p for p in wanted if not is_whole(p, host, view))
+        if partial:
+            yield Problem(
+                target,
+                "vgpu.partial",
+                f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
+                "use profiles with the GPU's full framebuffer, or vSphere 8.0",
+            )
+    version = hardware_version(target, view)
+    if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
+        yield Problem(
+            target,
+            "vgpu.hardware-version",
+            f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
+            upgrade_for(target, view, MULTI_VGPU_VERSION),
+        )
+    boards = {p.board for p in map(parsed_name, wanted) if p}
+    if len(boards) > 1:
+        yield Problem(target, "vgpu.boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
