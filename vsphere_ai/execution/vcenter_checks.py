@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import polling
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure
 from vsphere_ai.planning.planner import Answer, Plan
@@ -32,7 +33,7 @@ class Checker(Protocol):
     """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
 
     def service(self, name: str) -> str | None: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Any = None) -> Any: ...  # noqa: D102
+    def call(self, ref: str, method: str, args: Mapping[str, Plain] | None = None) -> Plain: ...  # noqa: D102
     def read_objects(self, refs: Sequence[str], paths: Paths) -> Mapping[str, Facts]: ...  # noqa: D102
 
 
@@ -40,7 +41,7 @@ class Checker(Protocol):
 class _Question:
     target: Target
     method: str
-    args: Mapping[str, Any]
+    args: Mapping[str, Plain]
     off_by_then: bool = False
 
     def answered(self, *, faults: Sequence[str] = (), warnings: Sequence[str] = (), note: str = "") -> Answer:
@@ -99,7 +100,7 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
                 note = "not asked: this plan changes switches or port groups of its datacenter first"
                 yield Answer(target, "CheckVmConfig", note=note)
             else:
-                args = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
+                args: dict[str, Plain] = {"spec": config_spec(step, None), "vm": target.ref, "host": host.ref}
                 yield _Question(target, CONFIG, args, target in plan.impact.power_cycles)
         elif isinstance(step, Lifecycle) and step.action == "power-on" and not {target, host} & changed:
             off = estate[target.ref].get("runtime.powerState") == "poweredOff"
@@ -156,7 +157,7 @@ def _type(fault: object) -> str:
     return str(fault.get("_typeName")) if isinstance(fault, dict) else ""
 
 
-def _text(fault: Any) -> str:
+def _text(fault: object) -> str:
     if not isinstance(fault, dict):
         return str(fault)
     return str(fault.get("msg") or fault.get("localizedMessage") or fault.get("reason") or fault.get("_typeName"))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from vsphere_ai.model.text import shown
 
 IDENTITY = ("key", "host")
 """Fields by which elements of lists are matched: of port groups' and switches' settings, and of a switch's hosts."""
-Plain = Any
-"""A value of the API as mappings, tuples and scalars; None where it is not set."""
 
 
 @dataclass(frozen=True)
@@ -20,8 +17,8 @@ class Part:
 
     name: str
     """Its property path, or what the operator knows it by."""
-    planned: Plain
-    now: Plain
+    planned: object
+    now: object
     unchanged: bool
     """It is as it was when it was read for the plan, or was not read then."""
     done: bool = False
@@ -39,9 +36,9 @@ class Part:
 
 
 def compare(
-    planned: Mapping[str, Plain],
-    now: Mapping[str, Plain],
-    wanted: Mapping[str, Plain],
+    planned: Mapping[str, object],
+    now: Mapping[str, object],
+    wanted: Mapping[str, object],
     identity: Sequence[str] = IDENTITY,
 ) -> tuple[Part, ...]:
     """Return one part for each setting of `wanted`; what is missing in `planned` counts as unchanged.
@@ -61,7 +58,7 @@ def compare(
     )
 
 
-def holds(now: Plain, wanted: Plain) -> bool:
+def holds(now: object, wanted: object) -> bool:
     """Return whether a value has everything that is wanted; servers add fields of their own."""
     if isinstance(wanted, Mapping):
         return isinstance(now, Mapping) and all(holds(now.get(k), v) for k, v in wanted.items())
@@ -70,8 +67,8 @@ def holds(now: Plain, wanted: Plain) -> bool:
     return bool(now == wanted)
 
 
-def _differ(wanted: Plain, old: Plain, new: Plain, identity: Sequence[str]) -> bool:
-    if isinstance(new, Mapping) and new.get("inherited") and (old is None or old.get("inherited")):
+def _differ(wanted: object, old: object, new: object, identity: Sequence[str]) -> bool:
+    if isinstance(new, Mapping) and new.get("inherited") and (not isinstance(old, Mapping) or old.get("inherited")):
         return False  # it is not set here; what it inherits may change with the plan's own switch
     if isinstance(wanted, Mapping) and isinstance(old, Mapping) and isinstance(new, Mapping):
         set_here = {k: v for k, v in wanted.items() if k not in ("_typeName", *identity)}
@@ -83,18 +80,19 @@ def _differ(wanted: Plain, old: Plain, new: Plain, identity: Sequence[str]) -> b
     return any(_differ(v, before.get(k), after.get(k), identity) for k, v in elements.items())
 
 
-def _matched(value: Plain, identity: Sequence[str]) -> dict[Plain, Plain] | None:
+def _matched(value: object, identity: Sequence[str]) -> dict[object, object] | None:
     """Return the elements of a list of structures by what identifies them; None for anything else."""
-    if not _is_structures(value):
+    if not isinstance(value, tuple | list) or not all(isinstance(v, Mapping) for v in value):
         return None
     name = next((n for n in identity if all(n in v for v in value)), None)
     return {v[name]: v for v in value} if name else None
 
 
-def _flat(present: Plain) -> list[Plain]:
+def _flat(present: object) -> list[object]:
     """Return the elements of a list as they are set: a switch shows a host's settings in ``config`` of its element."""
-    return [v.get("config", v) if isinstance(v, Mapping) else v for v in present or ()]
+    elements = present if isinstance(present, tuple | list) else ()
+    return [v.get("config", v) if isinstance(v, Mapping) else v for v in elements]
 
 
-def _is_structures(value: Plain) -> bool:
+def _is_structures(value: object) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(v, Mapping) for v in value)

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from vsphere_ai.errors import Locked, Storage, VsphereAiError
 from vsphere_ai.model.pending import Pending
@@ -19,6 +19,8 @@ from vsphere_ai.runs import journal, process_id
 from vsphere_ai.security.state_dir import own_folder, state_dir
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.connect.vcenter_lock import Found, Holder, VCenterLock
     from vsphere_ai.runs.lock_renewal import LockRenewal
@@ -311,7 +313,7 @@ def _paths(instance: str) -> tuple[Path, Note]:
     return folder / f"{name}.lock", Note(folder / f"{name}.json")
 
 
-def _acquire(lock: Any, note: Note) -> Note | None:
+def _acquire(lock: BaseFileLock, note: Note) -> Note | None:
     """Get the kernel lock, and return what its last holder left when it died; or say who has it."""
     from filelock import Timeout
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from vsphere_ai.errors import ConcurrentChange, StepFailed
 from vsphere_ai.execution.actions import conflicts
@@ -12,6 +11,7 @@ from vsphere_ai.execution.actions.config_version import Versions, has_version
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
 from vsphere_ai.execution.actions.merge import Merging
 from vsphere_ai.execution.actions.resolve import looked_up
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.security import redaction
 
@@ -87,9 +87,9 @@ class Changes:
             )
 
 
-def config_spec(step: Reconfigure, version: str | None) -> dict[str, object]:
+def config_spec(step: Reconfigure, version: str | None) -> dict[str, Plain]:
     """Build the one ConfigSpec of a VM. `version` guards against a change between reading and sending."""
-    spec: dict[str, Any] = {"_typeName": "VirtualMachineConfigSpec", **step.spec}
+    spec: dict[str, Plain] = {"_typeName": "VirtualMachineConfigSpec", **step.spec}
     if version:
         spec["changeVersion"] = version
     if step.device_changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from vsphere_ai.errors import Conflict, VimFault
@@ -145,7 +145,7 @@ def _group(vnic: Mapping[str, Any]) -> str | None:
     return key
 
 
-def _link(pnics: Any, device: str) -> tuple[object, object]:
+def _link(pnics: Iterable[Mapping[str, Any]] | None, device: str) -> tuple[object, object]:
     """Return speed and duplex that were set for a NIC; None for both where it negotiates."""
     spec = next((n.get("spec") or {} for n in pnics or () if n["device"] == device), {})
     return _link_speed(spec)
