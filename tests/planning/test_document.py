@@ -19,6 +19,7 @@ from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.language.playbook import desired
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.planning import stale
 from vsphere_ai.planning.document import (
     Approved,
     PlanDocument,
@@ -30,7 +31,6 @@ from vsphere_ai.planning.document import (
     saved_plan,
 )
 from vsphere_ai.planning.planner import Answer
-from vsphere_ai.report import stale
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig
