@@ -72,7 +72,6 @@ CEILINGS: dict[str, int] = {
     "vsphere_ai/cli": 0,
     "vsphere_ai/compat": 49,
     "vsphere_ai/errors.py": 3,
-    "vsphere_ai/report": 25,
     "vsphere_ai/resources": 35,
 }
 """What is still there, by room; a room that is not named has none left."""

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, OutcomeUnknown, StepFailed, Unreachable, VimFault, VsphereAiError
 from vsphere_ai.model.facts import Facts, ProbeFailure
+from vsphere_ai.model.plain import PlainObject, objects
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.vcenter import VCenter
 
 SSH = "TSM-SSH"
-PATHS = ("config.lockdownMode", "config.service.service", "configManager.serviceSystem", "runtime.connectionState")
+SERVICES = "config.service.service"
+PATHS = ("config.lockdownMode", SERVICES, "configManager.serviceSystem", "runtime.connectionState")
 """What has to be read of a host before SSH is used on it."""
 ACCESS_MANAGER, EXCEPTIONS_METHOD = "configManager.hostAccessManager", "QueryLockdownExceptions"
 EXCEPTIONS = "lockdown-exceptions"
@@ -22,18 +24,20 @@ EXCEPTIONS = "lockdown-exceptions"
 UNLOCKED = "lockdownDisabled"
 
 
+def _ssh(host: Facts) -> PlainObject | None:
+    return next((s for s in objects(host.get(SERVICES)) if s.get("key") == SSH), None)
+
+
 def is_running(host: Facts) -> bool | None:
     """Return whether the SSH service runs; None when the host does not say."""
-    for service in host.get("config.service.service", ()):
-        if service.get("key") == SSH:
-            return bool(service.get("running"))
-    return None
+    ssh = _ssh(host)
+    return bool(ssh.get("running")) if ssh else None
 
 
 def policy_on(host: Facts) -> bool:
     """Return whether the SSH service starts with the host."""
-    services = host.get("config.service.service", ())
-    return any(s.get("key") == SSH and s.get("policy") == "on" for s in services)
+    ssh = _ssh(host)
+    return ssh is not None and ssh.get("policy") == "on"
 
 
 def is_locked(host: Facts) -> bool:
@@ -121,15 +125,18 @@ def stopped(vcenter: VCenter, host: Facts) -> Facts | None:
     if not is_running(host):
         return host
     _stop(vcenter, host, vcenter.resolve_path(host.ref, "configManager.serviceSystem"))
-    now = vcenter.read_objects([host.ref], {"HostSystem": ("config.service.service",)}).get(host.ref)
+    now = _services(vcenter, host)
     return replace(host, properties={**host.properties, **now.properties}) if now else host
 
 
 def as_stopped(host: Facts) -> Facts:
     """Return the facts of a host as if its SSH service were stopped."""
-    services = host.get("config.service.service", ())
-    shown = tuple({**s, "running": False} if s.get("key") == SSH else s for s in services)
-    return replace(host, properties={**host.properties, "config.service.service": shown})
+    shown = tuple({**s, "running": False} if s.get("key") == SSH else s for s in objects(host.get(SERVICES)))
+    return replace(host, properties={**host.properties, SERVICES: shown})
+
+
+def _services(vcenter: VCenter, host: Facts) -> Facts | None:
+    return vcenter.read_objects([host.ref], {"HostSystem": (SERVICES,)}).get(host.ref)
 
 
 class LeftRunning(StepFailed):
@@ -153,7 +160,7 @@ def _switch(vcenter: VCenter, host: Facts, system: str, *, running: bool) -> Non
         vcenter.call(system, method, {"id": SSH})
     except OutcomeUnknown as lost:
         try:
-            now = vcenter.read_objects([host.ref], {"HostSystem": ("config.service.service",)}).get(host.ref)
+            now = _services(vcenter, host)
         except VsphereAiError:
             raise lost from None
         if now is None or is_running(now) is not running:
