@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.capacity.first_fit import FirstFit
 from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.items import Division, VmClass, items_of
-from vsphere_ai.capacity.milp import Counts, Programme, Solved, divided, left_over, vms_of
+from vsphere_ai.capacity.milp import Programme, Solved, divided, left_over, vms_of
 from vsphere_ai.capacity.power_on_order import Orders
 from vsphere_ai.capacity.shortage import Shortage, shortage
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
@@ -20,8 +20,6 @@ ROUNDS = 60
 """Solutions whose VMs do not power on in any order before the programme is given up."""
 UNSURE = 3
 """How many of these once it was not found out for some host whether there is an order."""
-CORE_STEPS = 150
-"""Situations looked at to find out which VMs of a host exclude each other."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,8 @@ def assign(
     """
     exact = len(slots) <= EXACT_GPUS
     if exact and orders is not None:
-        programme, solved = _programmed(classes, slots, orders)
+        programme = programme_of(classes, slots, orders)
+        solved = settled(programme, orders)
         every = tuple(len(c.vms) for c in classes)
         return Remainder(tuple(classes), every, programme.certain) if solved is None else divided(classes, solved)
     counted = shortage(items_of(classes), slots)
@@ -57,7 +56,8 @@ def assign(
         return found
     if not exact:
         return _committed(classes, slots, hosts)
-    programme, solved = _programmed(classes, slots, None)
+    programme = programme_of(classes, slots, None)
+    solved = programme.solve()
     return _left(classes, slots, certain=programme.certain) if solved is None else divided(classes, solved)
 
 
@@ -96,70 +96,34 @@ def _committed(classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapp
     return found
 
 
-def _programmed(
-    classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: Orders | None
-) -> tuple[Programme, Solved | None]:
-    for programme, strict in programmes(classes, slots, orders):
-        solved = settled(programme, orders, strict=strict)
-        if solved is not None:
-            break
-    return programme, solved
+def programme_of(classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: Orders | None) -> Programme:
+    """Return the programme of VMs on hosts, with what is known of the orders in which they power on there."""
+    programme = Programme(classes, slots)
+    hosts = orders.hosts.items() if orders else ()
+    programme.claim(name for name, host in hosts if host.policy == "performance" and not host.mixed)
+    return programme
 
 
-def programmes(
-    classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: Orders | None
-) -> Iterator[tuple[Programme, bool]]:
-    """Yield programmes to find VMs that power on with, and how strictly (see `settled`), until one proves "none"."""
-    hosts = orders.hosts if orders else {}
-    spreading = [name for name, host in hosts.items() if host.policy == "performance" and not host.mixed]
-    for strict in (False, True):
-        programme = Programme(classes, slots)
-        programme.claim(spreading)
-        yield programme, strict
-        if programme.certain and not programme.bent:
-            break
-
-
-def settled(programme: Programme, orders: Orders | None, *, strict: bool) -> Solved | None:
-    """Return a solution whose VMs power on on every host, all hosts being tried; None when none was found.
-
-    Without `strict`, what a host cannot power on is ruled out together with everything that has it as a part, which
-    makes for fewer rounds; see `Programme.bent`.
-    """
+def settled(programme: Programme, orders: Orders | None) -> Solved | None:
+    """Return a solution whose VMs power on on every host, all hosts being tried; None when none was found."""
     left = ROUNDS
     while left > 0:
         solved = programme.solve()
-        if solved is None or orders is None or not _refused(programme, solved, orders, strict=strict):
+        if solved is None or orders is None or not _refused(programme, solved, orders):
             return solved
         left -= 1 if programme.certain else ROUNDS // UNSURE  # what is not known takes long not to find out
     programme.certain = False
     return None
 
 
-def _refused(programme: Programme, solved: Solved, orders: Orders, *, strict: bool) -> bool:
+def _refused(programme: Programme, solved: Solved, orders: Orders) -> bool:
     """Rule out what hosts are given and do not power on in any order; return whether there was any."""
     found = False
     for host, vms in vms_of(programme.classes, solved).items():
         verdict = orders(host, list(vms.values()))
-        if verdict:
-            continue
-        found = True
-        programme.certain &= verdict is not None
-        counts = solved.counts[host] if strict else _core(programme.classes, solved.counts[host], orders, host)
-        for alike in orders.alike(host):
-            programme.forbid({alike: counts}, more=not strict)
+        if not verdict:
+            found = True
+            programme.certain &= verdict is not None
+            for alike in orders.alike(host):
+                programme.forbid({alike: solved.counts[host]})
     return found
-
-
-def _core(classes: Sequence[VmClass], counts: Counts, orders: Orders, host: str) -> Counts:
-    """Return a part of the VMs of a host that alone does not power on; without any one of its VMs it would."""
-    kept = dict(counts)
-    for number in sorted(kept, key=lambda n: len(classes[n].profiles)):
-        for fewer in (0, *range(kept[number] - 1, 0, -1)):
-            part = {**kept, number: fewer}
-            vms = [classes[n].profiles for n, times in part.items() for _ in range(times)]
-            if orders(host, vms, CORE_STEPS) is False:
-                kept = part
-            elif fewer:
-                break
-    return {n: times for n, times in kept.items() if times}

@@ -50,7 +50,7 @@ class FirstFit:
 
     def _rank(self, vm: VmDemand) -> tuple[object, ...]:
         wanted = tuple(sorted(vm.profiles)), vm.hosts
-        return -len(vm.profiles), len(self._reach(wanted)), *_size(wanted[0]), vm.name
+        return -len(vm.profiles), len(self._reach(wanted)), *size(wanted[0]), vm.name
 
     def _reach(self, wanted: _Wanted) -> tuple[str, ...]:
         """Return the hosts on which such a VM could power on now."""
@@ -61,7 +61,7 @@ class FirstFit:
 
 
 @lru_cache(maxsize=4096)
-def _size(profiles: tuple[str, ...]) -> tuple[int, int]:
+def size(profiles: tuple[str, ...]) -> tuple[int, int]:
     """Return what sorts profiles by framebuffer and GPU slices, the largest first."""
     try:
         known = [parse(p) for p in profiles]

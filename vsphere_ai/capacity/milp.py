@@ -38,6 +38,8 @@ Counts = Mapping[int, int]
 """Class (by number) -> how many of its VMs."""
 _Terms = list[tuple[int, int]]
 """A row of the programme: (column, coefficient)."""
+_Rows = defaultdict[tuple[str, str], _Terms]
+"""The demand on GPUs in one situation: (place, profile) -> the columns that take and those that give."""
 
 
 class Gpu(NamedTuple):
@@ -67,13 +69,6 @@ class Solved:
     fills: Sequence[tuple[Fill, Mapping[Vector, int]]] = ()
 
 
-class _Rows(defaultdict[tuple[str, str], _Terms]):
-    """The demand on GPUs in one situation: (place, profile) -> the columns that take and those that give."""
-
-    def __init__(self) -> None:
-        super().__init__(list)
-
-
 @cache
 def _silent() -> Any:
     """Return the class of HiGHS models whose constructor prints no banner, as that of HiGHS 1.16 does."""
@@ -93,8 +88,7 @@ class Programme:
     A place is a host. With `pooled` it is all hosts that the same VMs may run on, so that there are few columns: for
     VMs with one vGPU that is the same question, VMs with several may get theirs from several hosts of the place.
 
-    `certain` becomes false once the solver gave up, `bent` true once solutions were ruled out that may do: then "none"
-    proves nothing any more.
+    `certain` becomes false once the solver gave up: then "none" proves nothing any more.
     """
 
     def __init__(self, classes: Sequence[VmClass], slots: Iterable[GpuSlot | Gpu], *, pooled: bool = False) -> None:
@@ -110,10 +104,10 @@ class Programme:
         place = _pools(self.classes, gpus) if pooled else {s.host: s.host for s in gpus}
         for slot in gpus:
             self.slots[place[slot.host]].append(slot)
-        self.certain, self.bent = True, False
+        self.certain = True
         self.width = 0
         self.at: dict[tuple[int, str], int] = {}
-        now = _Rows()
+        now = _Rows(list)
         for number, each in enumerate(self.classes):  # row `number` counts the VMs of the class
             places = sorted({place[h] for h in each.hosts & place.keys()})
             self.at.update(((number, p), self._column(len(each.vms))) for p in places)
@@ -126,7 +120,7 @@ class Programme:
 
         `running` are VMs that are no part of the classes, with the host they run on.
         """
-        rows, rest = _Rows(), {h: own for h, own in self.slots.items() if h not in lost}
+        rows, rest = _Rows(list), {h: own for h, own in self.slots.items() if h not in lost}
         for number, each in enumerate(self.classes):
             columns = {h: self._column(len(each.vms)) for h in sorted(each.hosts & rest.keys())}
             gone = [(self.at[number, h], -1) for h in sorted(each.hosts & lost & self.slots.keys())]
@@ -218,12 +212,8 @@ class Programme:
             self._row(terms, 0, self.lib.kHighsInf)
         return fills
 
-    def forbid(self, counts: Mapping[str, Counts], *, more: bool = False) -> None:
-        """Rule out that every one of these hosts gets exactly so many VMs of each class; with `more`, or more of them.
-
-        With `more` solutions are lost that may do, as what a host cannot power on it could with more VMs.
-        """
-        self.bent |= more
+    def forbid(self, counts: Mapping[str, Counts]) -> None:
+        """Rule out that every one of these hosts gets exactly so many VMs of each class."""
         other: _Terms = []
         for number, each in enumerate(self.classes):
             every = len(each.vms)
@@ -233,7 +223,7 @@ class Programme:
                     switch = self._column(1)
                     self._row([(column, 1), (switch, every - here + 1)], 0, every)
                     other.append((switch, 1))
-                if here < every and not more:
+                if here < every:
                     switch = self._column(1)
                     self._row([(column, 1), (switch, -here - 1)], 0, every)
                     other.append((switch, 1))

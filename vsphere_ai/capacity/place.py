@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from vsphere_ai.capacity.assign import EXACT_GPUS, Remainder, assign
-from vsphere_ai.capacity.first_fit import FirstFit
+from vsphere_ai.capacity.first_fit import FirstFit, size
 from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Given, Spread
 from vsphere_ai.capacity.items import Division, components
@@ -23,8 +23,6 @@ from vsphere_ai.capacity.verdict import (
     room,
 )
 from vsphere_ai.capacity.wording import sentence
-from vsphere_ai.gpu.catalog import Profile
-from vsphere_ai.gpu.vgpu import Share
 
 FIRST_STEPS = 200
 """Situations looked at per host in search of a power-on order for the first assignment."""
@@ -104,7 +102,7 @@ def realised(
     assignment: dict[str, tuple[str, tuple[Given, ...]]] = {n: ("", ()) for n, p in profiles.items() if not p}
     no_order: list[str] = []
     for name, host in farm.machines.items():
-        given = {s.pci: _largest_first(s, division.get((name, s.pci), ())) for s in host.slots}
+        given = {s.pci: sorted(division.get((name, s.pci), ()), key=_largest_first) for s in host.slots}
         vms = {vm: profiles[vm] for gpu in given.values() for vm, _ in gpu}
         if not vms:
             continue
@@ -126,10 +124,5 @@ def _as_divided(given: Mapping[str, Iterable[tuple[str, str]]]) -> Spread:
     return spread
 
 
-def _largest_first(slot: GpuSlot, vgpus: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    def size(profile: str) -> tuple[int, int]:
-        takes = slot.kind.takes(profile)
-        takes = takes.profile if isinstance(takes, Share) else takes
-        return (-takes.memory_slices, -takes.compute_slices) if isinstance(takes, Profile) else (0, 0)
-
-    return sorted(vgpus, key=lambda v: (size(v[1]), v[1]))
+def _largest_first(vgpu: tuple[str, str]) -> tuple[object, ...]:
+    return *size((vgpu[1],)), vgpu[1]

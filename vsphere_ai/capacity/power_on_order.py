@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations
@@ -17,15 +17,11 @@ ORDER_STEPS = 2_000
 """Steps per host in search of a power-on order when the promising ones fail; one takes about a millisecond."""
 ALL_STEPS = 6_000
 """Steps that all hosts of one question take together: when they are spent, what is left is not found out."""
-LOOK_STEPS = 1
-"""Steps that a look at the room for the rest takes."""
 
 Division = Mapping[str, Sequence[str]]
 """GPU -> the VMs a packing gave it, one entry per vGPU."""
 _Order = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
 """VMs in the order in which they power on: their vGPUs by name, and in the order in which they get them."""
-Ways = Callable[[tuple[str, ...]], Iterable[tuple[str, ...]]]
-"""In which orders the vGPUs of a VM may come."""
 
 
 @dataclass
@@ -63,10 +59,10 @@ def _find_part(host: Host, vms: Vms, division: Division, budget: Budget) -> Spre
             return spread
     several = any(len(set(p)) > 1 for p in vms.values())
     if several:
-        found = _EveryOrder(host, vms, Budget(budget.steps // 2), _as_given).search()
+        found = _EveryOrder(host, vms, Budget(budget.steps // 2), reorder=False).search()
         if found is not None:
             return found
-    return _EveryOrder(host, vms, budget, _every_way).search()
+    return _EveryOrder(host, vms, budget, reorder=True).search()
 
 
 def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Iterator[list[str]]:
@@ -80,10 +76,6 @@ def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Itera
     yield list(dict.fromkeys([*several, *in_turn, *vms]))
     yield sorted(vms, key=lambda v: (-len(vms[v]), vms[v]))
     yield sorted(vms, key=lambda v: (len(vms[v]), vms[v]))
-
-
-def _as_given(profiles: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
-    return (profiles,)
 
 
 @lru_cache(maxsize=1024)
@@ -144,27 +136,27 @@ class Orders:
         """Return the hosts on which the same VMs power on, itself included."""
         return [name for name, like in self.like.items() if like == self.like[host]]
 
-    def __call__(self, host: str, vms: Sequence[tuple[str, ...]], steps: int = ORDER_STEPS) -> bool | None:
+    def __call__(self, host: str, vms: Sequence[tuple[str, ...]]) -> bool | None:
         """Return the answer for VMs with these vGPUs; None when it was not found out."""
-        found = self._found(host, vms, steps)
+        found = self._found(host, vms)
         return found if found is None else bool(found)
 
     def spread(self, host: str, vms: Vms) -> Spread | None:
         """Return how VMs power on on a host of which that is known; None where they do not."""
-        found = self._found(host, list(vms.values()), ORDER_STEPS)
+        found = self._found(host, list(vms.values()))
         waiting = {profiles: iter([vm for vm in vms if vms[vm] == profiles]) for profiles in vms.values()}
         order = {next(waiting[profiles]): way for profiles, way in found or ()}
         return self.hosts[host].run(order, order) if order else None
 
-    def _found(self, host: str, vms: Sequence[tuple[str, ...]], steps: int) -> _Order | None:
+    def _found(self, host: str, vms: Sequence[tuple[str, ...]]) -> _Order | None:
         """Return an order; an empty one when there is none."""
         ordered = tuple(sorted(vms))
-        key = (self.like[host], ordered, steps)
+        key = (self.like[host], ordered)
         if key not in self.known:
-            budget = Budget(min(steps, self.left))
+            budget = Budget(min(ORDER_STEPS, self.left))
             named = {str(number): profiles for number, profiles in enumerate(ordered)}
             spread = find_order(self.hosts[host], named, {}, budget)
-            self.left -= min(steps, self.left) - max(budget.steps, 0)
+            self.left -= min(ORDER_STEPS, self.left) - max(budget.steps, 0)
             order = [(named[vm], tuple(g.profile for g in places)) for vm, places in (spread or {}).items()]
             self.known[key] = None if spread is None and budget.steps < 0 else order
         return self.known[key]
@@ -176,14 +168,14 @@ class _EveryOrder:
     A situation met before is not tried again, nor one in which the vGPUs that are left have no room, order aside.
     """
 
-    def __init__(self, host: Host, vms: Vms, budget: Budget, ways: Ways) -> None:
-        self.host, self.budget, self.ways, self.sight = host, budget, ways, _Sight(host, vms)
+    def __init__(self, host: Host, vms: Vms, budget: Budget, *, reorder: bool) -> None:
+        self.host, self.budget, self.reorder = host, budget, reorder
         self.queue: dict[tuple[str, ...], list[str]] = {}
         for vm, profiles in vms.items():
             self.queue.setdefault(profiles, []).append(vm)
         self.kinds = sorted(self.queue, key=lambda k: -len(k))  # those that are hardest to place come first
         self.names = tuple(sorted({name for kind in self.kinds for name in kind}))
-        self.dead: set[tuple[Hashable, Vector]] = set()
+        self.dead: set[tuple[tuple[State, ...], Vector]] = set()
 
     def search(self) -> Spread | None:
         """Return where each VM gets its vGPUs, in the order found."""
@@ -196,18 +188,21 @@ class _EveryOrder:
     def _from(self, states: tuple[State, ...], left: Vector) -> list[tuple[tuple[str, ...], Places]] | None:
         if not any(left):
             return []
-        seen = self.sight(states), left
+        seen = states, left
         if seen in self.dead or not self.budget.spend():
             return None
         if self._has_room(states, left):
             for at, profiles in enumerate(self.kinds):
-                for way in self.ways(profiles) if left[at] else ():
+                for way in self._ways(profiles) if left[at] else ():
                     got = self.host.power_on(way, states)
                     rest = self._from(got[0], (*left[:at], left[at] - 1, *left[at + 1 :])) if got else None
                     if got is not None and rest is not None:
                         return [(profiles, got[1]), *rest]
         self.dead.add(seen)
         return None
+
+    def _ways(self, profiles: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
+        return _every_way(profiles) if self.reorder else (profiles,)
 
     def _has_room(self, states: Sequence[State], left: Vector) -> bool:
         """Return False where the GPUs, order aside, certainly lack room for the vGPUs of the VMs that are left."""
@@ -217,41 +212,6 @@ class _EveryOrder:
                 wanted[name] += count
         gpus = Counter((s.kind, state) for s, state in zip(self.host.slots, states, strict=True))
         return _room(tuple(gpus.items()), self.names, tuple(wanted[n] for n in self.names))
-
-
-class _Sight:
-    """Situations that differ for the VMs that are still to power on.
-
-    vSphere chooses among time-sliced GPUs of equal size by their load alone, so that equal ones can stand for each
-    other. Elsewhere the first GPU with room counts, and which one that is.
-    """
-
-    def __init__(self, host: Host, vms: Vms) -> None:
-        self.slots = host.slots
-        names = {name for profiles in vms.values() for name in profiles}
-        sliced = {s.kind for s in host.slots if s.mode != "mig"}
-        # kinds that share a profile compete by the place of their GPUs
-        self.apart = not host.mixed and all(sum(k.takes(n) is not None for k in sliced) <= 1 for n in names)
-
-    def __call__(self, states: tuple[State, ...]) -> Hashable:
-        """Return the same value for situations that go on alike."""
-        if not self.apart:
-            return states
-        loads: Counter[tuple[GpuKind, Hashable]] = Counter()
-        placed = []
-        for slot, state in zip(self.slots, states, strict=True):
-            if isinstance(state, TimeSlicedState):
-                loads[slot.kind, _load(slot.kind, state)] += 1
-            else:
-                placed.append(state)
-        return tuple(placed), frozenset(loads.items())
-
-
-def _load(kind: GpuKind, state: TimeSlicedState) -> Hashable:
-    """Return the size and number of the vGPUs on a GPU and their series, by which maxima differ; else all of it."""
-    if not kind.any_series or not state.counts:
-        return state
-    return state.counts[0][0][0], state.total, tuple(series for (_, series), _ in state.counts)
 
 
 @lru_cache(maxsize=1 << 14)

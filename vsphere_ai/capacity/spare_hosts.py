@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, islice, product
 
-from vsphere_ai.capacity.assign import EXACT_GPUS, ROUNDS, programmes, settled
+from vsphere_ai.capacity.assign import EXACT_GPUS, ROUNDS, programme_of, settled
 from vsphere_ai.capacity.host import Spread, likeness
 from vsphere_ai.capacity.items import VmClass, components
 from vsphere_ai.capacity.milp import divided
@@ -181,31 +181,29 @@ def _survivor(
     new = [d for d in demands if d.running_on is None]
     classes = [c for members, _ in components(farm, new) for c in members]
     orders = Orders(farm.machines)
-    for programme, strict in programmes(classes, farm.slots, orders):
-        for lost in asked:
-            programme.survive(lost, _running(demands))
-        for _ in range(ROUNDS):
-            solved = settled(programme, orders, strict=strict)
-            if solved is None:
-                break
-            fit = realised(farm, new, divided(classes, solved), orders)
-            if not isinstance(fit, Fit):
-                return None, False
-            failed = first_failure(farm, demands, fit, losses)
-            if failed is None:
-                return fit, True
-            if failed[0] not in asked:
-                asked.append(failed[0])
-                programme.survive(failed[0], _running(demands))
-                continue
-            other, every = _another_end(farm, demands, fit, losses)
-            if other is not None:
-                return other, True
-            programme.certain &= every and failed[1].exact
-            programme.forbid({h: solved.counts.get(h, {}) for h in programme.slots})
-        else:
-            programme.certain = False
-    return None, programme.certain
+    programme = programme_of(classes, farm.slots, orders)
+    for lost in asked:
+        programme.survive(lost, _running(demands))
+    for _ in range(ROUNDS):
+        solved = settled(programme, orders)
+        if solved is None:
+            return None, programme.certain
+        fit = realised(farm, new, divided(classes, solved), orders)
+        if not isinstance(fit, Fit):
+            return None, False
+        failed = first_failure(farm, demands, fit, losses)
+        if failed is None:
+            return fit, True
+        if failed[0] not in asked:
+            asked.append(failed[0])
+            programme.survive(failed[0], _running(demands))
+            continue
+        other, every = _another_end(farm, demands, fit, losses)
+        if other is not None:
+            return other, True
+        programme.certain &= every and failed[1].exact
+        programme.forbid({h: solved.counts.get(h, {}) for h in programme.slots})
+    return None, False
 
 
 def _running(demands: Iterable[VmDemand]) -> list[tuple[str, VmClass]]:
