@@ -45,28 +45,32 @@ class Host:
         self.policy = policy
         self.mixed = any(s.kind.mixed for s in self.slots) if mixed is None else mixed
         self.states: tuple[State, ...] = tuple(s.state for s in self.slots)
+        self._able: dict[str, tuple[list[int], bool]] = {}
 
     def power_on(self, profiles: Sequence[str], states: tuple[State, ...]) -> tuple[tuple[State, ...], Places] | None:
         """Return the states after a VM with these vGPUs has powered on, and its places; None when it is refused."""
         if not profiles:
             return states, ()
-        refused = set()  # GPUs that are alike would have to refuse as well
+        refused: set[Hashable] = set()
         for at in self._in_order(profiles[0], states):
             alike = self.slots[at].kind, states[at]
-            got = None if alike in refused else step(*alike, profiles[0])
-            refused.add(alike)
+            got = None if refused and alike in refused else step(*alike, profiles[0])
             if got is not None:
                 rest = self.power_on(profiles[1:], (*states[:at], got[0], *states[at + 1 :]))
                 if rest is not None:
                     return rest[0], (Given(self.slots[at].pci, profiles[0], got[1]), *rest[1])
+                refused.add(alike)  # GPUs that are alike would have to refuse as well
         return None
 
     def _in_order(self, profile: str, states: tuple[State, ...]) -> Sequence[int]:
-        every = range(len(self.slots))
-        if self.mixed or any(isinstance(s.kind.takes(profile), Profile | Share) for s in self.slots):
-            return every
+        """Return the GPUs that ever take a profile, in the order in which vSphere tries them."""
+        if profile not in self._able:
+            takes = [s.kind.takes(profile) for s in self.slots]
+            in_place = self.mixed or any(isinstance(t, Profile | Share) for t in takes)
+            self._able[profile] = [at for at, t in enumerate(takes) if t is not None], in_place
+        able, in_place = self._able[profile]
         sign = 1 if self.policy == "performance" else -1
-        return sorted(every, key=lambda at: (sign * _vgpus(states[at]), at))
+        return able if in_place else sorted(able, key=lambda at: (sign * _vgpus(states[at]), at))
 
     def run(self, order: Iterable[str], vms: Vms) -> Spread | None:
         """Power VMs on in an order; None when one of them is refused."""
