@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 657,
-    "bare Any at the doors of modules": 107,
-    "getattr with a default": 76,
-    "median lines of a file": 113,
-    "lines of the product": 42_984,
-    "arrows between rooms": 78,
+    "Any in signatures of functions": 250,
+    "bare Any at the doors of modules": 42,
+    "getattr with a default": 12,
+    "median lines of a file": 105,
+    "lines of the product": 45_400,
+    "arrows between rooms": 77,
     "floors": 9,
 }
 

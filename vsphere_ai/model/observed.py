@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from threading import Lock
 from typing import Any, Generic, TypeVar
 
 from vsphere_ai.model.state import State
@@ -55,10 +56,13 @@ class Observed(Mapping[Key, State | None]):
 
 
 class _Record(Generic[K, V]):
-    """What was laid over something, numbered in order; several mappings read it, each up to its own number."""
+    """What was laid over something, numbered in order; several mappings read it, each up to its own number.
+
+    Threads of a run lay what they read again over the same estate; the lock gives each a number of its own.
+    """
 
     def __init__(self, entries: dict[K, list[tuple[int, V]]], size: int) -> None:
-        self.entries, self.size = entries, size
+        self.entries, self.size, self.lock = entries, size, Lock()
 
 
 class Layered(Mapping[K, V]):
@@ -67,18 +71,18 @@ class Layered(Mapping[K, V]):
     What it costs to lay a value over others does not grow with their number.
     """
 
-    def __init__(self, below: Mapping[K, V], record: _Record[K, V] | None = None) -> None:
-        self._below = below
+    def __init__(self, below: Mapping[K, V], record: _Record[K, V] | None = None, size: int = 0) -> None:
+        self._below, self._size = below, size
         self._record: _Record[K, V] = record or _Record({}, 0)
-        self._size = self._record.size
 
     def over(self, more: Mapping[K, V]) -> Layered[K, V]:
         """Return these values with more laid over them."""
-        record = self._record if self._record.size == self._size else _Record(self._own(), self._size)
-        record.size += 1
-        for key, value in more.items():
-            record.entries.setdefault(key, []).append((record.size, value))
-        return Layered(self._below, record)
+        with self._record.lock:
+            record = self._record if self._record.size == self._size else _Record(self._own(), self._size)
+            size = record.size = self._size + 1
+            for key, value in more.items():
+                record.entries.setdefault(key, []).append((size, value))
+        return Layered(self._below, record, size)
 
     def _own(self) -> dict[K, list[tuple[int, V]]]:
         own = {key: [e for e in entries if e[0] <= self._size] for key, entries in self._record.entries.items()}
@@ -102,7 +106,8 @@ class Layered(Mapping[K, V]):
 
     def __iter__(self) -> Iterator[K]:
         yield from self._below
-        yield from (key for key in self._record.entries if key not in self._below and self._laid(key) is not None)
+        laid = tuple(self._record.entries)
+        yield from (key for key in laid if key not in self._below and self._laid(key) is not None)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
