@@ -102,7 +102,7 @@ def test_a_reboot_of_which_vcenter_has_a_task_is_waited_for(lab, cli, ledger, fa
 
 @pytest.mark.usefixtures("_short_doubt")
 def test_somebody_elses_reboot_is_waited_for_as_the_runs_own(lab, cli, ledger, soap):
-    """The two cannot be told apart, and once is enough."""
+    """The two cannot be distinguished, and once is enough."""
     assert dies(lab, DIES_BEFORE_ITS_REBOOT, "apply", "-i", INVENTORY, cli.file(GRAPHICS), "--yes") == 9
     soap.wait(soap.host("esx01").RebootHost_Task(False))
     assert cli("resume", "--yes") == 0, cli.out + cli.err

@@ -564,7 +564,7 @@ ENTER = ("esx01", "enter-maintenance")
 
 
 def test_what_was_refused_is_not_owed():
-    """Else `resume` would take it for ours when somebody else does it later, and reboot their host."""
+    """Else `resume` would take it for ours when another user does it later, and reboot their host."""
     record = Record()
     go(farm(), {ENTER: StepFailed("a VM is in the way")}, record=record)
     assert ("maintenance", "esx01") in record.opened

@@ -97,7 +97,7 @@ def test_the_driver_and_firmware_of_a_nic_are_shown():
         (esx(devices=(DEVICE, V2_ONLY)), {"version": "both"}, "roce.version"),
         (esx(devices=(V2_ONLY,)), {"version": "rocev1"}, "roce.version"),
         (esx(), {"trust": "pcp", "dscp": 26}, "roce.trust"),
-        (esx(), {"dscp": 26}, "roce.trust"),  # the driver trusts the VLAN tag unless it is told otherwise
+        (esx(), {"dscp": 26}, "roce.trust"),  # the driver trusts the VLAN tag unless options say otherwise
     ],
 )
 def test_problems(facts, fields, rule):

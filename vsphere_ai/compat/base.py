@@ -80,7 +80,7 @@ class Rule(ABC):
         """Yield the findings; reading with `Case.need` makes a missing property an unknown verdict."""
 
     def concerns(self, kinds: frozenset[str]) -> bool:
-        """Tell whether the rule is relevant to a target on which these kinds are wanted."""
+        """Return whether the rule is relevant to a target on which these kinds are wanted."""
         return not self.needed_by or bool(self.needed_by & kinds)
 
 

@@ -58,7 +58,7 @@ def kinds_of(target: TargetKind) -> Kinds:
 def examine(view: View, wanted: Mapping[Target, Kinds]) -> tuple[Finding, ...]:
     """Return what every relevant rule finds: on the vCenter, on the targets, and on the hosts their VMs may run on.
 
-    A host nobody named, that a VM merely may run on, does not refuse the plan while another host can run that VM:
+    A host outside the playbook does not refuse the plan while another host can run the VM:
     its failures are shown as warnings.
     """
     wanted = {target: _concerned(view, target, names) for target, names in wanted.items()}
@@ -97,7 +97,7 @@ def unread(view: View) -> tuple[Finding, ...]:
 
 
 def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Return what a plan makes worse by changing what others use: a switch under the RDMA of hosts nobody named.
+    """Return what a plan makes worse by changing what others use: a switch under the RDMA of other hosts.
 
     `changing` are the kinds that change something, and `seen` is what was found already. The findings warn.
     """

@@ -40,7 +40,7 @@ class Stun(NamedTuple):
 
 
 def moves_from(about: About) -> bool:
-    """Tell whether this vCenter moves VMs with vGPUs off a host that enters maintenance mode."""
+    """Return whether this vCenter moves VMs with vGPUs off a host that enters maintenance mode."""
     build = int(about.build) if about.build.isdigit() else 0
     version = _version(about)
     return version > FIRST[0] or (version, build) >= FIRST
@@ -63,7 +63,7 @@ def not_opted_in(estate: Estate, host: Target, *, by_drs: bool) -> str:
 
 
 def hot_migration(estate: Estate) -> bool:
-    """Tell whether vCenter allows vMotion of VMs with vGPUs; a setting that does not exist is not set."""
+    """Return whether vCenter allows vMotion of VMs with vGPUs; a setting that does not exist is not set."""
     service = estate.get(SERVICE)
     options = service.get(f"query:{SWITCH.name}") if service else None
     return any(str(o.get("value")).lower() == "true" for o in options or ())
@@ -84,7 +84,7 @@ def why_not_carried(device: Mapping[str, Any], host: Facts) -> str:
     if listed.get(profile) is False:
         return f"the NVIDIA host driver of {host.name} does not support vMotion of {profile}"
     if backing.get("migrateSupported") is None and listed.get(profile) is None:
-        return f"neither the VM nor {host.name} tells whether {profile} supports vMotion"
+        return f"neither the VM nor {host.name} shows whether {profile} supports vMotion"
     return ""
 
 

@@ -80,8 +80,8 @@ class GpuVib(Rule):
         old = [b.title for b in _boards(case) if b.min_driver and b.min_driver > driver.branch]
         if old:
             return case.failed(f"{words} is too old for {', '.join(old)}", seen, help="install a later vGPU manager")
-        doubts = list(_doubts(case, driver))
-        return case.warned(f"{words}: {'; '.join(doubts)}", seen) if doubts else case.passed(words, seen)
+        reasons = list(_reasons(case, driver))
+        return case.warned(f"{words}: {'; '.join(reasons)}", seen) if reasons else case.passed(words, seen)
 
 
 def host_driver(vib: Mapping[str, object]) -> HostDriver | None:
@@ -95,7 +95,7 @@ def host_driver(vib: Mapping[str, object]) -> HostDriver | None:
     return HostDriver(name, version, named["line"], numbered["driver"], built_for)
 
 
-def _doubts(case: Case, driver: HostDriver) -> Iterator[str]:
+def _reasons(case: Case, driver: HostDriver) -> Iterator[str]:
     compute = [b.title for b in _boards(case) if _compute_only(b)]
     if driver.line == "VMware" and driver.branch >= COMPUTE_ONLY_SINCE and compute:
         yield f"{', '.join(compute)} is served by the NVIDIA AI Enterprise driver only"

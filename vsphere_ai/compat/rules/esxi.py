@@ -98,7 +98,7 @@ class HostMaintenance(Rule):
 
 
 class HostRebootPending(Rule):
-    """A restart somebody left pending takes effect together with the one of this plan."""
+    """A restart that is pending takes effect together with the one of this plan."""
 
     id = "host.reboot-pending"
     title = "No restart pending"

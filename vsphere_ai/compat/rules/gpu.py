@@ -98,7 +98,7 @@ class GpuPassthrough(Rule):
     source = "vSphere Resource Management, Configuring Virtual Graphics on vSphere"
     verdicts: ClassVar[Meanings] = {
         "pass": "passthrough is off for every GPU",
-        "warn": "VMs get GPUs as a whole, and nobody asks for their graphics type, nor for vGPUs where they are all",
+        "warn": "VMs get GPUs as a whole, and neither their graphics type nor vGPUs are asked for",
         "fail": "passthrough is enabled or active for a GPU whose graphics type is asked for, or for every GPU of a "
         "host whose graphics type or MIG is asked for or whose VMs want vGPUs",
         "unknown": "vCenter does not list the GPU among the passthrough devices",
@@ -142,7 +142,7 @@ class GpuPassthrough(Rule):
 
 
 def _wants_others(case: Case) -> bool:
-    """Tell whether anybody wants a GPU of this host that is not passed through: a playbook, or a VM with vGPUs."""
+    """Return whether a playbook or a VM wants a GPU of this host that is not passed through."""
     view, estate = case.view, case.view.estate
     here, cluster = estate.vms_on(case.ref), estate.cluster_of(case.ref)
     others = estate.hosts_in(cluster.ref) if cluster and cluster.ref.startswith("ClusterComputeResource:") else ()
@@ -202,7 +202,7 @@ class GpuSharedDirect(Rule):
 class GpuIommu(Rule):
     """VT-d or AMD IOMMU has to be on in the BIOS.
 
-    No property tells it. A device vSphere calls passthrough-capable proves it, the absence of one is only a suspicion.
+    No property shows it. A device vSphere calls passthrough-capable proves it, the absence of one is only a suspicion.
     """
 
     id = "gpu.iommu"

@@ -98,7 +98,7 @@ class VmUnifiedMemory(Rule):
 
 
 def _linked(case: Case) -> bool:
-    """Tell whether a device group of the VM joins its GPUs by NVLink, by its name."""
+    """Return whether a device group of the VM joins its GPUs by NVLink, by its name."""
     states = offered(case.view, case.ref, VmDevices)
     return any(link.lower().startswith("nvlink") for state in states for link in state.joins())
 
@@ -115,7 +115,7 @@ def _unified_memory(case: Case) -> Evidence | None:
 
 
 def _share(name: str) -> Share:
-    """Tell how much of a GPU a vGPU has, by the catalogue's most per GPU."""
+    """Return how much of a GPU a vGPU has, by the catalogue's most per GPU."""
     profile = _parsed(name)
     board = board_of(profile) if profile else None
     if profile is not None and profile.is_mig:

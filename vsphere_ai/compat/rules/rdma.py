@@ -112,9 +112,9 @@ class HostPvrdmaVmknic(Rule):
         if not able or uuid in able or not vmk.shows_network(vnic):
             return ""
         mtu = (vnic.get("spec") or {}).get("mtu")
-        seat = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
+        place = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
         said = "the adapter this plan makes" if is_deferred(name) else name
-        return (f"PVRDMA uses {said}, which is on {seat}{f' with MTU {mtu}' if mtu else ''}: the RDMA NIC is on "
+        return (f"PVRDMA uses {said}, which is on {place}{f' with MTU {mtu}' if mtu else ''}: the RDMA NIC is on "
                 f"{', '.join(able.values())}")  # fmt: skip
 
 
@@ -257,7 +257,7 @@ class DvsVersion(Rule):
 
 
 class VmRdmaPath(Rule):
-    """Where the way from a PVRDMA adapter to an RDMA device is broken, PVRDMA falls back to TCP and tells nobody.
+    """Where the way from a PVRDMA adapter to an RDMA device is broken, PVRDMA falls back to TCP without a warning.
 
     The way is followed link by link on the host the VM is on; `vsphere-ai rdma trace` shows all of it.
     """
@@ -299,7 +299,7 @@ class VmRdmaPath(Rule):
         if faults:
             said = "; ".join(f"{way}: broken at {link.name} ({link.seen})" for way, link in faults)
             yield case.warned(f"TCP instead of RoCE from {host.name}: {said}", *seen,
-                              help=f"vsphere-ai rdma trace {case.view.facts(case.ref).name} says what mends it",
+                              help=f"vsphere-ai rdma trace {case.view.facts(case.ref).name} shows the fix",
                               )  # fmt: skip
         elif hidden:
             yield case.unknown("; ".join(hidden))

@@ -52,12 +52,12 @@ class HostRoceLossless(Rule):
         facts = case.view.facts(case.ref)
         configured, seen = _configured(case, nics)
         rest = [n for n in nics if n not in configured]
-        told = {n: dcb for n in rest if nics[n] != DRIVER and (dcb := nic_settings.dcb(facts, n)) and dcb.priorities}
-        pauses = {n: p for n, p in _pauses(case).items() if n in rest and n not in told}
-        found = [*(seen if configured or not pauses else ()), *((f"{n}: DCB", str(dcb)) for n, dcb in told.items()),
+        shown = {n: dcb for n in rest if nics[n] != DRIVER and (dcb := nic_settings.dcb(facts, n)) and dcb.priorities}
+        pauses = {n: p for n, p in _pauses(case).items() if n in rest and n not in shown}
+        found = [*(seen if configured or not pauses else ()), *((f"{n}: DCB", str(dcb)) for n, dcb in shown.items()),
                  *((f"{n}: global pause", str(pause)) for n, pause in pauses.items())]  # fmt: skip
         unsafe = [n for n, pause in pauses.items() if not (pause.rx and pause.tx)]
-        silent = [n for n in rest if n not in told and n not in pauses]
+        silent = [n for n in rest if n not in shown and n not in pauses]
         if unsafe:
             by_options = [n for n in unsafe if nics[n] == DRIVER]
             on = ", ".join(f"{n}: {{pause: {{rx: true, tx: true}}}}" for n in unsafe)
@@ -75,7 +75,7 @@ class HostRoceLossless(Rule):
             yield case.unknown("; ".join([words] * (others != silent) + [said] * bool(others)), *(found or seen))
         else:
             parts = [f"{how} {', '.join(configured)}" for how in configured.values()][:1]
-            parts += [f"PFC is at work on {', '.join(told)}"] * bool(told)
+            parts += [f"PFC is at work on {', '.join(shown)}"] * bool(shown)
             parts += [f"global pause is on for {', '.join(pauses)}"] * bool(pauses)
             yield case.passed("; ".join(parts), *found)
 
@@ -94,26 +94,26 @@ class HostDcb(Rule):
     verdicts: ClassVar[Meanings] = {
         "pass": "every RoCE NIC of that driver says that PFC is on for those priorities, and global pause is off",
         "warn": "a NIC says something else, or has PFC and global pause",
-        "unknown": "PFC is configured, and a NIC was not asked over SSH or does not tell",
+        "unknown": "PFC is configured, and a NIC was not asked over SSH or does not show it",
     }
     properties: ClassVar[Paths] = {"HostSystem": (DEVICES, NICS)}
     needed_by = frozenset({"pvrdma", "roce", "nics"})
 
     def judge(self, case: Case) -> Iterator[Finding]:
-        """Compare what the driver is told with what each NIC says; nothing is said of a change that is planned."""
+        """Compare the options of the driver with what each NIC says; nothing is said of a change that is planned."""
         nics = _roce_nics(case)
         if not nics or case.planned(OPTIONS) is not None:
             return
         facts = case.view.facts(case.ref)
         wanted = pfc_priorities(str(facts.get(OPTIONS) or ""))
-        told = {name: nic_settings.dcb(facts, name) for name in nics}
+        shown = {name: nic_settings.dcb(facts, name) for name in nics}
         own = [name for name, driver in nics.items() if driver == DRIVER]
         pauses = _pauses(case)
-        seen = [(f"{name}: {' '.join(nic_settings.DCB.argv[3:6])}", str(dcb)) for name, dcb in told.items() if dcb]
-        other = [n for n in own if wanted and (dcb := told[n]) and dcb.priorities != wanted]
-        both = [n for n, dcb in told.items() if dcb and dcb.priorities and (p := pauses.get(n)) and (p.rx or p.tx)]
+        seen = [(f"{name}: {' '.join(nic_settings.DCB.argv[3:6])}", str(dcb)) for name, dcb in shown.items() if dcb]
+        other = [n for n in own if wanted and (dcb := shown[n]) and dcb.priorities != wanted]
+        both = [n for n, dcb in shown.items() if dcb and dcb.priorities and (p := pauses.get(n)) and (p.rx or p.tx)]
         if other:
-            said = "; ".join(f"{name}: {told[name]}" for name in other)
+            said = "; ".join(f"{name}: {shown[name]}" for name in other)
             yield case.warned(
                 f"PFC is configured on priority {', '.join(map(str, wanted))}, and is not so at work: {said}",
                 *seen,
@@ -127,9 +127,9 @@ class HostDcb(Rule):
             )
         if other or both or not wanted or not own:
             return
-        silent = [name for name in own if told[name] is None]
+        silent = [name for name in own if shown[name] is None]
         if silent:
-            yield case.unknown(f"whether PFC is at work on {', '.join(silent)} was not asked, or is not told", *seen)
+            yield case.unknown(f"whether PFC is at work on {', '.join(silent)} was not asked, or is not shown", *seen)
         else:
             yield case.passed(f"PFC is at work on {', '.join(own)}", *seen)
 
@@ -275,7 +275,7 @@ def _switch(case: Case, device: Mapping[str, Any]) -> Facts | None:
 
 
 def _has_planned_mtu(case: Case, switch: Facts) -> bool:
-    """Tell whether this plan says which MTU a switch has; what a playbook leaves out of a switch stays as it is."""
+    """Return whether this plan says which MTU a switch has; what a playbook leaves out of a switch stays as it is."""
     at = case.view.estate.datacenter_of(case.ref)
     if at is None or not any(case.view.is_planned(at.ref, kind) for kind in kinds_with(HasSwitches)):
         return False

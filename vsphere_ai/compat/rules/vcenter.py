@@ -94,7 +94,7 @@ class VcenterType(Rule):
         elif about.api_type == "HostAgent":
             yield case.warned(
                 f"{about.name} is an ESXi host: no clusters, no distributed port groups (so no PVRDMA), no DRS, and "
-                "nobody to ask while it reboots", seen, help="give the address of the vCenter that manages the host",
+                "no vCenter while it reboots", seen, help="give the address of the vCenter that manages the host",
             )  # fmt: skip
         else:
             yield case.unknown(f"{about.name} calls itself {about.api_type!r}", seen)

@@ -43,7 +43,7 @@ class _Running(Rule):
         same = [v for v in case.view.estate.vms_on(host.ref) if v.name == facts.name]
         found = [v for v in live.running(seen) or () if v.vm_name == facts.name]
         if len(same) != 1 or not found:
-            several = f"{len(same)} VMs of this name are on {host.name}: their vGPUs cannot be told apart"
+            several = f"{len(same)} VMs of this name are on {host.name}: their vGPUs cannot be distinguished"
             yield case.unknown(several if len(same) > 1 else f"{LISTING} on {host.name} lists no vGPU of this VM")
             return
         yield self.of(case, found[0], live.driver_of(seen, found[0].pci))

@@ -102,10 +102,10 @@ class VmHotAdd(Rule):
         """Look at both switches."""
         memory, cpu = case.need("config.memoryHotAddEnabled"), case.need("config.cpuHotAddEnabled")
         seen = (("config.memoryHotAddEnabled", memory), ("config.cpuHotAddEnabled", cpu))
-        doubts = ["memory hot add is on, which excludes passthrough devices"] if memory else []
-        doubts += ["CPU hot add is on: the guest sees no NUMA topology (unverified)"] if cpu else []
-        if doubts:
-            yield case.warned("; ".join(doubts), *seen, help="turn hot add off while the VM is powered off")
+        reasons = ["memory hot add is on, which excludes passthrough devices"] if memory else []
+        reasons += ["CPU hot add is on: the guest sees no NUMA topology (unverified)"] if cpu else []
+        if reasons:
+            yield case.warned("; ".join(reasons), *seen, help="turn hot add off while the VM is powered off")
         else:
             yield case.passed("hot add is off", *seen)
 
@@ -164,7 +164,7 @@ class VmGuestLinux64(Rule):
     source = "vSphere Networking 7.0, PVRDMA Support"
     verdicts: ClassVar[Meanings] = {
         "pass": "a 64-bit Linux",
-        "warn": "a guest id that does not tell, e.g. `otherGuest64`",
+        "warn": "a guest id that does not show it, e.g. `otherGuest64`",
         "fail": "a 32-bit guest or another system",
     }
     properties: ClassVar[Paths] = {"VirtualMachine": ("config.guestId",)}
@@ -180,11 +180,11 @@ class VmGuestLinux64(Rule):
             yield case.failed(f"{guest} is no 64-bit Linux, which PVRDMA needs", seen,
                               help="correct the guest OS of the VM, or leave it out of the play")  # fmt: skip
         else:
-            yield case.warned(f"{guest} does not tell whether the guest is a 64-bit Linux", seen)
+            yield case.warned(f"{guest} does not show whether the guest is a 64-bit Linux", seen)
 
 
 class VmQuestion(Rule):
-    """A VM that asks a question does nothing until somebody answers it; this tool never answers."""
+    """A VM that asks a question does nothing until it is answered; this tool never answers."""
 
     id = "vm.question"
     title = "No question pending"

@@ -248,7 +248,7 @@ def _is_upgraded(case: Case) -> bool:
 
 
 def _only_upgraded(case: Case) -> bool:
-    """Tell whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
+    """Return whether the hardware version is all that this plan changes of the VM: no reconfigure is sent then."""
     planned, changed = case.planned(VERSION), case.view.planned_kinds(case.ref)
     if planned is None or len(changed) > 1:
         return False

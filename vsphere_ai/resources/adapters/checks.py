@@ -61,7 +61,7 @@ def network_problems(target: Target, network: str, view: View) -> Iterator[Probl
 
 
 def _reaches(view: View, host: Facts, network: str) -> bool:
-    """Tell whether a port group is on a host, or will be; also when that cannot be read."""
+    """Return whether a port group is on a host, or will be; also when that cannot be read."""
     there = host.get("network")
     if not ethernet.is_distributed(network):
         known = [view.estate.get(n) for n in there or ()]

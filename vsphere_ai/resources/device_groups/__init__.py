@@ -151,7 +151,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         return tuple(name for name in members if is_vgpu_name(name))
 
     def whole_devices(self, vm: Target, view: View) -> tuple[pci.Claim, ...]:
-        """Members that are whole devices belong to nobody else; so do those of no known group, which stay."""
+        """Members that are whole devices belong to no other VM; so do those of no known group, which stay."""
         kept = (*self._devices(vm, view), *lost_members(view.facts(vm.ref)))
         return tuple(c for c in map(pci.claim_of, kept) if c is not None)
 
@@ -160,7 +160,7 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         return tuple(link for name in self.groups or () if (link := name.partition("%")[2]))
 
     def needs_together(self, vm: Target, view: View) -> bool:
-        """The members of a group do, and nobody can tell which GPUs are joined: single ones take what is left."""
+        """The members of a group do, and which GPUs are joined is not shown: single ones take what is left."""
         return bool(self._devices(vm, view))
 
     def gpu_memory_gb(self, vm: Target, view: View) -> int:

@@ -32,7 +32,7 @@ class _Group(NamedTuple):
 
 
 def meaning(name: str) -> str:
-    """Say in words what a group's name tells; empty where it follows no known pattern."""
+    """Say in words what a group's name means; empty where it follows no known pattern."""
     found = _NAME.fullmatch(name)
     if found is None:
         return ""

@@ -239,5 +239,5 @@ class HostGraphics(Judged, SharesGpus, Resource):
         return {pci: value for pci, value in (self.gpus or {}).items() if value != self.default_type}
 
     def _types(self) -> dict[str, str]:
-        """Return PCI address -> API type; a GPU that nobody states a type for and that waits for one is left alone."""
+        """Return PCI address -> API type; a GPU without a stated type that waits for one is not changed."""
         return {pci: api_type(t) for pci, t in (self.gpus or {}).items() if t in ("shared", "shared_direct")}

@@ -129,7 +129,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
             yield f"the link of {', '.join(resized)} may go down for a moment when its rings change (unverified)"
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
-        """Set what differs; the link of a NIC goes down for a moment, so the host is empty meanwhile."""
+        """Set what differs; the link of a NIC goes down for a moment, so the host is empty while it is done."""
         before = change.before.nics if change.before else {}
         # a restart in this plan gives the drivers their own setting again
         later = change.target.ref in view.rebooting

@@ -37,7 +37,7 @@ def coalesce_problems(target: Target, name: str, wanted: Coalesce, now: Coalesce
     ]
     if lacks:
         yield Problem(target, "nics.coalesce",
-                      f"{name} tells nothing of {', '.join(lacks)}: its driver has no such setting",
+                      f"{name} shows nothing of {', '.join(lacks)}: its driver has no such setting",
                       "leave that out for it")  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def ring_problems(target: Target, facts: Facts, nic: Mapping[str, object], wante
                       "leave rings out for it")  # fmt: skip
     elif nic_settings.rings(facts, name) is None:
         words = " ".join(untrusted(output.stdout + output.stderr).split()) or "it answers nothing"
-        yield Problem(target, "nics.rings", f"{name} does not tell its rings: {words}",
+        yield Problem(target, "nics.rings", f"{name} does not show its rings: {words}",
                       "leave rings out for it; some drivers have no such setting")  # fmt: skip
     elif most is not None:
         large = [f"{way} {getattr(wanted, way)}" for way in ("rx", "tx")

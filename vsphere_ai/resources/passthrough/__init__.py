@@ -64,7 +64,7 @@ class Passthrough(Resource):
         return cls.model_construct(devices=shown)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """No such device, one that cannot be passed through, or one that somebody uses now."""
+        """No such device, one that cannot be passed through, or one that is in use now."""
         facts = view.facts(target.ref)
         if facts.get(pci.PASSTHRU) is None:
             yield self.problem(

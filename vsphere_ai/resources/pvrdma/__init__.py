@@ -26,7 +26,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
     """Gives a VM paravirtual RDMA adapters, exactly the listed ones; adapters of other types are never touched.
 
     The port group is proved RDMA-capable on every host the VM can run on, because PVRDMA falls back to TCP without
-    telling anybody. All guest memory is reserved with it.
+    a warning. All guest memory is reserved with it.
     """
 
     kind = "pvrdma"
@@ -149,7 +149,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
-        """Name the adapters that go: whoever means to add one may not know of them."""
+        """Name the adapters that go: an operator who adds one may not know of them."""
         if self.adapters is None:
             return
         gone = [c["device"] for c in self._changes(target, view) if c["operation"] == "remove"]

@@ -36,7 +36,7 @@ MANAGER = "configManager.kernelModuleSystem"
 Version = Literal["rocev1", "rocev2", "both"]
 Priority = Annotated[int, Field(ge=0, le=7)]
 Dscp = Annotated[int, Field(ge=0, le=63)]
-DSCP_PER_PRIORITY = 8  # the driver maps DSCP n to priority n // 8 unless it is told otherwise
+DSCP_PER_PRIORITY = 8  # the driver maps DSCP n to priority n // 8 unless options say otherwise
 
 
 def _question(module: str) -> Query:
@@ -68,7 +68,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
         description="Priority with flow control (PFC), both ways, usually 3; `off` gives the NICs global pause again.",
     )
     trust: Literal["pcp", "dscp"] | None = Field(
-        default=None, description="What tells a frame's priority: `pcp` (VLAN tag) or `dscp` (IP header)."
+        default=None, description="What gives a frame's priority: `pcp` (VLAN tag) or `dscp` (IP header)."
     )
     dscp: Dscp | Literal["off"] | None = Field(
         default=None, description="DSCP value forced on outgoing RoCE traffic, usually 26; `off` for none."
@@ -110,7 +110,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
         return full.model_copy(update={"version": spoken}) if spoken == "both" else full
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """No device, another driver, options that cannot be read, a version nobody speaks, marks nobody trusts."""
+        """No device, another driver, options that cannot be read, a version that is not spoken, untrusted marks."""
         facts = view.facts(target.ref)
         found = rdma_devices(facts)
         if found is None:

@@ -72,7 +72,7 @@ class Switches(HasSwitches, Resource):
                 )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
-        """What counts for nothing without Network I/O Control, and what nobody knows of its pools."""
+        """What counts for nothing without Network I/O Control, and what is not known of its pools."""
         there = dvs.switches(view.estate, target.ref)
         for name, wanted in (self.switches or {}).items():
             playbook = view.said(Switches, target.ref)

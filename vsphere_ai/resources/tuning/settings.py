@@ -51,7 +51,7 @@ def as_text(value: object) -> object:
 
 
 def is_same(have: str, wanted: str) -> bool:
-    """Tell whether two values are the same; vSphere writes booleans in upper or lower case as it likes."""
+    """Return whether two values are the same; vSphere writes booleans in upper or lower case as it likes."""
     return have == wanted or (have.lower() == wanted.lower() and wanted.lower() in ("true", "false"))
 
 

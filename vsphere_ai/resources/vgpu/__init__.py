@@ -124,7 +124,7 @@ class Vgpu(VmDevices, Judged, Resource):
         yield from self._unread(target, view)
 
     def _unread(self, target: Target, view: View) -> Iterator[str]:
-        """Whether a MIG-backed vGPU finds room depends on what stands on the GPUs, which only nvidia-smi tells."""
+        """Whether a MIG-backed vGPU finds room depends on what stands on the GPUs, which only nvidia-smi shows."""
         host = view.estate.host_of(target.ref)
         mig = [p for p in dict.fromkeys(self.profiles or ()) if (parsed := parsed_name(p)) and parsed.is_mig]
         starts = view.is_planned(target.ref, self.kind) or not _is_on(view.facts(target.ref))
@@ -197,7 +197,7 @@ def _is_on(facts: Facts) -> bool:
 
 
 def _is_vgpu(device: Mapping[str, Any]) -> bool:
-    """Tell whether a device is a vGPU of the VM's own; members of a device group come and go with their group."""
+    """Return whether a device is a vGPU of the VM's own; members of a device group come and go with their group."""
     if device.get("deviceGroupInfo"):
         return False
     backing = device.get("backing") or {}

@@ -20,7 +20,7 @@ SHARED_INSTANCES_ESXI, SHARED_INSTANCES_DRIVER = (9, 0, 1), 580  # time-sliced v
 
 
 def offers(host: str, profile: str, view: View) -> bool:
-    """Tell whether a host offers a profile once this plan is carried out.
+    """Return whether a host offers a profile once this plan is carried out.
 
     The host's own list is the truth; it is predicted, GPU by GPU, only when this plan changes what decides it.
     """
@@ -34,7 +34,7 @@ def offers(host: str, profile: str, view: View) -> bool:
 
 
 def _is_changed(host: str, view: View) -> bool:
-    """Tell whether this plan changes what decides a host's list: graphics type or MIG mode, also by a reboot alone."""
+    """Return whether this plan changes what decides a host's list: graphics type or MIG mode, or by a reboot."""
     if view.is_planned(host, HostGraphics.kind) or view.is_planned(host, Mig.kind):
         return True
     gpus = (mig.gpus if (mig := view.get(Mig, host)) else None) or {}
@@ -150,7 +150,7 @@ def _board_of(profile: names.VgpuProfile, host: Target | None, view: View) -> Bo
 
 
 def is_whole(name: str, host: Target | None, view: View) -> bool:
-    """Tell whether a profile has its board's full framebuffer; one of a board nobody knows gets the doubt."""
+    """Return whether a profile has its board's full framebuffer; one of an unknown board counts as whole."""
     profile = parsed_name(name)
     board = _board_of(profile, host, view) if profile else None
     return profile is None or board is None or profile.fb_gb >= board.memory_gb

@@ -107,7 +107,7 @@ class VmkernelAdapters(Resource):
         address = given.address if given else None
         if isinstance(address, Mapping) and target.name not in address:
             yield Problem(target, "vmkernel.address", f"{spot.name}: the playbook has no address for {target.name}",
-                          f"it has one for {', '.join(sorted(address)) or 'nobody'}")  # fmt: skip
+                          f"it has one for {', '.join(sorted(address)) or 'no host'}")  # fmt: skip
         elif spot.vnic is None and wanted.address is None:
             yield Problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address",
                           "write address: dhcp, or for each host an address such as 10.20.0.1/24")  # fmt: skip

@@ -81,7 +81,7 @@ def settled_adapter(wanted: Adapter, now: Adapter | None, host: str) -> Adapter:
 
 
 def is_changed(wanted: Adapter, now: Adapter) -> bool:
-    """Tell whether the adapter itself has to change, not only what it carries."""
+    """Return whether the adapter itself has to change, not only what it carries."""
     return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
 
 
