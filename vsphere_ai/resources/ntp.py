@@ -1,0 +1,179 @@
+"""Time of a host: its NTP servers, the service that follows them, and the firewall ruleset of the service."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, Field
+
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+
+SERVICE, RULESET = "ntpd", "ntpClient"
+CONFIG, PROTOCOL = "config.dateTimeInfo.ntpConfig", "config.dateTimeInfo.systemClockProtocol"
+SERVICES, RULESETS = "config.service.service", "config.firewall.ruleset"
+TIME, START = "configManager.dateTimeSystem", "configManager.serviceSystem"
+_LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
+_NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+
+
+def _server(text: str) -> str:
+    """Return the address or name of a time server; ValueError when it is neither."""
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        if _NAME.fullmatch(text) and not text.replace(".", "").isdigit():
+            return text
+    raise ValueError(f"{text!r} is no time server\nwrite an IP address or a name, such as ntp1.example.com")
+
+
+def _different(servers: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the servers; ValueError when one of them is given twice."""
+    twice = sorted({s for s in servers if [t.casefold() for t in servers].count(s.casefold()) > 1})
+    if twice:
+        raise ValueError(f"{', '.join(twice)} is given twice\nname each time server once")
+    return servers
+
+
+Servers = Annotated[tuple[Annotated[str, AfterValidator(_server)], ...], AfterValidator(_different)]
+
+
+class Ntp(Resource):
+    """Sets the time servers of a host, and whether and when its NTP service runs; no maintenance mode, no restart.
+
+    All of it goes through vCenter: neither SSH nor a host that is out of lockdown mode is needed.
+    """
+
+    kind = "ntp"
+    target = "host"
+    traits = Traits(
+        properties={"HostSystem": (CONFIG, PROTOCOL, SERVICES, RULESETS)},
+        replaces={"UpdateDateTimeConfig": CONFIG},
+        duties=(
+            Duty("`ntp`: time servers", "hosts", ("UpdateDateTimeConfig",)),
+            Duty("`ntp`: service, firewall", "hosts", ("StartService", "StopService", "UpdateServicePolicy",
+                                                       "EnableRuleset", "DisableRuleset")),
+        ),
+        in_profile="NTP servers, services, firewall rulesets",
+    )  # fmt: skip
+
+    servers: Servers | None = Field(
+        default=None, description="Time servers, by IP address or name, in any order; `[]` takes all away."
+    )
+    running: bool | None = Field(default=None, description=f"Whether the service `{SERVICE}` runs.")
+    policy: Literal["on", "off", "automatic"] | None = Field(
+        default=None, description="When it starts: with the host, by hand only, or with the firewall port."
+    )
+    firewall: bool | None = Field(default=None, description=f"`true` opens the firewall ruleset `{RULESET}`.")
+
+    @classmethod
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
+        """Read what vCenter shows; None where it does not show the services of the host."""
+        if facts.get(SERVICES) is None:
+            return None
+        service = _service(facts) or {}
+        rulesets = {r["key"]: bool(r["enabled"]) for r in facts.get(RULESETS, ())}
+        return cls.model_construct(
+            servers=tuple((facts.get(CONFIG) or {}).get("server") or ()),
+            running=service.get("running"),
+            policy=service.get("policy"),
+            firewall=rulesets.get(RULESET),
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """The order of the servers does not count, nor whether names are written large or small."""
+        full, now = super().settle(target, view), view.get(Ntp, target.ref)
+        if now and now.servers and _folded(full.servers) == _folded(now.servers):
+            return full.model_copy(update={"servers": now.servers})
+        return full
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """The service or the ruleset is missing or fixed, follows another clock, or would have no server."""
+        facts, said = view.facts(target.ref), view.said(Ntp, target.ref) or self
+        service = _service(facts)
+        if facts.get(SERVICES) is None:
+            why = facts.unreadable.get(SERVICES, "vCenter does not show it")
+            yield self.problem(target, "unreadable", f"the time service of this host cannot be read: {why}",
+                               "System.Read on the host; a host that is connected")  # fmt: skip
+            return
+        if service is None and (said.running is not None or said.policy is not None):
+            names = ", ".join(sorted(str(s["key"]) for s in facts.get(SERVICES, ())))
+            yield self.problem(target, "service-missing", f"this host has no service {SERVICE}", f"it has {names}")
+        if service and service.get("required") and (said.running is False or said.policy == "off"):
+            yield self.problem(target, "service-required", f"ESXi does not allow {SERVICE} to be switched off here",
+                               "leave running and policy out")  # fmt: skip
+        if said.firewall is not None and RULESET not in {r["key"] for r in facts.get(RULESETS, ())}:
+            yield self.problem(target, "ruleset-missing", f"this host has no firewall ruleset {RULESET}",
+                               "leave firewall out")  # fmt: skip
+        if facts.get(PROTOCOL) == "ptp" and (said.servers or said.running):
+            yield self.problem(target, "ptp", "the clock of this host follows PTP, not NTP",
+                               "change it under Configure > Time Configuration, or leave the host out")  # fmt: skip
+        asks = any(getattr(said, name) is not None for name in ("servers", "running", "policy"))
+        if asks and not self.servers and (self.running or self.policy == "on"):
+            yield self.problem(target, "no-servers", f"{SERVICE} would run without a time server",
+                               "name servers, or write running: false and policy: off")  # fmt: skip
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say where the clock will not follow the servers, or follows them only for a while."""
+        if self.servers and self.running is False:
+            yield f"{SERVICE} is stopped: the clock does not follow its time servers"
+        if self.running and self.policy == "off":
+            yield f"{SERVICE} runs until the next restart of the host: its policy is off"
+        if self.running and self.firewall is False:
+            yield f"the firewall ruleset {RULESET} is closed: time servers may not be reached"
+        if len(self.servers or ()) == 2:  # RFC 8633, section 3.2
+            yield "with two time servers it cannot be seen which one is wrong: name one, or four and more"
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """Set what differs. The service is stopped before its servers change, and reads them when it starts again."""
+        fields, was = {f.name for f in change.fields}, bool(change.before and change.before.running)
+        stops = was and ("servers" in fields or not self.running)
+        if stops:
+            yield self.invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
+        if "servers" in fields:
+            ntp = {"_typeName": "HostNtpConfig", "server": tuple(self.servers or ())}
+            config = {"_typeName": "HostDateTimeConfig", "ntpConfig": ntp}
+            named = ", ".join(self.servers or ()) or "none"
+            yield self.invoke(change, TIME, "UpdateDateTimeConfig", {"config": config}, f"set time servers: {named}")
+        if "firewall" in fields:
+            method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
+            path = "configManager.firewallSystem"
+            yield self.invoke(change, path, method, {"id": RULESET}, f"{verb} firewall ruleset {RULESET}")
+        if "policy" in fields:
+            args = {"id": SERVICE, "policy": self.policy}
+            yield self.invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")
+        if self.running and (stops or not was):
+            start = self.invoke(change, START, "StartService", {"id": SERVICE}, f"start {SERVICE}")
+            yield replace(start, after_reboot=change.target.ref in view.rebooting)
+
+    def project(self, target: Target, view: View, after: After) -> Projection:
+        """After a restart the service runs where its policy says so."""
+        starts = self.policy == "on" or (self.policy == "automatic" and self.firewall)
+        return Projection(self if after == "plan" or not self.running else self.model_copy(update={"running": starts}))
+
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """State what is there; a service that runs without a server cannot be asked for."""
+        if form == "shown":
+            return Export(self)
+        if not self.servers and (self.running or self.policy == "on"):
+            unset = {"servers": None, "running": None, "policy": None}
+            kept = self.model_copy(update=unset) if self.firewall or form == "rollback" else None
+            return Export(kept, f"ntp left out: {SERVICE} runs, or starts with the host, without a time server")
+        installed = not (self.servers or self.running or self.firewall) and self.policy in ("off", None)
+        return Export(None if installed and form == "playbook" else self)
+
+
+def _service(facts: Facts) -> Mapping[str, Any] | None:
+    return next((s for s in facts.get(SERVICES, ()) if s["key"] == SERVICE), None)
+
+
+def _folded(servers: tuple[str, ...] | None) -> list[str]:
+    return sorted(s.casefold() for s in servers or ())
