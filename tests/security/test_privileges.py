@@ -21,6 +21,7 @@ from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.planning import privileges
 from vsphere_ai.planning.privileges import Need, lacking, of_spec, of_step
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import probes_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "security.md"
@@ -218,7 +219,7 @@ def test_every_kind_is_in_the_role():
     for kind, cls in kinds().items():
         if kind not in ("kernel", "mig"):  # all they take is SSH
             assert any(row.startswith(f"`{kind}`") for row in rows), kind
-        if cls.probes:
+        if probes_of(cls):
             assert f"`{kind}`" in privileges.OVER_SSH.purpose
 
 
