@@ -57,12 +57,10 @@ CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 QUESTIONS = re.compile(r"What|Which|Whether|How|Where|When|Who|Whose|Why")
 
 CEILINGS: dict[str, int] = {
-    "CHANGELOG.md": 29,
     "Makefile": 3,
     "README.md": 4,
     "docs/cli.md": 37,
     "docs/compatibility.md": 8,
-    "docs/decisions": 12,
     "docs/index.md": 1,
     "docs/kinds": 31,
     "playbooks/adapters.yml": 1,
