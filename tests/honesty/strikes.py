@@ -66,6 +66,12 @@ def off(case: Case) -> bool:
     return any(needs.goes_off(case, v) for v in case.vms)
 
 
+def off_by_plays(case: Case) -> bool:
+    """A VM is powered off and on again, and plays say of each such VM how long its guest is waited for."""
+    named = {name for play in case.plays if play.of == "vms" for name in play.names}
+    return off(case) and all(v.name in named for v in case.vms if needs.goes_off(case, v))
+
+
 def two_off(case: Case) -> bool:
     """Two guests are shut down."""
     return sum(needs.goes_off(case, v) and v.tools == "running" for v in case.vms) > 1
@@ -110,7 +116,9 @@ STRIKES: dict[str, Strike] = {
     "a guest's shutdown is refused": Strike(
         {"on": "ShutdownGuest", "nth": 2, "do": {"fault": "ToolsUnavailable"}}, two_off
     ),
-    "a guest does not shut down": Strike({"on": "ShutdownGuest", "nth": 1, "do": "guest-stuck"}, off, in_vain=True),
+    "a guest does not shut down": Strike(
+        {"on": "ShutdownGuest", "nth": 1, "do": "guest-stuck"}, off_by_plays, in_vain=True
+    ),
     "a VM does not power on": Strike({"on": "PowerOnVM_Task", "nth": 1, "do": {"task-fails": "InvalidState"}}, off),
     "an alarm goes red": Strike({**LEAVE, "do": {"raise-alarm": "Host memory usage"}}, window),
     "a GPU is lost": Strike({**ENTER, "do": {"gpu-missing": "0000:3b:00.0"}}, restart_with_gpus, in_vain=True),
