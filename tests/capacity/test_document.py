@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.document import gpu_document
+from vsphere_ai.capacity.document import Verdict, gpu_document
 from vsphere_ai.capacity.gpu import GpuSlot, Running
+from vsphere_ai.capacity.solve import NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.model.state import Target
+from vsphere_ai.report.capacity_text import _verdict_lines
 
 A100 = board_of_device(0x20F1)
 
@@ -43,3 +47,20 @@ def test_an_instance_in_the_wrong_place_is_told_with_what_its_move_makes_room_fo
 def test_the_names_a_host_lists_are_the_ones_with_room():
     slot = GpuSlot("esx1", pci(0), A100, "mig", offered=frozenset({"grid_a100-1-5c", "grid_a100-3-20c", "odd"}))
     assert gpu_document(slot, {})["room"] == {"grid_a100-3-20c": 2, "grid_a100-1-5c": 7}
+
+
+@pytest.mark.parametrize(
+    ("answer", "decided", "exact", "headline"),
+    [
+        (NoFit("too many", ("vm-1",)), True, True, "DOES NOT FIT (exact)"),
+        (NoFit("too many", ("vm-1",), assumed=True), True, False, "DOES NOT FIT (not certain)"),
+        (Undecided("no place was found", ("vm-1",)), False, False, "NOT DECIDED"),
+    ],
+)
+def test_a_refusal_names_who_is_left_over_and_whether_it_is_decided(answer, decided, exact, headline):
+    verdict = Verdict(answer, False, {"vm-1": Target("vm", "train-01", "vm-1")}, {"vm-1": "esx1"})
+    found = verdict.document()
+    assert (found["fits"], found["decided"], found["exact"]) == (False, decided, exact)
+    assert found["left_over"] == ["train-01"]
+    assert verdict.refused
+    assert next(_verdict_lines(verdict)) == headline
