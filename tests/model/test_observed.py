@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from support.estates import vm
 from support.growing import Counted, of_vms, upgraded
@@ -70,23 +67,6 @@ def test_two_ways_on_from_the_same_values_do_not_see_each_other():
     assert (dict(one), dict(two)) == ({"a": 1, "b": 2, "c": 3}, {"a": 5, "b": 2, "d": 4})
     assert dict(one.over({"e": 6})) == {"a": 1, "b": 2, "c": 3, "e": 6}
     assert dict(below) == {"a": 1, "b": 2}
-
-
-def test_threads_lay_their_values_over_the_same_ones_and_do_not_see_each_other():
-    below, times = laid_over(dict.fromkeys("abcdefgh", 0), {"base": 0}), 400
-
-    def work(key):
-        return all(
-            {k: v for k, v in below.over({key: n}).items() if v} == ({key: n} if n else {}) for n in range(times)
-        )
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)  # a thread is interrupted between any two of its instructions
-    try:
-        with ThreadPoolExecutor(8) as pool:
-            assert all(pool.map(work, "abcdefgh"))
-    finally:
-        sys.setswitchinterval(interval)
 
 
 @pytest.mark.parametrize("of", [remaining, again])
