@@ -71,7 +71,7 @@ class Cli:
 
     def pending(self):
         """What the runs of this machine have left to put back: `{("maintenance", "esx01.lab.local")}`."""
-        return {(p.kind, p.target.name) for book in journal.every() for p in book.pending()}
+        return {(p.kind, p.target.name) for record in journal.every() for p in record.pending()}
 
     def states(self):
         """The states of the runs of this machine, the oldest one first."""

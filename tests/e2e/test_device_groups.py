@@ -132,8 +132,8 @@ def test_groups_take_room_like_any_vgpu(cli, entries):
 
 def test_a_rollback_takes_the_group_away(cli, groups, entries):
     assert cli("apply", cli.file(play(PAIR)), "--yes") == 0, cli.out + cli.err
-    (book,) = journal.every()
-    assert cli("rollback", book.id, "--yes") == 0, cli.out + cli.err
+    (record,) = journal.every()
+    assert cli("rollback", record.id, "--yes") == 0, cli.out + cli.err
     assert entries("train-01", "ReconfigVM_Task")[1]["detail"]["deviceGroups"]["removed"] == [PAIR]
     assert groups.get("/lab/farm")["vms"][0]["vgpu"] == []
 

@@ -88,7 +88,7 @@ def work(cli):
 
 def journal_is_open():
     """Whether a run began and has not ended well."""
-    return any(not book.finished for book in journal.every())
+    return any(not record.finished for record in journal.every())
 
 
 def brought_to_its_end(cli, play, lab, code, where=""):

@@ -85,7 +85,7 @@ def test_a_killed_run_is_resumed(lab, cli, farm, ledger, point):
 def test_a_run_is_rolled_back(cli, farm):
     before = farm()
     assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
-    (run,) = (book.id for book in journal.every())
+    (run,) = (record.id for record in journal.every())
     assert cli("rollback", run, "--yes") == 0, cli.out + cli.err
     now = farm()
     for name in ("esx01.lab.local", "esx02.lab.local"):
@@ -152,7 +152,7 @@ def test_a_run_is_superseded_by_later_ones_that_ended_well(lab, cli, farm):
     assert process.until(lambda out: any("enter maintenance mode" in o and '"done"' in o for o in out))
     process.send(signal.SIGINT)
     assert process.wait() == 130, process.said
-    (first,) = (book.id for book in journal.every())
+    (first,) = (record.id for record in journal.every())
     assert state_of(cli, first) == "stopped"
     cli("plan", MISSION)
     assert first in cli.text("run.unfinished"), "its steps are not all done, though it owes nothing"
@@ -172,7 +172,7 @@ def test_a_run_is_superseded_by_later_ones_that_ended_well(lab, cli, farm):
 
 def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", PLAYBOOKS / "time-sliced.yml")
-    (first,) = (book.id for book in journal.every())
+    (first,) = (record.id for record in journal.every())
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     assert state_of(cli, first) == "rolled back"
     wanted = farm()["vms"]
@@ -190,7 +190,7 @@ def test_a_run_that_was_rolled_back_is_over(lab, cli, farm):
 
 def test_a_rollback_that_has_nothing_to_do_is_one(cli):
     assert cli("apply", PLAYBOOKS / "time-sliced.yml", "--yes") == 0
-    (first,) = (book.id for book in journal.every())
+    (first,) = (record.id for record in journal.every())
     assert cli("rollback", first, "--yes") == 0, cli.out + cli.err
     record = journal.open_run(first)
     assert record.run.rolled_back in cli.out + cli.err

@@ -205,7 +205,7 @@ def test_a_vm_whose_change_was_refused_is_powered_on_again():
     run, executor, events = go(vms_only(1), failing)
     assert executor.put_back == [("power-on", vm(1).name)]
     assert run.open == ()
-    assert any(e.what == "settled" and vm(1).name in e.text for e in events)
+    assert any(e.what == "reverted" and vm(1).name in e.text for e in events)
 
 
 @pytest.mark.parametrize(
@@ -241,10 +241,10 @@ def test_a_guest_that_may_still_shut_down_is_not_forgotten(monkeypatch, on):
     )
     assert run.exit_code == 1
     if on is False:
-        assert (run.open, executor.put_back, record.settled) == ((), [("power-on", name)], [("off", name)])
+        assert (run.open, executor.put_back, record.resolved) == ((), [("power-on", name)], [("off", name)])
     else:
         assert run.open == (f"{name} was asked to shut down and may do so yet: then vsphere-ai resume powers it on",)
-        assert (executor.put_back, record.settled) == ([], [])
+        assert (executor.put_back, record.resolved) == ([], [])
 
 
 def test_a_power_on_that_fails_at_the_end_leaves_the_vm_named():
@@ -372,8 +372,8 @@ def test_a_window_that_fails_before_its_reboot_is_left_again(word, error):
     assert sorted(executor.put_back) == VMS
     assert run.open == ()
     assert run.put_back == (LEFT, f"power on {vm(1).name}", f"power on {vm(2).name}")
-    assert LEFT in [e.text for e in events if e.what == "settled"]
-    assert set(record.settled) == {(k, "esx01") for k in ("maintenance", "gate")} | {("off", n) for _, n in VMS}
+    assert LEFT in [e.text for e in events if e.what == "reverted"]
+    assert set(record.resolved) == {(k, "esx01") for k in ("maintenance", "gate")} | {("off", n) for _, n in VMS}
     assert run.exit_code == error.exit_code, "it did fail all the same"
 
 
@@ -399,20 +399,20 @@ def test_a_window_that_fails_later_or_in_doubt_is_not_left(word, error):
 
 def test_a_host_that_was_seen_not_to_reboot_is_left_again():
     class Noting(Record):
-        noted, settled = (), ()
+        noted, resolved = (), ()
 
         def rebooted(self, host, *, did):
             self.noted += ((host.name, did),)
 
         def resolve(self, *pending):
-            self.settled += tuple((d.kind, d.target.name) for d in pending)
+            self.resolved += tuple((d.kind, d.target.name) for d in pending)
 
     record = Noting()
     run, executor, _ = go(farm(), {("esx01", "host-back"): DidNotReboot("did not go down within 300 s")}, record=record)
     assert ("esx01", "exit-maintenance") in executor.done
     assert (run.exit_code, run.open, sorted(executor.put_back)) == (6, (), VMS)
     assert record.noted == (("esx01", False),), "resume may reboot it"
-    assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(record.settled)
+    assert {("reboot", "esx01"), ("ssh-on", "esx01"), ("maintenance", "esx01")} <= set(record.resolved)
 
 
 def test_a_window_without_a_reboot_that_is_not_as_planned_is_not_left():
@@ -459,18 +459,18 @@ def test_a_host_with_a_vm_that_cannot_be_powered_on_is_not_called_healthy():
     record = Settled()
     run, executor, _ = go(farm(), failing, record=record)
     assert ("esx01", "healthy") not in executor.done
-    assert ("gate", "esx01") not in record.settled
+    assert ("gate", "esx01") not in record.resolved
     assert run.open == (f"{vm(2).name} is powered off; it was running before",)
 
 
 class Settled(NoRecord):
-    """Remembers the debts that were settled outside of a step."""
+    """Remembers the pending actions that were resolved outside of a step."""
 
     def __init__(self):
-        self.settled = []
+        self.resolved = []
 
     def resolve(self, *pending):
-        self.settled += [(d.kind, d.target.name) for d in pending]
+        self.resolved += [(d.kind, d.target.name) for d in pending]
 
 
 class Record(NoRecord):

@@ -187,7 +187,7 @@ def test_a_journal_from_before_beginnings_were_noted():
 
 
 def taking_over(record, **values):
-    """A run that began with what another owes, whose process died before it was settled there."""
+    """A run that took over the pending actions of another, whose process died before they were closed there."""
     owed = [o for o in record.ever_pending() if not o.closed]
     about = {"what": "play.yml", "instance": "vc", "approved": {}, "takes_over": record.id, **values}
     newer = create(about, owed)

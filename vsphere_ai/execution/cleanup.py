@@ -125,7 +125,7 @@ class Cleanup:
         except Storage as error:  # resume finds it as it was before, and resolves it then
             self._emit(Event("failed", text=f"{what}: done, but not written down: {error.message}", rule="journal"))
             return True
-        self._emit(Event("settled", text=what, rule=f"cleanup.{pending.kind}"))
+        self._emit(Event("reverted", text=what, rule=f"cleanup.{pending.kind}"))
         return True
 
 

@@ -19,7 +19,7 @@ State = Literal["done", "failed", "unknown", "skipped"]
 class Event:
     """An event of a run: a step started, made progress or ended; or nothing did for a while."""
 
-    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
+    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "reverted"]
     planned: PlannedStep | None = None
     text: str = ""
     seconds: float = 0.0

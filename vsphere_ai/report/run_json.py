@@ -39,7 +39,7 @@ class EventLine(TypedDict):
 
     type: Literal["event"]
     time: str
-    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "settled"]
+    what: Literal["start", "progress", "done", "failed", "unknown", "skipped", "waiting", "stopping", "reverted"]
     text: str
     seconds: float
     rule: NotRequired[str]
