@@ -106,8 +106,8 @@ def watch_journal(points):
         points.reach("after end", _doing.step)
 
     Journal.begin, Journal.end = begin_seen, end_seen
-    for name in ("set", "add_pending", "resolve"):
-        setattr(Journal, name, _around(points, getattr(Journal, name), name))
+    for name in ("_write", "add_pending", "resolve"):
+        setattr(Journal, name, _around(points, getattr(Journal, name), name.strip("_")))
     for name in ("create", "_flush"):  # the whole of it, and between its new name and a folder that is on the disk
         setattr(journal, name, _around_all(points, getattr(journal, name), name.strip("_")))
 
@@ -115,7 +115,7 @@ def watch_journal(points):
 def _around(points, write, name):
     @functools.wraps(write)
     def seen(self, *given, **named):
-        about = given[0].target.name if given else "run"
+        about = given[0].target.name if given and hasattr(given[0], "target") else "run"
         points.reach(f"before {name}", f"{about} | {name}")
         write(self, *given, **named)
         points.reach(f"after {name}", f"{about} | {name}")

@@ -216,7 +216,7 @@ def test_a_disk_that_cannot_be_written(mission, small_disk, lock):
 
 def full_points(points):
     """Every place where the journal is written."""
-    return [p for p in points if p.startswith(("before begin", "after reply", "before settle", "before set"))]
+    return [p for p in points if p.startswith(("before begin", "after reply", "before resolve", "before write"))]
 
 
 @pytest.mark.parametrize("number", cases(SOME, 160))

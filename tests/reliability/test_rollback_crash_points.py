@@ -18,7 +18,7 @@ PLAY = """
   rolling: {max_unavailable: 1, evacuate: power_off, reboot: ssh, timeout: 1m}
 """
 CUT = "after end | esx03.lab.local | reboot (over SSH) #1"
-HANDING_OVER = ("create", "flush", "add_pending", "resolve", "set")
+HANDING_OVER = ("create", "flush", "add_pending", "resolve", "write")
 SMALL, LARGEST = 12, 160  # of about 110 points; the plan may grow
 SOME = by_level(SMALL, 30)
 OVER = {"finished", "rolled back"}
@@ -135,6 +135,6 @@ def test_a_rollback_that_dies_at_a_point_comes_to_its_end(back, number):
 
 def test_every_point_of_a_rollback_has_its_turn(back):
     assert len(back.points) == len(set(back.points)) <= LARGEST
-    for name in ("create", "flush", "resolve", "set"):
+    for name in ("create", "flush", "resolve", "write"):
         assert any(p.startswith(f"before {name} ") for p in back.points), name
     assert sum(p.split(" ")[1] in HANDING_OVER for p in back.points) >= SMALL
