@@ -33,7 +33,7 @@ def read(vcenter):
     def choose(estate):
         return Depth(frozenset(h.ref for h in estate.hosts), frozenset(v.ref for v in estate.vms))
 
-    estate = collect(vcenter, None, Request(paths=Adapters.properties, choose=choose))
+    estate = collect(vcenter, None, Request(paths=Adapters.traits.properties, choose=choose))
     return estate, min(estate.vms)
 
 

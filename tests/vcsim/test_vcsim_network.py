@@ -40,7 +40,7 @@ def vcenter(vcsim, limits):
 def read(vcenter):
     paths = {}
     for kind in KINDS.values():
-        for managed, asked in kind.properties.items():
+        for managed, asked in kind.traits.properties.items():
             paths[managed] = tuple({*paths.get(managed, ()), *asked})
     return collect(vcenter, None, Request(paths, lambda seen: Depth(frozenset(h.ref for h in seen.hosts))))
 
