@@ -253,6 +253,46 @@ def test_the_lab_shares_nothing_with_what_it_judges():
             assert not wrong, f"{name} imports {wrong}"
 
 
+def test_only_the_command_line_imports_click():
+    users = {n for n in modules() if any(within(full, "click") for full, _ in imports(n))}
+    assert {room(name) for name in users} == {"cli"}
+
+
+# what the command line may import; masking of secrets and folders of the lab are its own affair
+OF_THE_COMMAND_LINE = {"cli", "app", "report", "model", "errors", "security", "vsphere_ai"}
+BESIDES = {"cli.lab": {"lab"}}
+
+
+@pytest.mark.parametrize("name", sorted(n for n in modules() if within(n, "cli")))
+def test_the_command_line_parses_and_prints(name):
+    """What it does is a function of `app`; only types may come from elsewhere."""
+    allowed = OF_THE_COMMAND_LINE | BESIDES.get(name, set())
+    for_types = {
+        line
+        for node in ast.walk(tree(modules()[name]))
+        if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
+    wrong = [f"line {line}: {o}" for o, line in own_imports(name) if room(o) not in allowed and line not in for_types]
+    assert not wrong
+
+
+def commands():
+    """Every function that is a command, as (module, function)."""
+    for name in modules():
+        if within(name, "cli"):
+            for function in scopes(name):
+                named = {ast.unparse(d.func if isinstance(d, ast.Call) else d) for d in function.decorator_list}
+                if any(each.endswith((".command", ".group")) for each in named):
+                    yield name, function
+
+
+def test_a_command_is_short():
+    found = list(commands())
+    assert len(found) > 30
+    assert not [f"{n}.{f.name}" for n, f in found if (f.end_lineno or 0) - f.lineno + 1 > MAX_FUNCTION]
+
+
 def test_only_its_command_imports_the_lab():
     users = {n for n in modules() if not within(n, "lab") and any(within(o, "lab") for o, _ in own_imports(n))}
     assert users == {"cli.lab"}

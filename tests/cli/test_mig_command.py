@@ -423,7 +423,7 @@ def test_instances_whose_place_is_not_told_are_pointed_out(tmp_path):
     here = tmp_path / "here.xml"
     here.write_text(mig_devices(A100_XML), "utf-8")
     said = " ".join(run("explain", "9", "--xml", here).output.split())
-    assert "GPU 0000:06:00.0 has 2 GPU instances; no XML tells where they stand, so an empty GPU is assumed" in said
+    assert "GPU 0000:06:00.0 has 2 GPU instances; no XML says where they stand, so an empty GPU is assumed" in said
     assert "MIG is off" not in said
     placed = run("explain", "9,9", "--xml", here, "--from", "3g.20gb:0")
     assert "1 created, 1 kept" in placed.output

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from vsphere_ai.cli.events import show_event
+
 if TYPE_CHECKING:
-    from vsphere_ai.gpu.catalog import Board
+    from vsphere_ai.app.mig_host import HostRequest
     from vsphere_ai.gpu.layout import Item
-    from vsphere_ai.gpu.placement import Instance
 
 _FORMAT = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 _DRIVER = click.option(
@@ -31,7 +32,6 @@ _VCENTER = click.option("--vcenter", default="", metavar="NAME", help="Which vCe
 _START_SSH = click.option(
     "--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."
 )
-EMPTY_LAYOUT = ("", "[]")
 # Unknown options are part of a layout: an operator may paste a whole nvidia-smi command.
 _PASTED = {"ignore_unknown_options": True}
 
@@ -41,7 +41,7 @@ def command() -> None:
     """Explain MIG layouts, and how to get from one to another."""
 
 
-@command.command(context_settings=_PASTED)
+@command.command("explain", context_settings=_PASTED)
 @click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb.")
 @click.option(
@@ -53,32 +53,19 @@ def command() -> None:
 @_IN_USE
 @_DRIVER
 @_FORMAT
-def explain(layout: Sequence[str], **asked: Any) -> None:
+def explain_layout(layout: Sequence[str], form: str, **asked: Any) -> None:
     """Check whether LAYOUT fits on one GPU, where, or why not and what would.
 
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
     """
-    from vsphere_ai.gpu import layout as layouts
-    from vsphere_ai.gpu import placement
-    from vsphere_ai.gpu.layout_case import LayoutCase
+    from vsphere_ai.app.mig_layouts import LayoutRequest, explain, is_impossible
     from vsphere_ai.report import mig_text as text
 
-    board, driver, notes = _which(asked)
-    items = layouts.parse(" ".join(layout))
-    present = _standing(board, asked)
-    answer = placement.transition(board, present, items, driver_major=driver)
-    if present:
-        case = LayoutCase(board, present, items, answer)
-        data, lines = text.case_document(case), text.case_lines(case)
-    elif isinstance(answer, placement.Impossible):
-        pooled = placement.pool(board, items, driver_major=driver) or ()
-        data = text.refusal(board, items, answer, pooled=pooled)
-        lines = text.refusal_lines(board, items, answer, pooled=pooled)
-    else:
-        data, lines = text.fit(board, answer.create), text.fit_lines(board, answer.create)
-    _echo(asked["form"], {**data, "notes": list(notes)}, [*lines, *text.note_lines(notes)])
-    _exit(impossible=isinstance(answer, placement.Impossible))
+    found = explain(LayoutRequest(" ".join(layout), **asked))
+    data, lines = text.explained(found.case, found.pooled)
+    _echo(form, {**data, "notes": list(found.notes)}, [*lines, *text.note_lines(found.notes)])
+    _exit(impossible=is_impossible(found.case))
 
 
 @command.command(context_settings=_PASTED)
@@ -92,33 +79,23 @@ def explain(layout: Sequence[str], **asked: Any) -> None:
 @_VCENTER
 @_START_SSH
 @_FORMAT
-def plan(layout: Sequence[str], **asked: Any) -> None:
+def plan(layout: Sequence[str], form: str, **asked: Any) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
     LAYOUT [] is the empty one. Destroys as few instances as any way does, and never one in use; switches MIG on first
     where the host's GPU has it off. Without --host the GPU is as --from says, empty by default. Exits 1 when there is
     no way.
     """
-    from vsphere_ai.errors import UsageError
-    from vsphere_ai.gpu import catalog, moves, placement
-    from vsphere_ai.gpu import layout as layouts
-    from vsphere_ai.gpu.layout_case import LayoutCase
+    from vsphere_ai.app.mig_layouts import LayoutRequest, is_impossible, items_of, plan_layout
     from vsphere_ai.report import mig_text as text
 
-    wanted = " ".join(layout).strip()
-    items = () if wanted in EMPTY_LAYOUT else layouts.parse(wanted)
     if asked["host"]:
-        _plan_host(items, asked)
+        _plan_host(items_of(" ".join(layout)), form, asked)
         return
-    if not asked["gpu"]:
-        raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or a host with --host")
-    board = catalog.board(asked["gpu"])
-    present = _standing(board, asked)
-    answer = placement.transition(board, present, items, driver_major=asked["driver"])
-    commands = () if isinstance(answer, placement.Impossible) else tuple(moves.moves_on_paper(board, answer))
-    case = LayoutCase(board, present, items, answer, commands)
-    _echo(asked["form"], text.case_document(case), text.case_lines(case))
-    _exit(impossible=isinstance(answer, placement.Impossible))
+    keys = ("gpu", "current", "in_use", "driver")
+    case = plan_layout(LayoutRequest(" ".join(layout), **{k: asked[k] for k in keys}))
+    _echo(form, text.case_document(case), text.case_lines(case))
+    _exit(impossible=is_impossible(case))
 
 
 @command.command("layouts")
@@ -130,12 +107,10 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 
     Layouts are made of the plain profiles; those with media extensions or double memory are listed, not combined.
     """
-    from vsphere_ai.gpu import catalog, search
+    from vsphere_ai.app.mig_layouts import full_layouts
     from vsphere_ai.report import mig_text as text
 
-    board = catalog.board(board_key)
-    full = search.full_layouts(board, search.plain_profiles(board), driver) if board.profiles else ()
-    chosen = [[spot.instance for spot in places] for places in full]
+    board, chosen = full_layouts(board_key, driver)
     _echo(form, text.layouts_document(board, chosen), text.layouts_lines(board, chosen))
 
 
@@ -149,61 +124,48 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 @_VCENTER
 @_START_SSH
 @_FORMAT
-def parted(file: Path | None, config: str, **asked: Any) -> None:
+def parted(file: Path | None, config: str, form: str, **asked: Any) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 
     FILE is a configuration file of mig-parted (version: v1), CONFIG one of its configurations; all are checked without
     it. Exits 1 when one does not fit.
     """
-    from vsphere_ai.cli import mig_parted
+    from vsphere_ai.app import mig_parted
     from vsphere_ai.errors import UsageError
 
     given = [name for name in ("gpu", "host", "from_host") if asked[name]]
     if len(given) != 1 or (file is None) != bool(asked["from_host"]):
         raise UsageError("what to check?", "give FILE and --gpu or --host, or only --from-host")
     if file is None:
-        click.echo(mig_parted.written(asked), nl=False)
+        click.echo(mig_parted.written(_host(asked["from_host"], asked), show_event), nl=False)
         return
-    checked = mig_parted.checked(file, config, asked)
-    _echo(asked["form"], mig_parted.document(checked), mig_parted.lines(checked))
+    if asked["gpu"]:
+        checked = mig_parted.checked_on_board(file, config, asked["gpu"])
+    else:
+        checked = mig_parted.checked_on_host(file, config, _host(asked["host"], asked), show_event)
+    _echo(form, mig_parted.document(checked), mig_parted.lines(checked))
     _exit(impossible=any(each.reasons for each in checked))
 
 
-def _which(asked: dict[str, Any]) -> tuple[Board, int | None, tuple[str, ...]]:
-    """Return the board that is asked about, the driver branch, and what a file said besides."""
-    from vsphere_ai.app.mig_xml import answered
+def _host(name: str, asked: Mapping[str, Any]) -> HostRequest:
+    from vsphere_ai.app.mig_host import HostRequest
+
+    return HostRequest(name, asked["gpu"], asked["inventory"], asked["vcenter"], asked["start_ssh"])
+
+
+def _plan_host(items: tuple[Item, ...], form: str, asked: Mapping[str, Any]) -> None:
+    from vsphere_ai.app.mig_host import cases
+    from vsphere_ai.app.mig_layouts import is_impossible
     from vsphere_ai.errors import UsageError
-    from vsphere_ai.gpu import catalog
-
-    if asked["xml"] is not None:
-        if asked["driver"]:
-            raise UsageError("--driver is read from the file when there is --xml")
-        found = answered(asked["xml"], asked["gpu"], placed=bool(asked["current"]))
-        return found.board, found.driver_major, found.notes
-    if not asked["gpu"]:
-        raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or an answer of nvidia-smi with --xml")
-    return catalog.board(asked["gpu"]), asked["driver"], ()
-
-
-def _standing(board: Board, asked: dict[str, Any]) -> tuple[Instance, ...]:
-    from vsphere_ai.gpu.standing import standing
-
-    return standing(board, asked["current"], asked["in_use"])
-
-
-def _plan_host(items: tuple[Item, ...], asked: dict[str, Any]) -> None:
-    from vsphere_ai.cli.mig_live import cases
-    from vsphere_ai.errors import UsageError
-    from vsphere_ai.gpu.placement import Impossible
     from vsphere_ai.report import mig_text as text
 
     if asked["current"] or asked["in_use"] or asked["driver"]:
         raise UsageError("--from, --in-use and --driver are read from the host when there is a --host")
-    found = cases(items, asked)
+    found = cases(items, _host(asked["host"], asked), show_event)
     gpus = [{"pci": pci, "notes": list(case.notes), **text.case_document(case)} for pci, case in found.items()]
     lines = "\n\n".join("\n".join(text.case_lines(case)) for case in found.values())
-    _echo(asked["form"], {"schema_version": 1, "host": asked["host"], "gpus": gpus}, [lines])
-    _exit(impossible=any(isinstance(case.answer, Impossible) for case in found.values()))
+    _echo(form, {"schema_version": 1, "host": asked["host"], "gpus": gpus}, [lines])
+    _exit(impossible=any(map(is_impossible, found.values())))
 
 
 def _exit(*, impossible: bool) -> None:

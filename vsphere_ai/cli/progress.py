@@ -23,10 +23,9 @@ Emit = Callable[["Event"], None]
 def make_progress(plan: Plan, run: str, form: str) -> Iterator[Emit]:
     """Yield a function that shows the events of a run, one at a time, in the way this output wants them."""
     if form == "json":
-        from vsphere_ai.planning.document import digest
-        from vsphere_ai.report.run_json import event_line, header_line
+        from vsphere_ai.report.run_json import event_line, run_header
 
-        json_stream.write("header", header_line(digest(plan), len(plan.steps), run))
+        json_stream.write("header", run_header(plan, run))
         yield lambda event: click.echo(event_line(event, _clock("%Y-%m-%dT%H:%M:%S%z")))
     elif streams.is_screen(sys.stdout):
         yield from _live(plan)

@@ -98,14 +98,13 @@ class RunOutput:
 
     def _nothing_done(self, proposal: Proposal) -> None:
         """End a JSON stream that has no events: of a plan that was refused, was empty, or was declined."""
-        from vsphere_ai.execution.outcome import Run
-        from vsphere_ai.report.run_json import header_line, summary_line
+        from vsphere_ai.report.run_json import nothing_done_line, run_header
 
         if self._form != "json":
             return
-        run = Run(proposal.plan, (), 0.0, open=tuple(proposal.open_runs))
-        json_stream.write("header", header_line(proposal.digest, len(proposal.plan.steps)))
-        json_stream.write("summary", summary_line(run, proposal.exit_code, streams.remarks()))
+        json_stream.write("header", run_header(proposal.plan))
+        line = nothing_done_line(proposal.plan, proposal.open_runs, proposal.exit_code, streams.remarks())
+        json_stream.write("summary", line)
 
     def _start(self, started: RunStarted) -> None:
         from vsphere_ai.cli.progress import make_progress
@@ -135,19 +134,15 @@ class RunOutput:
 
     def _last_words(self) -> None:
         """End a JSON stream as it has to end, though this process leaves before its steps have ended."""
-        from vsphere_ai.execution.outcome import Outcome, Run, State
-        from vsphere_ai.report.run_json import summary_line
+        from vsphere_ai.report.run_json import left_at_once_line
 
         code = signals.leaving()
         if self._form != "json" or self._started is None or not code:
             return
-        states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
-        plan = self._started.plan
-        found = ((p, states.get(self._last.get(p.id, ""), "skipped")) for p in plan.steps)
-        outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
-        run = Run(plan, outcomes, 0.0, self._started.stop.number or code - 128)  # the first may still be dealt with
+        number = self._started.stop.number or code - 128  # the first signal may still be dealt with
+        line = left_at_once_line(self._started.plan, self._last, number, code, streams.remarks())
         with self._writing:
-            json_stream.write("summary", summary_line(run, code, streams.remarks()))
+            json_stream.write("summary", line)
 
     def _summary(self, result: RunResult) -> None:
         from vsphere_ai.report.run_json import summary_line

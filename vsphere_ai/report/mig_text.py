@@ -158,6 +158,19 @@ def _dashes(instances: Iterable[Instance]) -> str:
     return "-".join(i.profile_name.partition("g.")[0] for i in instances)
 
 
+def explained(case: LayoutCase, pooled: Sequence[Layout]) -> tuple[dict[str, Any], list[str]]:
+    """Return, as plain values and as lines, whether a layout fits on an empty GPU, or is reached from what is there."""
+    board, answer = case.board, case.answer
+    if case.present:
+        return case_document(case), case_lines(case)
+    if isinstance(answer, Impossible):
+        return (
+            refusal(board, case.items, answer, pooled=pooled),
+            refusal_lines(board, case.items, answer, pooled=pooled),
+        )
+    return fit(board, answer.create), fit_lines(board, answer.create)
+
+
 def case_document(case: LayoutCase) -> dict[str, object]:
     """Return a case as plain values; the commands in the order to run them."""
     board, answer = case.board, case.answer

@@ -8,9 +8,10 @@ from typing import Any, Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
-from vsphere_ai.execution.outcome import Event, Run
+from vsphere_ai.execution.outcome import Event, Outcome, Run, State
 from vsphere_ai.model.text import escaped
-from vsphere_ai.planning.document import SCHEMA_VERSION
+from vsphere_ai.planning.document import SCHEMA_VERSION, digest
+from vsphere_ai.planning.planner import Plan
 
 
 class TargetLine(TypedDict):
@@ -100,6 +101,26 @@ def header_line(digest: str, steps: int, run: str = "") -> str:
     """Return the first line."""
     line: RunLine = {"type": "run", "schema_version": SCHEMA_VERSION, "digest": digest, "steps": steps, "run": run}
     return _line(line)
+
+
+def run_header(plan: Plan, run: str = "") -> str:
+    """Return the first line of the run of a plan."""
+    return header_line(digest(plan), len(plan.steps), run)
+
+
+def nothing_done_line(plan: Plan, open: Sequence[str], exit_code: int, remarks: Sequence[tuple[str, str]]) -> str:
+    """Return the last line of a plan that was refused, was empty, or was declined; `open` is what earlier runs left."""
+    return summary_line(Run(plan, (), 0.0, open=tuple(open)), exit_code, remarks)
+
+
+def left_at_once_line(
+    plan: Plan, last: Mapping[str, str], signal: int, exit_code: int, remarks: Sequence[tuple[str, str]]
+) -> str:
+    """Return the last line of a run whose process leaves before its steps have ended; `last`: events by step."""
+    states: dict[str, State] = {"done": "done", "failed": "failed", "unknown": "unknown", "start": "unknown"}
+    found = ((p, states.get(last.get(p.id, ""), "skipped")) for p in plan.steps)
+    outcomes = tuple(Outcome(p, s, reason="" if s == "done" else "left at once") for p, s in found)
+    return summary_line(Run(plan, outcomes, 0.0, signal), exit_code, remarks)
 
 
 def event_line(event: Event, clock: str) -> str:

@@ -1,13 +1,14 @@
-"""Reads the GPUs of one host for `vsphere-ai mig`: what stands there, what the host offers, and the way to a layout."""
+"""GPUs of one host for MIG: present instances, offered profiles, and the commands that lead to a layout."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
+from vsphere_ai.app.events import Emit, Status
 from vsphere_ai.app.read_estate import read_everything
-from vsphere_ai.cli.options import open_session, pause_status
+from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
 from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
@@ -68,26 +69,37 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     return tuple(sorted(found, key=lambda g: g.index))
 
 
-def read_host(asked: Mapping[str, object]) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
-    """Return the GPUs of the host `asked` names, and the compute instances per (PCI address, GPU instance)."""
-    shared = {k: asked[k] for k in ("inventory", "vcenter", "start_ssh")}
-    with open_session({**shared, "limit": asked["host"], "parallel": 1}) as session:
+@dataclass(frozen=True)
+class HostRequest:
+    """Which host's GPUs to read, by its name or a pattern that means one; `gpu`: only that PCI address."""
+
+    host: str
+    gpu: str = ""
+    inventory: Path | None = None
+    vcenter: str = ""
+    start_ssh: bool = False
+
+
+def read_host(request: HostRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
+    """Return the GPUs of a host, and the compute instances per (PCI address, GPU instance)."""
+    estate_request = EstateRequest(request.inventory, request.vcenter, request.host, request.start_ssh, parallel=1)
+    with open_session(estate_request, None, emit) as session:
         estate = read_everything(session)
         hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
-    pause_status()
+    emit(Status(""))
     if len(hosts) != 1:
-        raise UsageError(f"{asked['host']} names {len(hosts)} hosts", "name one host")
+        raise UsageError(f"{request.host} names {len(hosts)} hosts", "name one host")
     facts = estate[hosts[0].ref]
     return gpus_of(estate, facts), live.readable(facts).compute
 
 
-def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, LayoutCase]:
+def cases(items: tuple[Item, ...], request: HostRequest, emit: Emit) -> dict[str, LayoutCase]:
     """Return the way to a layout per GPU of the host, or of the GPU whose PCI address is given."""
-    gpus, compute = read_host(asked)
-    chosen = [g for g in gpus if not asked["gpu"] or g.pci == _pci(asked["gpu"])]
+    gpus, compute = read_host(request, emit)
+    chosen = [g for g in gpus if not request.gpu or g.pci == _pci(request.gpu)]
     if not chosen:
         there = ", ".join(g.pci for g in gpus) or "none"
-        raise UsageError(f"{asked['host']} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
+        raise UsageError(f"{request.host} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
     found = {}
     for gpu in chosen:
         answer = transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)
@@ -96,7 +108,7 @@ def cases(items: tuple[Item, ...], asked: Mapping[str, Any]) -> dict[str, Layout
         if not gpu.enabled and not isinstance(answer, Impossible):
             steps = (*moves.enabling(gpu.board, gpu.pci, pending=gpu.pending), *steps)
             off = ("MIG is off on this GPU: it has to be on before nvidia-smi creates anything",)
-        title = f"{asked['host']}, GPU {gpu.pci}"
+        title = f"{request.host}, GPU {gpu.pci}"
         found[gpu.pci] = LayoutCase(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
     return found
 

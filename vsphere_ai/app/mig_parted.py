@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.cli.mig_live import Gpu, read_host
+from vsphere_ai.app.events import Emit
+from vsphere_ai.app.mig_host import Gpu, HostRequest, read_host
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog, parted
 from vsphere_ai.gpu.catalog import Board
@@ -35,15 +36,19 @@ class Checked:
     host: str = ""
 
 
-def checked(file: Path, config: str, asked: Mapping[str, Any]) -> tuple[Checked, ...]:
-    """Read a file and check one of its configurations, or all, against a board or the GPUs of a host."""
+def checked_on_board(file: Path, config: str, board_key: str) -> tuple[Checked, ...]:
+    """Read a file and check one of its configurations, or all, against a board."""
+    board = catalog.board(board_key)
     configs = _chosen(_read(file, config), config)
-    if asked["gpu"]:
-        board = catalog.board(asked["gpu"])
-        return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
-    gpus, _ = read_host(asked)
+    return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
+
+
+def checked_on_host(file: Path, config: str, request: HostRequest, emit: Emit) -> tuple[Checked, ...]:
+    """Read a file and check one of its configurations, or all, against the GPUs of a host."""
+    configs = _chosen(_read(file, config), config)
+    gpus, _ = read_host(request, emit)
     return tuple(
-        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=asked["host"])
+        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=request.host)
         for name, entries in configs.items()
         for gpu in gpus
     )
@@ -67,15 +72,15 @@ def _skipped(entry: Entry, board: Board) -> bool:
     return entry.devices is None and not board.mig_capable
 
 
-def written(asked: Mapping[str, Any]) -> str:
+def written(request: HostRequest, emit: Emit) -> str:
     """Return the MIG state of a host as the text of a file; a GPU that is not listed is as `devices` of none."""
-    gpus, _ = read_host({**asked, "host": asked["from_host"]})
+    gpus, _ = read_host(request, emit)
     if not gpus:
-        raise UsageError(f"{asked['from_host']} has no GPU with MIG")
+        raise UsageError(f"{request.host} has no GPU with MIG")
     states = {
         g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ()) for g in gpus
     }
-    name = asked["from_host"].partition(".")[0]
+    name = request.host.partition(".")[0]
     return parted.write({name: parted.together(states)})
 
 
