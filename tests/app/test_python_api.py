@@ -44,6 +44,11 @@ def test_a_function_of_the_page_is_there(function, request_of, result):
     assert request_of in app.__all__
 
 
+def test_no_module_hides_a_function():
+    """`app.plan` is a function whatever was imported before: no module of the room has the name of one."""
+    assert not {path.stem for path in Path(app.__file__).parent.glob("*.py")} & set(app.__all__)
+
+
 def test_every_name_is_loaded_on_demand():
     for name in app.__all__:
         getattr(app, name)

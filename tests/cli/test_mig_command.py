@@ -427,7 +427,7 @@ def test_instances_whose_place_is_not_told_are_pointed_out(tmp_path):
     assert "MIG is off" not in said
     placed = run("explain", "9,9", "--xml", here, "--from", "3g.20gb:0")
     assert "1 created, 1 kept" in placed.output
-    assert "no XML tells" not in placed.output
+    assert "no XML says" not in placed.output
 
 
 def test_a_mode_that_waits_is_said_to():

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.session import open_session as open
     from vsphere_ai.app.show_estate import ShowRequest, ShowResult, show
     from vsphere_ai.app.trace_rdma import DevicesRequest, DevicesResult, TraceRequest, TraceResult, devices, trace
+    from vsphere_ai.app.trust import TrustHostsRequest, TrustVCenterRequest, trust_hosts, trust_vcenter
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
 _HOMES = {
@@ -103,6 +104,7 @@ _HOMES = {
         "devices",
         "trace",
     ),
+    "trust": ("TrustHostsRequest", "TrustVCenterRequest", "trust_hosts", "trust_vcenter"),
     "verify_playbook": (
         "VerifyRequest",
         "VerifyResult",
@@ -137,6 +139,8 @@ __all__ = [
     "ShowResult",
     "TraceRequest",
     "TraceResult",
+    "TrustHostsRequest",
+    "TrustVCenterRequest",
     "UnlockRequest",
     "VerifyRequest",
     "VerifyResult",
@@ -161,6 +165,8 @@ __all__ = [
     "save_plan",
     "show",
     "trace",
+    "trust_hosts",
+    "trust_vcenter",
     "unlock",
     "verify",
 ]

@@ -44,6 +44,13 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class Answer:
+    """A line of what was asked for, of functions that return no more than an exit code."""
+
+    text: str
+
+
+@dataclass(frozen=True)
 class Begun:
     """Planning begins of what is to be carried out: of a run that goes on, or of a new one."""
 
@@ -112,7 +119,7 @@ class RunRecorded:
 
 
 Event = (
-    Status | Remark | Waiting | Begun | SessionOpened | LockTaken | LockReleased | LockLost
+    Status | Remark | Waiting | Answer | Begun | SessionOpened | LockTaken | LockReleased | LockLost
     | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
 )  # fmt: skip
 Emit = Callable[[Event], None]

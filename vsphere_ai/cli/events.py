@@ -1,8 +1,10 @@
-"""Events of `app` on standard error: remarks and signs of life as lines, the present activity as a status line."""
+"""Events of `app` on the screen: remarks and signs of life as lines, the present activity as a status line."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import click
 
 from vsphere_ai.cli import signals, streams
 from vsphere_ai.model.text import safe
@@ -20,6 +22,8 @@ def show_event(event: Event) -> None:
             streams.say(safe(event.text), event.rule)
         case events.Waiting():
             streams.say(safe(event.text))
+        case events.Answer():
+            click.echo(event.text)
         case events.Status():
             streams.status(event.text)
         case events.SessionOpened():
