@@ -68,7 +68,7 @@ demo: $(VENV)/.installed  ## plan and apply a playbook on a simulated farm, twic
 	say lab down; \
 	printf '\nThe second apply changed nothing: the farm counted %s changes before it and %s after it.\n' "$$before" "$$after"
 
-# journals are written through at every step; in memory that costs nothing, and what dies by kill -9 cannot tell
+# journals are written through at every step; in memory that costs nothing, and for what dies by kill -9 it is the same
 IN_MEMORY = $$(d=$$(mktemp -d /dev/shm/XXXXXX 2>/dev/null) || exit 0; \
 	printf '\#!/bin/sh\n' > $$d/run && chmod +x $$d/run && $$d/run 2>/dev/null && \
 	[ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4000000 ] && echo /dev/shm; rm -rf "$$d")

@@ -75,7 +75,7 @@ class Refused(VsphereAiError):
 
 
 class Conflict(VsphereAiError):
-    """A saved plan is stale or edited, or somebody else changed the object."""
+    """A saved plan is stale or edited, or another user changed the object."""
 
     exit_code = 3
     title = "conflict"
@@ -141,7 +141,7 @@ class StepFailed(VsphereAiError):
 
 
 class GuestStillRuns(StepFailed):
-    """A guest was told to shut down and has not within its time; it may still do so."""
+    """A guest was asked to shut down and has not within its time; it may still do so."""
 
     rule = "vm.guest-still-runs"
 
@@ -157,7 +157,7 @@ class VimFault(StepFailed):
 
 
 class OutcomeUnknown(VsphereAiError):
-    """A change was sent and its result could not be read; nobody may call it done.
+    """A change was sent and its result could not be read; it does not count as done.
 
     `task` is the reference of the task it became, where that is known.
     """

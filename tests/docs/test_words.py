@@ -21,8 +21,8 @@ SUFFIXES = {".py", ".md", ".yml", ".yaml", ".json", ".svg", ""}
 GAP = r"[\s#>*]+"
 """Between the words of a phrase: it may go on in the next line of a comment or a quotation."""
 VERB = (
-    rf"(?:{GAP}[^\s.;:]+){{0,3}}{GAP}(?:on|off)\b",  # "turn lockdown mode off"
-    rf"(?:{GAP}[^\s.;]+){{1,9}}?{GAP}into\b",  # "turns answers into records"
+    rf"(?:{GAP}[^\s;:]*[^\s.;:]){{0,3}}{GAP}(?:on|off)\b",  # "turn lockdown mode off"
+    rf"(?:{GAP}[^\s;]*[^\s.;]){{1,9}}?{GAP}into\b",  # "turns answers into records"
     rf"{GAP}(?:out|back|false|true)\b",
 )
 NOUN = r"\b(?:an?|its|their|each|every|next|last|own|whose|take|takes|taking|took)\sturns?\b"
@@ -44,7 +44,7 @@ BANNED = {
     r"crowded": "over budget",
     r"laps(?:e|es|ed|ing)": "expire",
     r"meanwhile": "during the run, since planning",
-    r"(?<!make )bench(?!/)": "session; benchmark",
+    r"(?<!make )(?<!record )bench(?![/:])": "session; benchmark",
     r"hops?": "link",
     r"seat(?:s|ed)?": "assign, assignment, port",
     r"keepers?": "lock renewal",
@@ -149,6 +149,7 @@ def test_words_of_the_field(room):
         ("turn hot-add off while it is off; turns the setting on; in turn; return", []),
         ("Turn a VMware vSphere estate into a GPU farm; `certain` turns false", []),
         ("Turn pydantic's errors into diagnostics", []),
+        ("Turns an estate (7.0 U2 and later) into a farm", []),
         ("FIRST_TURNS = 8\nfor turn, weights in enumerate(x): pass", ["TURNS", "turn"]),
         ("indeed, playbook, untold, retell, sheir", []),
     ],

@@ -334,9 +334,7 @@ def test_a_resumed_run_puts_back_what_it_has_switched_off_and_nothing_else(lab, 
     assert set(cli.states()) == {"finished"}
 
 
-def test_a_host_that_refused_and_another_user_then_took_out_of_service_is_not_changed(
-    lab, cli, farm, ledger, soap
-):
+def test_a_host_that_refused_and_another_user_then_took_out_of_service_is_not_changed(lab, cli, farm, ledger, soap):
     """What vCenter refused is owed to nobody: `resume` must not take their maintenance mode for its own."""
     lab.set_faults([{"on": "EnterMaintenanceMode_Task", "target": "esx01*", "do": {"task-fails": "Timedout"}}])
     assert cli("apply", cli.file(TWO.replace("[01:02]", "01")), "--yes") == 1, cli.out + cli.err
