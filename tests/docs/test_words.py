@@ -57,7 +57,6 @@ CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 QUESTIONS = re.compile(r"What|Which|Whether|How|Where|When|Who|Whose|Why")
 
 CEILINGS: dict[str, int] = {
-    "docs/cli.md": 33,
     "vsphere_ai/resources": 7,
 }
 """What is still there, by room; a room that is not named has none left."""
