@@ -23,7 +23,7 @@ NETWORK = {"CreateDVS_Task": 2, "AddDVPortgroup_Task": 2, "ReconfigureDVPortgrou
 """Methods of the playbook of every kind, and how often each is called."""
 RARE = {"PerformDvsProductSpecOperation_Task": 1, "DvsReconfigureVmVnicNetworkResourcePool_Task": 1,
         "DisableRuleset": 2, "UpdatePhysicalNicLinkSpeed": 2, "SelectVnicForNicType": 2, "DeselectVnicForNicType": 2,
-        "PowerOffVM_Task": 2}  # fmt: skip
+        "PowerOffVM_Task": 2, "UpdateDateTimeConfig": 2, "UpdateServicePolicy": 2}  # fmt: skip
 """Methods that only a third playbook needs."""
 LOCKS = {"CreateFolder", "Destroy_Task"}
 """Sent to hold the lock in vCenter, which has tests of its own."""
