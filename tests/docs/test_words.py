@@ -54,12 +54,7 @@ BANNED = {
 }
 WORDS = re.compile("|".join([*(rf"\b(?:{word})\b" for word in BANNED), TURN]), re.IGNORECASE)
 CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
-QUESTIONS = re.compile(r"What|Which|Whether|How|Where|When|Who|Whose|Why")
-
-CEILINGS: dict[str, int] = {
-    "vsphere_ai/resources": 7,
-}
-"""What is still there, by room; a room that is not named has none left."""
+QUESTIONS = re.compile(r"(?:What|Which|Whether|How|Where|When|Who|Whose|Why)\b")
 
 
 @cache
@@ -116,8 +111,8 @@ def by_room() -> dict[str, list[str]]:
 
 @pytest.mark.parametrize("room", sorted({room_of(path) for path in files()}))
 def test_words_of_the_field(room):
-    found, ceiling = places_in(room), CEILINGS.get(room, 0)
-    assert len(found) <= ceiling, f"{len(found)} places, {ceiling} are allowed:\n" + "\n".join(found)
+    found = places_in(room)
+    assert not found, f"{len(found)} places:\n" + "\n".join(found)
 
 
 @pytest.mark.parametrize(
@@ -149,13 +144,13 @@ def test_a_word_is_named_with_its_line_and_another_one():
     assert words_of('"""A module."""\n\ndef owed_by(): ...\n') == [(3, "owed")]
     assert all(instead_of(word) for word in ("told", "doubts", "turns", "as it was found"))
     assert questions_of('"""Whether it fits."""') == [(1, "Whether")]
+    assert questions_of('"""Whole devices of a host."""') == []
     assert questions_of('"""Order of the steps: what comes first."""') == []
 
 
 def test_every_room_is_read():
     rooms = {room_of(path) for path in files()}
     assert {"vsphere_ai/cli", "vsphere_ai/lab", "tools/docgen", "docs/kinds", "docs/cli.md", "README.md"} <= rooms
-    assert set(CEILINGS) <= rooms
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a host needs for PVRDMA: the vmkernel adapter it uses, and the firewall ruleset."""
+"""Needs of PVRDMA on a host: the VMkernel adapter it uses, and the firewall ruleset."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Sriov(Resource):
         """Read how many functions every NIC that can have any has, and what waits for a restart."""
         if facts.get(DEVICES) is None or facts.get("config.network.pnic") is None:
             return None
-        found = {f.pci: _told(f) for f in physical_functions(facts).values() if f.capable or f.now or f.configured}
+        found = {f.pci: _count(f) for f in physical_functions(facts).values() if f.capable or f.now or f.configured}
         return cls.model_construct(functions=dict(sorted(found.items())))
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -134,7 +134,7 @@ class Sriov(Resource):
         return Export(self.model_copy(update={"functions": found}) if found else None, left_out)
 
 
-def _told(function: PhysicalFunction) -> int | str:
+def _count(function: PhysicalFunction) -> int | str:
     waits = function.now != function.configured
     return f"{function.now} (after a restart: {function.configured})" if waits else function.now
 

@@ -39,7 +39,7 @@ from vsphere_ai.resources.pvrdma import Pvrdma
 
 
 class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
-    """Gives a VM the listed network adapters. Others are left alone, unless `exclusive` is true.
+    """Gives a VM the listed network adapters. The others are not changed, unless `exclusive` is true.
 
     An adapter is known by its type, its port group and its place among equals, never by its label.
     """

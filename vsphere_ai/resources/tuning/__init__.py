@@ -1,4 +1,4 @@
-"""What makes a VM fast: virtual CPUs, latency sensitivity, NUMA affinity, full CPU reservation, advanced settings."""
+"""Performance settings of a VM: vCPUs, latency sensitivity, NUMA affinity, CPU reservation, advanced settings."""
 
 from __future__ import annotations
 

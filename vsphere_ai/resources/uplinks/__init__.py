@@ -1,4 +1,4 @@
-"""Which physical NICs of a host are the uplinks of which distributed switches."""
+"""Uplinks of a host: its physical NICs on distributed switches."""
 
 from __future__ import annotations
 
