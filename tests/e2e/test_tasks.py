@@ -155,6 +155,7 @@ EVERY_KIND = (
     "DVSwitch.Create",
     "DVSwitch.Modify",
     "DVSwitch.ResourceManagement",
+    "Host.Config.DateTime",
     "Host.Config.Image",
     "Host.Config.Network",
     "Host.Config.PciPassthru",
