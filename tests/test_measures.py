@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 250,
-    "bare Any at the doors of modules": 42,
+    "Any in signatures of functions": 246,
+    "bare Any at the doors of modules": 40,
     "getattr with a default": 12,
-    "median lines of a file": 105,
-    "lines of the product": 45_400,
-    "arrows between rooms": 77,
+    "median lines of a file": 104,
+    "lines of the product": 45_515,
+    "arrows between rooms": 74,
     "floors": 9,
 }
 

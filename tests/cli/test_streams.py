@@ -18,7 +18,8 @@ import pytest
 from support.gates import struck, until
 from support.places import INVENTORY, PLAYBOOKS
 
-from vsphere_ai.cli import streams
+from vsphere_ai.cli import options, streams
+from vsphere_ai.security.asking import is_asking
 
 MISSION, SMALL = PLAYBOOKS / "ai-ready-cluster.yml", PLAYBOOKS / "pvrdma-only.yml"
 READING = [["plan", MISSION], ["check"], ["show"], ["capacity"], ["verify", MISSION]]
@@ -218,10 +219,8 @@ def test_who_writes_is_not_interrupted(monkeypatch, steps):
 
 
 def test_who_is_asked_is_not_hurried(monkeypatch, steps):
-    import click
-
     def answer():
-        until(lambda: streams._is_asking())
+        until(is_asking)
         steps.let_pass(30)
         os.write(writer, b"yes\n")
 
@@ -229,7 +228,7 @@ def test_who_is_asked_is_not_hurried(monkeypatch, steps):
     monkeypatch.setattr(sys, "stdin", os.fdopen(reader))
     other = threading.Thread(target=answer)
     other.start()
-    _, err, _ = listen(monkeypatch, steps, lambda *_: click.prompt("Carry this out?", err=True))
+    _, err, _ = listen(monkeypatch, steps, lambda *_: options.says_yes("Carry this out?"))
     other.join()
     os.close(writer)
     assert "still working" not in err

@@ -83,6 +83,6 @@ def test_vms_share_gpu_instances(cli, farm):
 def test_older_releases_do_not_share_gpu_instances(cli, farm):
     farm("rtx-pro-6000-blackwell", "2bb5", version="8.0.3", driver="580.65.05")
     playbook = cli.file(PLAY.format(name="nvidia_rtx_pro_6000_blackwell_dc-1-3q"))
-    messages = [p["message"] for p in cli.plan(playbook)["problems"]]
-    assert messages
-    assert any({"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]*\w", message)) for message in messages)
+    [problem] = cli.plan(playbook)["problems"]
+    assert problem["rule"] == "vgpu.profile"
+    assert {"9.0.1", "R580", "8.0.3"} <= set(re.findall(r"[\w.]*\w", problem["help"]))

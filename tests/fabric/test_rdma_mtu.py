@@ -6,8 +6,8 @@ import pytest
 from support.estates import ESX1
 from support.fabrics import fabric, machine, port_group, switch
 
-from vsphere_ai.fabric import Route
 from vsphere_ai.fabric.host import mtu_link, rdma_mtu_over
+from vsphere_ai.fabric.route import Route
 
 
 @pytest.mark.parametrize(

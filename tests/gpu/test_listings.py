@@ -9,9 +9,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from gpu_transcripts import FILES, calls, listings
 
-from vsphere_ai.gpu import nvidia_smi
+from vsphere_ai.gpu import listings as parsers
 from vsphere_ai.gpu.catalog import board
-from vsphere_ai.gpu.nvidia_smi import UnreadableOutput
+from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.search import Instance as Placed
 from vsphere_ai.gpu.search import mask_of, room, spots
 
@@ -31,7 +31,7 @@ def board_of(call):
 
 @pytest.mark.parametrize("call", listings("-lgi"), ids=str)
 def test_instances_of_every_transcript_are_legal_on_its_board(call):
-    found = nvidia_smi.parse_instances(call.status, call.stdout)
+    found = parsers.parse_instances(call.status, call.stdout)
     b = board_of(call)
     assert len(found) == call.stdout.count(" MIG ")
     for gpu in {i.gpu for i in found}:
@@ -48,7 +48,7 @@ def test_instances_of_every_transcript_are_legal_on_its_board(call):
 
 @pytest.mark.parametrize("call", listings("-lci"), ids=str)
 def test_compute_instances_of_every_transcript(call):
-    found = nvidia_smi.parse_compute_instances(call.status, call.stdout)
+    found = parsers.parse_compute_instances(call.status, call.stdout)
     assert len(found) == call.stdout.count(" MIG ")
     for i in found:
         assert i.start is not None
@@ -57,7 +57,7 @@ def test_compute_instances_of_every_transcript(call):
 
 @pytest.mark.parametrize("call", listings("-lgip"), ids=str)
 def test_listed_profiles_are_those_of_the_catalogue(call):
-    for p in nvidia_smi.parse_profiles(call.status, call.stdout):
+    for p in parsers.parse_profiles(call.status, call.stdout):
         known = board_of(call).profile(p.name)
         assert (known.id, known.max_instances, known.engines) == (p.id, p.total, p.engines)
         assert p.free <= p.total
@@ -67,7 +67,7 @@ def test_listed_profiles_are_those_of_the_catalogue(call):
 
 @pytest.mark.parametrize("call", listings("-lgipp"), ids=str)
 def test_listed_placements_are_those_of_the_catalogue(call):
-    for p in nvidia_smi.parse_placements(call.status, call.stdout):
+    for p in parsers.parse_placements(call.status, call.stdout):
         known = board_of(call).profile(p.profile_id)
         assert (known.starts, known.memory_slices) == (p.starts, p.size)
 
@@ -76,10 +76,10 @@ def test_listed_placements_are_those_of_the_catalogue(call):
 def test_free_column_of_real_gpus_agrees_with_our_arithmetic(name):
     gi, _, profiles = calls(next(p for p in FILES if p.name == name))
     b = board_of(gi)
-    present = [Placed(i.profile_name, i.start) for i in nvidia_smi.parse_instances(0, gi.stdout)]
+    present = [Placed(i.profile_name, i.start) for i in parsers.parse_instances(0, gi.stdout)]
     largest_first = sorted(b.profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id))
     ours = {p.name: n for p, n in zip(largest_first, room(b, mask_of(spots(b, present))), strict=True)}
-    assert ours == {p.name: p.free for p in nvidia_smi.parse_profiles(0, profiles.stdout)}
+    assert ours == {p.name: p.free for p in parsers.parse_profiles(0, profiles.stdout)}
 
 
 def test_every_kind_of_listing_is_covered_by_transcripts():
@@ -88,11 +88,11 @@ def test_every_kind_of_listing_is_covered_by_transcripts():
 
 
 PARSERS = [
-    nvidia_smi.parse_gpus,
-    nvidia_smi.parse_instances,
-    nvidia_smi.parse_compute_instances,
-    nvidia_smi.parse_profiles,
-    nvidia_smi.parse_placements,
+    parsers.parse_gpus,
+    parsers.parse_instances,
+    parsers.parse_compute_instances,
+    parsers.parse_profiles,
+    parsers.parse_placements,
 ]
 
 
@@ -138,10 +138,10 @@ QUERY = "0, 00000000:3B:00.0, NVIDIA A100-PCIE-40GB, GPU-1, Disabled, Enabled, 4
 
 
 def test_query_of_gpus():
-    assert nvidia_smi.parse_gpus(0, QUERY) == (
-        nvidia_smi.GpuStatus(0, "0000:3b:00.0", "NVIDIA A100-PCIE-40GB", "GPU-1", False, True, 40960, "535.154.05"),
+    assert parsers.parse_gpus(0, QUERY) == (
+        parsers.GpuStatus(0, "0000:3b:00.0", "NVIDIA A100-PCIE-40GB", "GPU-1", False, True, 40960, "535.154.05"),
     )
-    assert nvidia_smi.parse_gpus(0, QUERY)[0].driver_major == 535
+    assert parsers.parse_gpus(0, QUERY)[0].driver_major == 535
 
 
 def test_query_with_header_units_and_a_gpu_without_mig():
@@ -149,7 +149,7 @@ def test_query_with_header_units_and_a_gpu_without_mig():
         "index, pci.bus_id, name, uuid, mig.mode.current, mig.mode.pending, memory.total [MiB], driver_version\n"
         "1, 00000000:D8:00.0, Tesla T4, GPU-2, [N/A], [N/A], 15360 MiB, [N/A]\n"
     )
-    (gpu,) = nvidia_smi.parse_gpus(0, text)
+    (gpu,) = parsers.parse_gpus(0, text)
     assert (gpu.mig_current, gpu.mig_pending, gpu.memory_mib, gpu.driver_major) == (None, None, 15360, None)
 
 
@@ -164,16 +164,16 @@ def test_query_with_header_units_and_a_gpu_without_mig():
 )
 def test_damaged_query_lines_are_refused(text):
     with pytest.raises(UnreadableOutput):
-        nvidia_smi.parse_gpus(0, text)
+        parsers.parse_gpus(0, text)
 
 
 def test_unknown_memory_is_none():
-    assert nvidia_smi.parse_gpus(0, QUERY.replace("40960", "[N/A]"))[0].memory_mib is None
+    assert parsers.parse_gpus(0, QUERY.replace("40960", "[N/A]"))[0].memory_mib is None
 
 
 def test_old_listing_of_compute_instances_without_placement():
     text = "+--+\n| GPU |\n|====|\n|   0      1       MIG 3g.20gb          2         0     |\n+--+\n"
-    (one,) = nvidia_smi.parse_compute_instances(0, text)
+    (one,) = parsers.parse_compute_instances(0, text)
     assert (one.gi_id, one.ci_id, one.profile_id, one.start, one.size) == (1, 0, 2, None, None)
 
 
@@ -187,12 +187,12 @@ def test_old_listing_of_compute_instances_without_placement():
 )
 def test_half_a_profile_is_refused(body):
     with pytest.raises(UnreadableOutput):
-        nvidia_smi.parse_profiles(0, f"+--+\n|====|\n{body}\n+--+\n")
+        parsers.parse_profiles(0, f"+--+\n|====|\n{body}\n+--+\n")
 
 
 def test_a_table_without_rule_is_refused():
     with pytest.raises(UnreadableOutput):
-        nvidia_smi.parse_instances(0, "| 0 MIG 1g.5gb 19 13 6:1 |\n")
+        parsers.parse_instances(0, "| 0 MIG 1g.5gb 19 13 6:1 |\n")
 
 
 numbers = st.integers(0, 999)
@@ -208,7 +208,7 @@ def test_columns_may_be_anywhere(listed, wide, narrow):
     for gpu, name, profile, gi, start, size in listed:
         gap = " " * wide
         lines += [f"|{gap}{gpu}{gap}MIG {name}{' ' * narrow}{profile}{gap}{gi}{gap}{start}:{size}{gap}|", "+----+"]
-    found = nvidia_smi.parse_instances(0, "\n".join(lines))
+    found = parsers.parse_instances(0, "\n".join(lines))
     assert [(i.gpu, i.profile_name, i.profile_id, i.gi_id, i.start, i.size) for i in found] == listed
 
 

@@ -26,7 +26,7 @@ from support.fabrics import (
 )
 from support.judging import judge, plan_one, words
 
-from vsphere_ai.fabric import switch_of
+from vsphere_ai.fabric.dvs import switch_of
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.port_groups import PortGroups

@@ -13,7 +13,7 @@ from support.fabrics import DC, LAN, PG, RDMA, fabric, machine, nic, order, port
 from support.judging import judge, plan_one, words
 from support.plays import ONE
 
-from vsphere_ai.fabric import broken_link
+from vsphere_ai.fabric.route import broken_link
 from vsphere_ai.model.deferred import chosen, is_deferred
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.resources.switches import Switches

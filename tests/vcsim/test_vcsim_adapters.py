@@ -9,7 +9,7 @@ from support.judging import judge
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.execution.actions.configure import config_spec
-from vsphere_ai.fabric import SWITCHES
+from vsphere_ai.fabric.dvs import SWITCHES
 from vsphere_ai.fabric.nioc import ENABLED
 from vsphere_ai.language.playbook import Power
 from vsphere_ai.model.steps import Reconfigure

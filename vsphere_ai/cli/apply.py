@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from vsphere_ai.cli.options import estate_options, estate_request, format_option, lock_option, login_option
+from vsphere_ai.cli.options import estate_options, estate_request, format_option, lock_option, login_option, says_yes
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -47,5 +47,4 @@ def command(what: Path, form: str, lock: Mode | None, yes: bool, resume: bool, *
 
 
 def _finishes_first(run: str) -> bool:
-    answer = click.prompt(f"Finish run {run} first? Only 'yes' does", default="", show_default=False, err=True)
-    return bool(answer.strip() == "yes")
+    return says_yes(f"Finish run {run} first? Only 'yes' does")

@@ -12,6 +12,7 @@ import click
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.errors import UsageError
+from vsphere_ai.security.asking import asking
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import EstateRequest
@@ -84,7 +85,13 @@ def agreed(question: str, *, yes: bool, instead: str = "give --yes") -> bool:
         return True
     if not sys.stdin.isatty():
         raise UsageError("there is no terminal to ask on", instead, rule="usage.no-terminal")
-    answer = click.prompt(question, default="", show_default=False, err=True)
+    return says_yes(question)
+
+
+def says_yes(question: str) -> bool:
+    """Ask a question; return whether the answer is the word 'yes'."""
+    with asking():
+        answer = click.prompt(question, default="", show_default=False, err=True)
     return bool(answer.strip() == "yes")
 
 

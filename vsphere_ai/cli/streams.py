@@ -15,11 +15,11 @@ import click
 
 from vsphere_ai.model.text import safe, tame
 from vsphere_ai.security import redaction
+from vsphere_ai.security.asking import is_asking
 
 SILENCE = 8.0
 """Seconds without a word after which a sign of life is given: an operator never waits longer than 10 s for one."""
 _PLAIN = {"→": "->", "…": "...", "·": "-", "—": "-", "–": "-", "×": "x", "≥": ">=", "≤": "<=", "\ufffd": "?"}
-_ASKING = {("getpass", "unix_getpass"), ("getpass", "fallback_getpass"), ("click.termui", "prompt")}
 READER_LEFT = 141
 CLEAR = "\r\x1b[2K"
 
@@ -160,7 +160,7 @@ def _pulse(streams: Sequence[_Stream], over: threading.Event) -> None:
     began = time.monotonic()
     while not over.wait(SILENCE / 16):
         last = max(began, *(s.last for s in streams))
-        if _is_asking():
+        if is_asking():
             began = time.monotonic()
         elif time.monotonic() - last > SILENCE * 15 / 16:
             _sign_of_life(time.monotonic() - began)
@@ -170,13 +170,3 @@ def _sign_of_life(seconds: float) -> None:
     what = f": {safe(_doing)}" if _doing else ""
     sys.stderr.write(f"{CLEAR if is_screen(sys.stderr) else ''}still working, {seconds:.0f} s{what}\n")
     sys.stderr.flush()
-
-
-def _is_asking() -> bool:
-    """Return whether the main thread waits for an operator's answer."""
-    frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    while frame is not None:
-        if (frame.f_globals.get("__name__"), frame.f_code.co_name) in _ASKING:
-            return True
-        frame = frame.f_back
-    return False

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs, nic_settings, protocols
+from vsphere_ai.fabric import dvs, nic_settings
+from vsphere_ai.fabric.route import protocols
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe

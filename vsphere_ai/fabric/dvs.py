@@ -4,15 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from vsphere_ai.fabric import PORT_GROUP, SWITCHES
 from vsphere_ai.fabric.api_types import PnicSpec, PortSetting, ProxySwitch, Vnic
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Estate, Facts
 
+PORT_GROUP = "DistributedVirtualPortgroup"
+SWITCHES = ("VmwareDistributedVirtualSwitch", "DistributedVirtualSwitch")
+UPLINK_GROUPS = "config.uplinkPortgroup"
 SWITCH = "DistributedVirtualSwitch"
 """The type every distributed switch is of; VMware's own is derived from it."""
 NETWORKS = ("Network", "OpaqueNetwork", PORT_GROUP, *SWITCHES)
 """What shares one space of names within a datacenter."""
+
+
+def port_groups_named(estate: Estate, name: str) -> tuple[Facts, ...]:
+    """Return the distributed port groups of that name (names are unique only within a folder)."""
+    return tuple(f for f in estate.of_type(PORT_GROUP) if f.name == name)
+
+
+def switch_of(estate: Estate, group: Facts) -> Facts | None:
+    """Return the distributed switch a port group belongs to."""
+    return estate.get(group.get("config.distributedVirtualSwitch"))
+
+
+def is_uplink(estate: Estate, group: Facts) -> bool:
+    """Return whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
+    switch = switch_of(estate, group)
+    return bool(group.get("config.uplink")) or (switch is not None and group.ref in switch.get(UPLINK_GROUPS, ()))
 
 
 def switches(estate: Estate, datacenter: str) -> dict[str, Facts]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.state import Target
@@ -44,7 +44,7 @@ def by_switch(estate: Estate, paths: Iterable[RdmaPath]) -> dict[str, list[RdmaP
     """Return the paths by the reference of their distributed switch, without those whose switch cannot be read."""
     found: dict[str, list[RdmaPath]] = {}
     for host, group in paths:
-        switch = fabric.switch_of(estate, group)
+        switch = dvs.switch_of(estate, group)
         if switch is not None:
             found.setdefault(switch.ref, []).append((host, group))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath
 from vsphere_ai.fabric.host import ADDRESS, MTU_LINK
 from vsphere_ai.fabric.links import Fix, Link
@@ -74,8 +74,8 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
         kept = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
         found[name] = kept
     for name, adapter in found.items():
-        group = next((g for g in fabric.port_groups(estate, name) if g.get("config.distributedVirtualSwitch") in goals),
-                     None)  # fmt: skip
+        groups = dvs.port_groups_named(estate, name)
+        group = next((g for g in groups if g.get("config.distributedVirtualSwitch") in goals), None)
         if "address" in adapter and group is not None:
             found[name] = {**adapter, "mtu": goals[group.get("config.distributedVirtualSwitch")]}
     return {n: a for n, a in found.items() if a}

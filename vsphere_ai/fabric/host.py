@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.links import HOST_PART, Fix, Link, why
 from vsphere_ai.model.deferred import is_deferred
@@ -77,7 +77,7 @@ def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | No
     return (Fix(host, "vmkernel", value) if value else None), help
 
 
-def mtu_link(estate: Estate, host: Target, route: fabric.Route | None) -> Link:
+def mtu_link(estate: Estate, host: Target, route: fabric_route.Route | None) -> Link:
     """Return the link that compares the MTU (bytes) of VMkernel adapter, switch and RDMA device; not of the guest."""
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
@@ -132,12 +132,12 @@ def _used_elsewhere(estate: Estate, host: Target, group: Facts) -> Vnic | None:
 
 
 def _is_elsewhere(estate: Estate, vnic: Vnic, group: Facts | None) -> bool:
-    switch = fabric.switch_of(estate, group) if group else None
+    switch = dvs.switch_of(estate, group) if group else None
     return switch is not None and vmk.switch_uuid(vnic) != switch.get("uuid")
 
 
 def _switch_name(estate: Estate, group: Facts | None) -> str:
-    switch = fabric.switch_of(estate, group) if group else None
+    switch = dvs.switch_of(estate, group) if group else None
     return switch.name if switch else "its switch"
 
 
@@ -161,7 +161,7 @@ def _vnic(facts: Facts, device: str | None) -> Vnic | None:
 
 def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Vnic]:
     """Return the host's VMkernel adapters on the switch of a port group, by their port group, where it has only one."""
-    switch = fabric.switch_of(estate, group) if group else None
+    switch = dvs.switch_of(estate, group) if group else None
     if switch is None:
         return {}
     single = {n: v[0] for n, v in vmk.by_group(host.ref, estate).items() if len(v) == 1}

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.links import PATH_PART, Fix, Link
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
 NETWORK = ("config.network.proxySwitch", "config.network.pnic", "config.network.rdmaDevice")
+OF_UPLINKS = (fabric_route.MEMBER_LINK, fabric_route.NIC_LINK, fabric_route.ALONE_LINK, fabric_route.DEVICE_LINK)
+"""Links that another assignment of NICs to uplinks fixes."""
 # the links of a port group on a host, and the rule that `check` reports each under
-RULE_OF = {fabric.ALONE_LINK: "host.rdma-uplinks"}
+RULE_OF = {fabric_route.ALONE_LINK: "host.rdma-uplinks"}
 PATH_RULE = "vm.rdma-path"
 FALL_BACK = (
     "PVRDMA goes over TCP from this host: run the VM on a host whose uplink is an RDMA NIC, or fit one here "
@@ -24,7 +26,7 @@ FALL_BACK = (
 
 def path_links(
     estate: Estate, host: Target, group: Facts | None, protocol: str | None, links: list[Link]
-) -> fabric.Route | None:
+) -> fabric_route.Route | None:
     """Append the links from a port group to the RDMA device of a host, and return what they join."""
     facts = estate[host.ref]
     hidden = next((p for p in NETWORK if p in facts.unreadable), None)
@@ -36,17 +38,17 @@ def path_links(
         links.append(Link("host", "unknown", f"{hidden}: {facts.unreadable[hidden]}", PATH_PART, PATH_RULE))
         return None
     if group is None:
-        links.append(Link(fabric.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
+        links.append(Link(fabric_route.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
                         PATH_PART, PATH_RULE, "PVRDMA needs a distributed port group"))  # fmt: skip
         return None
-    route = fabric.follow(estate, host.ref, group, protocol)
+    route = fabric_route.follow(estate, host.ref, group, protocol)
     for link in route.links:
         rule = RULE_OF.get(link.name, PATH_RULE)
         if link.verdict == "ok":
             links.append(link)
         else:
             fix = _fix(estate, host, route, link)
-            help = "" if fix else FALL_BACK if link.name == fabric.DEVICE_LINK else link.help
+            help = "" if fix else FALL_BACK if link.name == fabric_route.DEVICE_LINK else link.help
             links.append(replace(link, rule=rule, help=help, fix=fix))
     return route
 
@@ -57,55 +59,60 @@ def is_seen(host: Facts) -> bool:
     return connected and NETWORK[0] in host.properties and not any(p in host.unreadable for p in NETWORK)
 
 
-def _fix(estate: Estate, host: Target, route: fabric.Route, link: Link) -> Fix | None:
+def _fix(estate: Estate, host: Target, route: fabric_route.Route, link: Link) -> Fix | None:
     """Return the fix of a broken link; None where it takes manual work, or a choice of the operator."""
     switch = route.switch
     if switch is None:
         return None
-    if link.name == fabric.UPLINK_LINK:
+    if link.name == fabric_route.UPLINK_LINK:
         uplink = route.uplink or _any_uplink(route, estate)
         at = estate.datacenter_of(route.group.ref)
         value = {route.group.name: {"active_uplinks": (uplink,)}}
         return Fix(at, "port_groups", value) if at and uplink else None
-    if link.name in (fabric.MEMBER_LINK, fabric.NIC_LINK, fabric.ALONE_LINK, fabric.DEVICE_LINK):
+    if link.name in (
+        fabric_route.MEMBER_LINK,
+        fabric_route.NIC_LINK,
+        fabric_route.ALONE_LINK,
+        fabric_route.DEVICE_LINK,
+    ):
         nic = rdma_nic(route)
-        if link.name == fabric.DEVICE_LINK and nic not in _own_rdma_nics(route):
+        if link.name == fabric_route.DEVICE_LINK and nic not in _own_rdma_nics(route):
             return None  # to take another NIC for the one that is there is the operator's choice
-        uplink = route.uplink or next(iter(fabric.active_uplinks(route.group)), "")
+        uplink = route.uplink or next(iter(fabric_route.active_uplinks(route.group)), "")
         return Fix(host, "uplinks", {switch.name: {uplink: nic}}) if nic and uplink else None
     return None
 
 
-def _any_uplink(route: fabric.Route, estate: Estate) -> str:
+def _any_uplink(route: fabric_route.Route, estate: Estate) -> str:
     """Return the uplink of the switch on this host that leads to an RDMA device."""
     ports = {kv["key"]: kv["value"] for kv in (route.proxy or {}).get("uplinkPort", ())}
     backing = ((route.proxy or {}).get("spec") or {}).get("backing") or {}
     nics = {n["device"]: n["key"] for n in route.host.get("config.network.pnic", ())}
     for spec in backing.get("pnicSpec", ()):
-        if fabric.device_of(route.host, nics.get(spec["pnicDevice"], "")) and spec.get("uplinkPortKey") in ports:
+        if fabric_route.device_of(route.host, nics.get(spec["pnicDevice"], "")) and spec.get("uplinkPortKey") in ports:
             return str(ports[spec["uplinkPortKey"]])
     return ""
 
 
-def rdma_nic(route: fabric.Route) -> str:
+def rdma_nic(route: fabric_route.Route) -> str:
     """Return the RDMA NIC of the host for this switch: the one in use, one on the switch, or the only free one."""
-    if route.nic and fabric.device_of(route.host, route.nic["key"]):
+    if route.nic and fabric_route.device_of(route.host, route.nic["key"]):
         return str(route.nic["device"])
     own = _own_rdma_nics(route)
     return own[0] if own else _free_rdma_nic(route)
 
 
-def _own_rdma_nics(route: fabric.Route) -> list[str]:
+def _own_rdma_nics(route: fabric_route.Route) -> list[str]:
     own = set((route.proxy or {}).get("pnic", ()))
     found = [n for n in route.host.get("config.network.pnic", ()) if n["key"] in own]
-    return [str(n["device"]) for n in found if fabric.device_of(route.host, n["key"])]
+    return [str(n["device"]) for n in found if fabric_route.device_of(route.host, n["key"])]
 
 
-def _free_rdma_nic(route: fabric.Route) -> str:
+def _free_rdma_nic(route: fabric_route.Route) -> str:
     """Return the host's RDMA NIC that no other switch has, where there is one to choose."""
     taken = {n for p in route.host.get("config.network.proxySwitch", ()) for n in p.get("pnic", ())}
     taken |= {n for s in route.host.get("config.network.vswitch", ()) for n in s.get("pnic", ())}
     taken -= set((route.proxy or {}).get("pnic", ()))
-    able = [n for n in route.host.get("config.network.pnic", ()) if fabric.device_of(route.host, n["key"])]
+    able = [n for n in route.host.get("config.network.pnic", ()) if fabric_route.device_of(route.host, n["key"])]
     free = [str(n["device"]) for n in able if n["key"] not in taken]
     return free[0] if len(free) == 1 else ""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
 from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Verdict, why
@@ -75,7 +76,7 @@ def key_of(device: VirtualDevice) -> str:
 def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[Target]) -> Trace:
     facts, host = estate[vm.ref], estate.host_of(vm.ref)
     protocol, key = device.get("deviceProtocol") or None, key_of(device)
-    group = estate.get(f"{fabric.PORT_GROUP}:{key}")
+    group = estate.get(f"{dvs.PORT_GROUP}:{key}")
     single = sum(key_of(d) == key for d in _rdma_cards(facts)) == 1
     card: dict[str, Plain] | None = {"type": "pvrdma", "port_group": group.name} if group and single else None
     links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
@@ -87,7 +88,7 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
         links = [_with_protocol(h, vm, route, card) for h in links]
         links += host_links(estate, host, group)
         links.append(mtu_link(estate, host, route))
-        if group and any(h.fix and h.fix.kind == "adapters" and h.name == fabric.PROTOCOL_LINK for h in links):
+        if group and any(h.fix and h.fix.kind == "adapters" and h.name == fabric_route.PROTOCOL_LINK for h in links):
             links += _elsewhere(estate, vm, group, around)
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
@@ -97,10 +98,10 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
         facts.get("config.version")), _paths(estate, vm, group, links, around))  # fmt: skip
 
 
-def _with_protocol(link: Link, vm: Target, route: fabric.Route | None, card: dict[str, Plain] | None) -> Link:
+def _with_protocol(link: Link, vm: Target, route: fabric_route.Route | None, card: dict[str, Plain] | None) -> Link:
     """Let the adapter speak what the device does, where that is what is broken."""
-    able = fabric.protocols(route.device) if route and route.device else ()
-    if link.name != fabric.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:
+    able = fabric_route.protocols(route.device) if route and route.device else ()
+    if link.name != fabric_route.PROTOCOL_LINK or link.verdict != "broken" or card is None or not able:
         return link
     return replace(link, fix=Fix(vm, "adapters", ({**card, "protocol": able[-1]},)), help="")
 
@@ -135,8 +136,8 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
     One that is broken on its own host counts only where a playbook can fix it.
     """
     found: list[tuple[tuple[bool, int, str], Facts]] = []
-    for group in estate.of_type(fabric.PORT_GROUP):
-        if fabric.is_uplink(estate, group):
+    for group in estate.of_type(dvs.PORT_GROUP):
+        if dvs.is_uplink(estate, group):
             continue
         own = path_faults(estate, host, group)
         if all(link.fix for link in own):
@@ -172,7 +173,7 @@ def _paths(
     """Return the hosts that were followed: the VM's own, and the others where an adapter is made or changed."""
     own = estate.host_of(vm.ref)
     wide = any(h.fix and h.fix.kind == "pvrdma" for h in links)
-    wide |= any(h.fix and h.name == fabric.PROTOCOL_LINK for h in links)
+    wide |= any(h.fix and h.name == fabric_route.PROTOCOL_LINK for h in links)
     hosts = dict.fromkeys(((own,) if own else ()) + (tuple(around) if wide else ()))
     return tuple((h, group.ref) for h in hosts if group and is_seen(estate[h.ref]))
 

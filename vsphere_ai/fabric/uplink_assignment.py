@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from vsphere_ai import fabric
 from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.path import rdma_nic
@@ -20,7 +20,7 @@ from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
 CONFIG = "config.defaultPortConfig"
-ASSIGNMENT_LINKS = (fabric.MEMBER_LINK, fabric.UPLINK_LINK, fabric.NIC_LINK, fabric.ALONE_LINK)
+ASSIGNMENT_LINKS = (fabric_route.MEMBER_LINK, fabric_route.UPLINK_LINK, fabric_route.NIC_LINK, fabric_route.ALONE_LINK)
 CHOSEN = 2  # a port group with one active uplink was meant so: changing it weighs as much as moving two NICs
 
 
@@ -76,10 +76,10 @@ class _Uplinks:
         return {g.ref: g for _, g in self.paths}
 
     @cached_property
-    def routes(self) -> dict[Target, list[fabric.Route]]:
-        found: dict[Target, list[fabric.Route]] = {}
+    def routes(self) -> dict[Target, list[fabric_route.Route]]:
+        found: dict[Target, list[fabric_route.Route]] = {}
         for host, group in self.paths:
-            found.setdefault(host, []).append(fabric.follow(self.estate, host.ref, group))
+            found.setdefault(host, []).append(fabric_route.follow(self.estate, host.ref, group))
         return found
 
     @property
@@ -87,7 +87,7 @@ class _Uplinks:
         """Whether no path is broken at a link that an assignment of NICs fixes."""
         for route in (r for found in self.routes.values() for r in found):
             gone = {link.name for link in route.links if link.verdict == "broken"}
-            if gone & set(ASSIGNMENT_LINKS) or (fabric.DEVICE_LINK in gone and rdma_nic(route)):
+            if gone & set(ASSIGNMENT_LINKS) or (fabric_route.DEVICE_LINK in gone and rdma_nic(route)):
                 return False
         return True
 
@@ -104,7 +104,7 @@ class _Uplinks:
             return []
         known = dvs.uplinks(self.switch)
         now = [u for h, nic in self.nics.items() for u, n in self.now(h).items() if n == nic]
-        named = [u for g in self.groups.values() for u in fabric.active_uplinks(g)]
+        named = [u for g in self.groups.values() for u in fabric_route.active_uplinks(g)]
         return [u for u in dict.fromkeys((*named, *now)) if not known or u in known]
 
     @cached_property
@@ -125,12 +125,12 @@ class _Uplinks:
 
     def changed(self, uplink: str) -> list[Facts]:
         """Return the port groups that would have to get that uplink."""
-        return [g for g in self.groups.values() if fabric.active_uplinks(g) != (uplink,)]
+        return [g for g in self.groups.values() if fabric_route.active_uplinks(g) != (uplink,)]
 
     def cost(self, uplink: str) -> int:
         """Return the cost of an uplink: NICs that move, and port groups that lose the uplink they were meant for."""
         moves = sum(bool(nic) and self.now(h).get(uplink) != nic for h, nic in self.nics.items())
-        meant = sum(len(fabric.active_uplinks(g)) == 1 for g in self.changed(uplink))
+        meant = sum(len(fabric_route.active_uplinks(g)) == 1 for g in self.changed(uplink))
         return moves + len(self.along(uplink)) + CHOSEN * meant
 
     def along(self, uplink: str) -> dict[Target, dict[str, str]]:
@@ -138,7 +138,7 @@ class _Uplinks:
         found: dict[Target, dict[str, str]] = {}
         for host in (h for h in self.estate.hosts if not self.nics.get(h)):
             nics = self.now(host)
-            olds = (u for g in self.changed(uplink) for u in fabric.active_uplinks(g))
+            olds = (u for g in self.changed(uplink) for u in fabric_route.active_uplinks(g))
             old = next((u for u in olds if u in nics), None)
             if uplink not in nics and old:
                 found[host] = {uplink: nics[old], **{u: n for u, n in nics.items() if u != old}}
@@ -169,8 +169,8 @@ class _Uplinks:
     def displaced(self, host: Target, uplink: str) -> list[Facts]:
         """Return the other port groups of the switch that go over NICs which the host takes off it."""
         now, found = self.now(host), []
-        for group in self.estate.of_type(fabric.PORT_GROUP):
-            mine = fabric.switch_of(self.estate, group) == self.switch and not fabric.is_uplink(self.estate, group)
+        for group in self.estate.of_type(dvs.PORT_GROUP):
+            mine = dvs.switch_of(self.estate, group) == self.switch and not dvs.is_uplink(self.estate, group)
             if mine and group.ref not in self.groups and _listed(group) & set(now) and uplink not in _listed(group):
                 found.append(group)
         return found
@@ -184,7 +184,7 @@ class _Uplinks:
     def _managed(self, host: Target) -> list[tuple[str, Facts]]:
         found = []
         for vmk, uuid, key in dvs.management(self._facts(host)):
-            group = self.estate.get(f"{fabric.PORT_GROUP}:{key}")
+            group = self.estate.get(f"{dvs.PORT_GROUP}:{key}")
             if group is not None and uuid == self.switch.get("uuid") and self._proxy(host):
                 found.append((vmk, group))
         return found

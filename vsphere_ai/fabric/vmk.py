@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from ipaddress import IPv4Interface
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
@@ -74,7 +74,7 @@ def by_group(ref: str, estate: Estate) -> dict[str, list[Vnic]]:
     found: dict[str, list[Vnic]] = defaultdict(list)
     for vnic in estate[ref].get(VNICS) or ():
         key = group_key(vnic)
-        group = estate.get(f"{fabric.PORT_GROUP}:{key}") if key else None
+        group = estate.get(f"{dvs.PORT_GROUP}:{key}") if key else None
         name = group.name if group else key or vnic.get("portgroup") or ""
         if name:
             found[name].append(vnic)
@@ -123,7 +123,7 @@ class Spot:
         """The distributed port groups of that name in the host's datacenter, also those this plan makes."""
         estate = self.view.estate
         here = estate.datacenter_of(self.target.ref)
-        return tuple(g for g in fabric.port_groups(estate, self.name) if estate.datacenter_of(g.ref) in (None, here))
+        return tuple(g for g in dvs.port_groups_named(estate, self.name) if estate.datacenter_of(g.ref) in (None, here))
 
     @property
     def group(self) -> Facts | None:
@@ -133,7 +133,7 @@ class Spot:
     @property
     def switch(self) -> Facts | None:
         """The distributed switch of that port group."""
-        return fabric.switch_of(self.view.estate, self.group) if self.group else None
+        return dvs.switch_of(self.view.estate, self.group) if self.group else None
 
     @property
     def is_member(self) -> bool:

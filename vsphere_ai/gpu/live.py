@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.gpu import nvidia_smi as smi
+from vsphere_ai.gpu import commands
 from vsphere_ai.gpu.listing_checks import check
 from vsphere_ai.gpu.listings import (
     GpuStatus,
@@ -24,12 +24,12 @@ from vsphere_ai.gpu.running import RunningVgpu, parse_running
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.steps import Probe
 
-GPUS = Probe("nvidia-smi gpus", smi.QUERY_GPUS)
-INSTANCES = Probe("nvidia-smi instances", smi.LIST_INSTANCES)
-COMPUTE = Probe("nvidia-smi compute instances", smi.LIST_COMPUTE_INSTANCES)
-PROFILES = Probe("nvidia-smi mig profiles", smi.LIST_PROFILES)
-PLACEMENTS = Probe("nvidia-smi mig placements", smi.LIST_PLACEMENTS)
-RUNNING = Probe("nvidia-smi vgpus", smi.QUERY_VGPUS)
+GPUS = Probe("nvidia-smi gpus", commands.QUERY_GPUS)
+INSTANCES = Probe("nvidia-smi instances", commands.LIST_INSTANCES)
+COMPUTE = Probe("nvidia-smi compute instances", commands.LIST_COMPUTE_INSTANCES)
+PROFILES = Probe("nvidia-smi mig profiles", commands.LIST_PROFILES)
+PLACEMENTS = Probe("nvidia-smi mig placements", commands.LIST_PLACEMENTS)
+RUNNING = Probe("nvidia-smi vgpus", commands.QUERY_VGPUS)
 STATE = (GPUS, INSTANCES, COMPUTE)
 PROBES = (*STATE, RUNNING, PROFILES, PLACEMENTS)
 """The state, which vGPUs run, and what the GPUs offer (empty before R550 while MIG is off): see `listed_board`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import PORT_GROUP
+from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate

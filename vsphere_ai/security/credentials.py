@@ -13,6 +13,7 @@ from importlib import import_module
 from pathlib import Path
 
 from vsphere_ai.errors import Denied
+from vsphere_ai.security.asking import asking
 from vsphere_ai.security.secret_ref import LIMIT, Secret, parse, resolve
 
 PATIENCE = 10.0
@@ -108,7 +109,8 @@ def _asked(purpose: str) -> Secret:
     if not sys.stdin.isatty():
         raise Denied(f"there is no terminal to ask for the {purpose} on", "use env:, file: or cmd: in the inventory")
     try:
-        value = getpass.getpass(f"{purpose[:1].upper()}{purpose[1:]}: ", stream=sys.stderr)
+        with asking():
+            value = getpass.getpass(f"{purpose[:1].upper()}{purpose[1:]}: ", stream=sys.stderr)
     except EOFError:
         value = ""
     if not value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from vsphere_ai import fabric
 from vsphere_ai.compat.base import Case, Meanings, Paths, Rule, why_absent
 from vsphere_ai.compat.devices import wanted_adapters
 from vsphere_ai.fabric import dvs, vmk
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.links import Link
@@ -22,7 +22,7 @@ MINIMUM_SWITCH = (6, 5, 0)
 OPTION = vmk.OPTION_FACT
 NONE_NAMED = "no VMkernel adapter is named for PVRDMA"
 FIREWALL = "config.firewall.ruleset"
-DEVICES, NICS, SWITCHES = fabric.HOST_PATHS
+DEVICES, NICS, SWITCHES = fabric_route.HOST_PATHS
 PORT_GROUP = "DistributedVirtualPortgroup"
 ACTIVE = ("active", "activeDefer")
 
@@ -192,7 +192,7 @@ class HostPvrdmaMtu(Rule):
         vnic = next((v for v in vnics if v["device"] == name), None)
         spec = (vnic or {}).get("spec") or {}
         uuid = (spec.get("distributedVirtualPort") or {}).get("switchUuid")
-        switch = next((s for s in case.view.estate.of_type(*fabric.SWITCHES) if s.get("uuid") == uuid), None)
+        switch = next((s for s in case.view.estate.of_type(*dvs.SWITCHES) if s.get("uuid") == uuid), None)
         size = switch.get("config.maxMtu") if switch else None
         able = dvs.with_rdma(case.view.facts(case.ref))
         if switch is None or not size or not spec.get("mtu") or (able and uuid not in able):
@@ -273,9 +273,9 @@ class VmRdmaPath(Rule):
     }
     properties: ClassVar[Paths] = {
         "VirtualMachine": ("config.hardware.device",),
-        "HostSystem": fabric.HOST_PATHS,
-        PORT_GROUP: ("name", *fabric.PORT_GROUP_PATHS),
-        **{switch: ("name", *fabric.SWITCH_PATHS) for switch in fabric.SWITCHES},
+        "HostSystem": fabric_route.HOST_PATHS,
+        PORT_GROUP: ("name", *fabric_route.PORT_GROUP_PATHS),
+        **{switch: ("name", *fabric_route.SWITCH_PATHS) for switch in dvs.SWITCHES},
     }
     needed_by = frozenset({"pvrdma"})
 

@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say, polling
 from vsphere_ai.execution.actions.sent import Sent
+from vsphere_ai.gpu.commands import QUERY_GPUS
 from vsphere_ai.gpu.inventory import nvidia_gpus
-from vsphere_ai.gpu.nvidia_smi import QUERY_GPUS, parse_gpus
+from vsphere_ai.gpu.listings import parse_gpus
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Healthy, HostBack, Wait
@@ -96,7 +97,7 @@ class Waits:
             uptime = self._context.vcenter.call(host.ref, "RetrieveHardwareUptime")
         except VsphereAiError:
             return unless_read
-        return uptime < passed if isinstance(uptime, int) else unless_read
+        return uptime + 1 <= passed if isinstance(uptime, int) else unless_read  # it is cut to whole seconds
 
     def _gpus_answer(self, step: GpusAnswer, say: Say) -> None:
         last, disagreed = "no answer", 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from vsphere_ai.fabric import PORT_GROUP, dvs, switch_of
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.view import View
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.fabric import PORT_GROUP, nioc, switch_of
+from vsphere_ai.fabric import nioc
 from vsphere_ai.fabric.api_types import ResourcePool
+from vsphere_ai.fabric.dvs import PORT_GROUP, switch_of
 from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target

@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from vsphere_ai.fabric import PORT_GROUP, SWITCHES, dvs, nioc, switch_of
+from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric.dvs import PORT_GROUP, SWITCHES, switch_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View

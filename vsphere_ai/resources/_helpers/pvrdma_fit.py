@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
@@ -41,7 +41,7 @@ def version_problems(target: Target, view: View, chosen: Collection[str]) -> Ite
 def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
     """Follow the chain to an RDMA device on every host the VM can run on, and look how those are prepared."""
     for host in view.candidates(target.ref):
-        link = fabric.broken_link(view.estate, host.ref, group, protocol)
+        link = fabric_route.broken_link(view.estate, host.ref, group, protocol)
         if link is not None:
             yield Problem(
                 target,

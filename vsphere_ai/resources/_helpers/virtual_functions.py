@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vsphere_ai.fabric import dvs, switch_of
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.dvs import switch_of
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View

@@ -7,8 +7,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from vsphere_ai import fabric
-from vsphere_ai.fabric import nioc
+from vsphere_ai.fabric import dvs, nioc
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
@@ -51,10 +51,10 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         after=("hardware", "vgpu", "pvrdma"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax", "runtime.powerState"),
-            "HostSystem": (*fabric.HOST_PATHS, virtual_functions.DEVICES, "network"),
+            "HostSystem": (*fabric_route.HOST_PATHS, virtual_functions.DEVICES, "network"),
             "Network": ("name", "parent"),
-            fabric.PORT_GROUP: (*fabric.PORT_GROUP_PATHS, nioc.POOL_KEY),
-            **{switch: (*fabric.SWITCH_PATHS, *nioc.PATHS) for switch in fabric.SWITCHES},
+            dvs.PORT_GROUP: (*fabric_route.PORT_GROUP_PATHS, nioc.POOL_KEY),
+            **{switch: (*fabric_route.SWITCH_PATHS, *nioc.PATHS) for switch in dvs.SWITCHES},
         },
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
@@ -45,13 +45,13 @@ def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Pr
 def network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
     """A new adapter needs a port group that is there, and that its host is on."""
     if not ethernet.is_port_group(network):
-        groups = [g.name for g in view.estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(view.estate, g)]
+        groups = [g.name for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g)]
         yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
                       f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
         return
     group = view.estate.get(network)
     host = view.estate.host_of(target.ref)
-    if group is not None and fabric.is_uplink(view.estate, group):
+    if group is not None and dvs.is_uplink(view.estate, group):
         yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
                       "name a port group for virtual machines")  # fmt: skip
     elif host is not None and not _reaches(view, view.facts(host.ref), network):
@@ -68,7 +68,7 @@ def _reaches(view: View, host: Facts, network: str) -> bool:
         names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
         return there is None or network.partition(":")[2] in names
     group = view.estate.get(network)
-    switch = fabric.switch_of(view.estate, group) if group else None
+    switch = dvs.switch_of(view.estate, group) if group else None
     proxies = host.get("config.network.proxySwitch")
     if switch is None or proxies is None or network in (there or ()):
         return True

@@ -8,8 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu import nvidia_smi as smi
+from vsphere_ai.gpu import commands, live
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
@@ -144,7 +143,7 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         for pci, wanted in (self.gpus or {}).items():
             board = boards.get(pci)
             if pci not in boards:
-                hint = f"{meant} " if (meant := smi.pci_hint(pci)) else ""
+                hint = f"{meant} " if (meant := commands.pci_hint(pci)) else ""
                 there = f"{hint}it has {', '.join(boards) or 'none'}"
                 yield self.problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
             elif board is None or not board.mig_capable:

@@ -8,9 +8,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
+from vsphere_ai.gpu import commands, live
 from vsphere_ai.gpu import layout as layouts
-from vsphere_ai.gpu import live
-from vsphere_ai.gpu import nvidia_smi as smi
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted import Entry
@@ -137,6 +136,6 @@ def gpus_rebooted(gpus: Mapping[str, GpuMig], boards: Mapping[str, Board | None]
 def pci_of(text: str) -> str:
     """Return a PCI address as hosts spell it; as it was written when it is none."""
     try:
-        return smi.normal_pci(text)
+        return commands.normal_pci(text)
     except ValueError:
         return text

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from vsphere_ai.gpu import live, moves
-from vsphere_ai.gpu import nvidia_smi as smi
+from vsphere_ai.gpu import commands, live, moves
 from vsphere_ai.gpu.placement import Transition
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Shell, Step
@@ -48,7 +47,7 @@ def mode_steps(view: View, slot: Slot, mode: str, now: GpuMig | None) -> Iterato
         needs_maintenance=True,
         needs_reboot=reboot,
         after_reboot=deferred,
-        argv=smi.set_mig_mode(pci, mode == "enabled"),
+        argv=commands.set_mig_mode(pci, mode == "enabled"),
         summary=f"MIG {mode} on GPU {pci}",
     )
 

@@ -8,8 +8,9 @@ from typing import Self, cast
 
 from pydantic import Field
 
-from vsphere_ai.fabric import PORT_GROUP, UPLINK_GROUPS, dvs, nioc
+from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.api_types import PortSetting
+from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step

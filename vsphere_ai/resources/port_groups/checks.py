@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai.fabric import dvs, is_uplink
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, is_ours

@@ -6,8 +6,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from vsphere_ai.fabric import dvs, is_uplink, nioc
+from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.api_types import PortSetting
+from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.settings import LAST_VLAN

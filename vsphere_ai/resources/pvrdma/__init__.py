@@ -8,7 +8,8 @@ from typing import Any, Self
 
 from pydantic import Field
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
@@ -37,9 +38,9 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         after=("hardware", "vgpu", "pvrdma_host"),
         properties={
             "VirtualMachine": ("config.hardware.device", "config.memoryReservationLockedToMax"),
-            "HostSystem": fabric.HOST_PATHS,
-            fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
-            **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+            "HostSystem": fabric_route.HOST_PATHS,
+            dvs.PORT_GROUP: fabric_route.PORT_GROUP_PATHS,
+            **{switch: fabric_route.SWITCH_PATHS for switch in dvs.SWITCHES},
         },
     )
 
@@ -106,7 +107,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         yield from self._count_problems(target, view, len(there))
         yield from memory_problems(target, view, "pvrdma.memory", "PVRDMA needs")
         for adapter in dict.fromkeys(self.adapters):
-            group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
+            group = view.estate.get(f"{dvs.PORT_GROUP}:{adapter.port_group}")
             if group is None:
                 yield from self._no_group(target, adapter, view)
             else:
@@ -127,7 +128,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
                           "leave some out, or remove others with adapters: {exclusive: true, ...}")  # fmt: skip
 
     def _no_group(self, target: Target, adapter: Adapter, view: View) -> Iterator[Problem]:
-        groups = fabric.port_groups(view.estate, adapter.port_group)
+        groups = dvs.port_groups_named(view.estate, adapter.port_group)
         if len(groups) > 1:
             paths = ", ".join(view.estate.path_of(g.ref) for g in groups)
             yield self.problem(
@@ -137,8 +138,8 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
                 f"rename all but one: {paths}",
             )
             return
-        there = view.estate.of_type(fabric.PORT_GROUP)
-        known = sorted(g.name for g in there if not fabric.is_uplink(view.estate, g))
+        there = view.estate.of_type(dvs.PORT_GROUP)
+        known = sorted(g.name for g in there if not dvs.is_uplink(view.estate, g))
         standard = any(f.name == adapter.port_group for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
         yield self.problem(
@@ -170,7 +171,7 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
             return Export(None)
         named = []
         for adapter in self.adapters or ():
-            group = view.estate.get(f"{fabric.PORT_GROUP}:{adapter.port_group}")
+            group = view.estate.get(f"{dvs.PORT_GROUP}:{adapter.port_group}")
             name = group.name if group else adapter.port_group
             named.append(Adapter.model_construct(port_group=name, protocol=adapter.protocol))
         return Export(self.model_copy(update={"adapters": tuple(named)}))
@@ -208,8 +209,8 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         return [*changes, *(device_change("add", self._device(a, view)) for a in missing if is_there(a, view))]
 
     def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
-        group = view.facts(f"{fabric.PORT_GROUP}:{adapter.port_group}")
-        switch = fabric.switch_of(view.estate, group)
+        group = view.facts(f"{dvs.PORT_GROUP}:{adapter.port_group}")
+        switch = dvs.switch_of(view.estate, group)
         port = {
             "_typeName": "DistributedVirtualSwitchPortConnection",
             "portgroupKey": adapter.port_group,

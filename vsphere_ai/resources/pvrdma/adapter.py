@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.model.view import View
 
 DEVICE = "VirtualVmxnet3Vrdma"
@@ -36,12 +36,12 @@ def describe(changes: list[Mapping[str, object]]) -> str:
 
 def is_there(adapter: Adapter, view: View) -> bool:
     """Return whether the port group of an adapter exists."""
-    return f"{fabric.PORT_GROUP}:{adapter.port_group}" in view.estate.objects
+    return f"{dvs.PORT_GROUP}:{adapter.port_group}" in view.estate.objects
 
 
 def named_device(device: Mapping[str, Any], view: View) -> str:
     """Return an adapter of a VM in words."""
-    group = view.estate.get(f"{fabric.PORT_GROUP}:{key_in(device)}")
+    group = view.estate.get(f"{dvs.PORT_GROUP}:{key_in(device)}")
     label = (device.get("deviceInfo") or {}).get("label", "PVRDMA adapter")
     mac = f", {device['macAddress']}" if device.get("macAddress") else ""
     return f"{label} ({group.name if group else key_in(device)}{mac})"
@@ -49,7 +49,7 @@ def named_device(device: Mapping[str, Any], view: View) -> str:
 
 def key_of(port_group: str, view: View) -> str:
     """Return the key of a port group; its name where that is not one."""
-    groups = fabric.port_groups(view.estate, port_group)
+    groups = dvs.port_groups_named(view.estate, port_group)
     return str(groups[0].get("key")) if len(groups) == 1 else port_group
 
 

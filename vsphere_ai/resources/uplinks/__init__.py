@@ -9,7 +9,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field
 
-from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step

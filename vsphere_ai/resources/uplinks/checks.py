@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.fabric import PORT_GROUP, dvs
+from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import ProxySwitch
+from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View

@@ -8,7 +8,8 @@ from typing import Self
 
 from pydantic import Field
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.vmk import (
     CARRIED,
     DHCP,
@@ -52,8 +53,8 @@ class VmkernelAdapters(Resource):
         after=("uplinks",),
         properties={
             "HostSystem": (VNICS, CARRIED, PROXIES, OPTION_FACT),
-            fabric.PORT_GROUP: fabric.PORT_GROUP_PATHS,
-            **{switch: fabric.SWITCH_PATHS for switch in fabric.SWITCHES},
+            dvs.PORT_GROUP: fabric_route.PORT_GROUP_PATHS,
+            **{switch: fabric_route.SWITCH_PATHS for switch in dvs.SWITCHES},
         },
         affects=frozenset({"pvrdma"}),
         in_profile="VMkernel adapters",
@@ -146,7 +147,7 @@ class VmkernelAdapters(Resource):
             if spot.vnic is None:
                 yield f"{name}: a new adapter takes the first free number, vmkN, on {target.name}"
             if wanted.pvrdma and spot.group is not None:
-                link = fabric.broken_link(view.estate, target.ref, spot.group)
+                link = fabric_route.broken_link(view.estate, target.ref, spot.group)
                 if link is not None:
                     yield f"{name}: PVRDMA is to use it, and it carries no RDMA: broken at {link.name} ({link.seen})"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from vsphere_ai import fabric
+from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.vmk import (
     MANAGEMENT,
     Spot,
@@ -21,9 +21,9 @@ def place_problems(spot: Spot) -> Iterator[Problem]:
         paths = ", ".join(spot.view.estate.path_of(g.ref) for g in spot.groups)
         yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups",
                       f"rename all but one: {paths}")  # fmt: skip
-    elif spot.group is None or fabric.is_uplink(spot.view.estate, spot.group):
+    elif spot.group is None or dvs.is_uplink(spot.view.estate, spot.group):
         estate = spot.view.estate
-        groups = (g for g in estate.of_type(fabric.PORT_GROUP) if not fabric.is_uplink(estate, g))
+        groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
         known = ", ".join(sorted(g.name for g in groups)) or "none"
         yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters",
                       f"distributed port groups: {known}; port_groups of a datacenters play makes one")  # fmt: skip
