@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 40,
     "getattr with a default": 12,
     "median lines of a file": 104,
-    "lines of the product": 45_515,
+    "lines of the product": 45_557,
     "arrows between rooms": 74,
     "floors": 9,
 }

@@ -452,7 +452,11 @@ def test_our_own_order_is_called_back(task):
 # -- SSH
 
 
-def test_a_host_that_does_not_answer_keeps_its_pending_action_and_holds_up_no_other():
+@pytest.mark.parametrize(
+    ("kind", "detail", "rule", "what"),
+    [("ssh-on", "", "ssh.not-started", "SSH"), ("service", "ntpd", "service.not-started", "ntpd")],
+)
+def test_a_host_that_does_not_answer_keeps_its_pending_action_and_holds_up_no_other(kind, detail, rule, what):
     said = []
 
     class Away(Executor):
@@ -461,10 +465,14 @@ def test_a_host_that_does_not_answer_keeps_its_pending_action_and_holds_up_no_ot
             if host == HOST:
                 raise Unreachable("it is notResponding")
 
+        def start_service(self, host, key):
+            assert key == "ntpd"
+            self.switch_ssh(host, running=True)
+
     record, executor = create(), Away()
     for host in (HOST, OTHER):
-        record.add_pending(Pending("ssh-on", host))
-    assert quiesce._start_ssh_again(executor, record, said.append) == (Pending("ssh-on", HOST),)
+        record.add_pending(Pending(kind, host, detail))
+    assert quiesce._start_again(executor, record, said.append) == (Pending(kind, HOST, detail),)
     assert executor.waits == [HOST, OTHER]
-    assert record.pending() == (Pending("ssh-on", HOST),)
-    assert said == [Remark("ssh.not-started", "SSH of esx01 cannot be started again: it is notResponding")]
+    assert record.pending() == (Pending(kind, HOST, detail),)
+    assert said == [Remark(rule, f"{what} of esx01 cannot be started again: it is notResponding")]

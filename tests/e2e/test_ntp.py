@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from support.places import INVENTORY
+
+from vsphere_ai.runs import journal
 
 pytestmark = pytest.mark.lab
 ESX = "esx01.lab.local"
@@ -105,3 +108,46 @@ def test_a_missing_privilege_is_refused_before_anything_is_changed(
     assert "account.privileges" in cli.err
     assert privilege in cli.err
     assert lab.get("/lab/ledger")["entries"] == []
+
+
+OTHER = f"- hosts: {ESX}\n  ntp: {{servers: [10.0.0.9]}}\n"
+DIES_BEFORE_ITS_SERVERS = """
+import os
+from vsphere_ai.cli.main import run
+from vsphere_ai.execution.actions.executor import Executor
+do = Executor.do
+dies = lambda step: getattr(step, "method", "") == "UpdateDateTimeConfig" and os._exit(9)
+Executor.do = lambda self, step, *more: (dies(step), do(self, step, *more))
+run()
+"""
+"""Stops the service, and dies before it sets the servers."""
+
+
+def test_a_service_runs_again_when_its_servers_are_refused(cli, lab, ledger, soap):
+    assert cli("apply", cli.file(PLAY), "--yes") == 0, cli.out + cli.err
+    lab.set_faults("- {on: UpdateDateTimeConfig, nth: 1, do: {fault: HostConfigFault}}\n")
+    assert cli.run("apply", cli.file(OTHER, "other.yml"), "--yes") == 1, cli.out + cli.err
+    assert cli.failed == {(ESX, "fault.HostConfigFault")}
+    assert cli.text("cleanup.service") == f"start ntpd on {ESX}"
+    assert calls(ledger)[len(CALLS) :] == ["StopService", "StartService"]
+    assert shown(soap) == (["10.0.0.1", "b.example"], True, "on", True)
+    assert cli.pending() == set()
+
+
+@pytest.mark.parametrize(
+    ("command", "servers"),
+    [("resume", "10.0.0.9"), ("resume --cleanup", "10.0.0.1"), ("rollback", "10.0.0.1")],
+)
+def test_a_run_that_died_with_the_service_stopped(cli, lab, ledger, soap, command, servers):
+    from support.cut_off import dies
+
+    assert cli("apply", cli.file(PLAY), "--yes") == 0, cli.out + cli.err
+    other = cli.file(OTHER, "other.yml")
+    assert dies(lab, DIES_BEFORE_ITS_SERVERS, "apply", other, "-i", INVENTORY, "--yes") == 9
+    assert shown(soap)[1] is False
+    assert cli.pending() == {("service", ESX)}
+    (run,) = (record.id for record in journal.every() if record.pending())
+    assert cli(*command.split(), run, "--yes") == 0, cli.out + cli.err
+    assert shown(soap)[0][0] == servers
+    assert shown(soap)[1:] == (True, "on", True)
+    assert cli.pending() == set()

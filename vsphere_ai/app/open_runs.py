@@ -22,6 +22,7 @@ WORDS = {
     "maintenance": "is in maintenance mode",
     "ssh": "has SSH running",
     "ssh-on": "has SSH stopped",
+    "service": "has a service stopped that was running",
     "off": "is powered off",
     "reboot": "may be about to reboot",
     "restart": "has to restart before what was changed there counts",

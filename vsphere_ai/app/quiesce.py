@@ -45,7 +45,7 @@ def quiesce(context: Context, executor: Executor, record: Journal, emit: Emit) -
     _await_tasks(context, record, emit)
     _await_reboots(context, executor, record, emit)
     _await_guests(context, record, emit)
-    return _start_ssh_again(executor, record, emit)
+    return _start_again(executor, record, emit)
 
 
 def _stay_out(context: Context, record: Journal) -> None:
@@ -250,17 +250,22 @@ def _heartbeat(emit: Emit, name: str) -> Callable[[str], None]:
     return say
 
 
-def _start_ssh_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
-    """Start SSH again where it ran before a reboot of this run.
+def _start_again(executor: Executor, record: Journal, emit: Emit) -> tuple[Pending, ...]:
+    """Start SSH again where it ran before a reboot, and services that were stopped while their settings changed.
 
     Returns what stays pending because a host does not answer; the other hosts are done all the same.
     """
     stay = []
-    for pending in (d for d in record.pending() if d.kind == "ssh-on"):
+    for pending in (d for d in record.pending() if d.kind in ("ssh-on", "service")):
+        service = pending.detail if pending.kind == "service" else ""
         try:
-            executor.switch_ssh(pending.target, running=True)
+            if service:
+                executor.start_service(pending.target, service)
+            else:
+                executor.switch_ssh(pending.target, running=True)
         except VsphereAiError as error:
-            emit(Remark("ssh.not-started", f"SSH of {pending.target.name} cannot be started again: {error.message}"))
+            text = f"{service or 'SSH'} of {pending.target.name} cannot be started again: {error.message}"
+            emit(Remark("service.not-started" if service else "ssh.not-started", text))
             stay.append(pending)
         else:
             record.resolve(pending)

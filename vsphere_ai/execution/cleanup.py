@@ -45,6 +45,10 @@ class Cleanup:
                 )
             elif not self._tried(f"start SSH on {host.name}", start, Pending("ssh-on", host)):
                 left.append(f"SSH is stopped on {host.name}; it was running before")
+        for paused in (p for p in self._record.pending() if p.kind == "service"):
+            start = partial(self._executor.start_service, paused.target, paused.detail)
+            if not self._tried(f"start {paused.detail} on {paused.target.name}", start, paused):
+                left.append(f"{paused.detail} is stopped on {paused.target.name}; it was running before")
         hosts = state.pending("maintenance")
         early = [host for host in hosts if state.may_leave_maintenance(host, self._executor.was_refused)]
         back = [host for host in early if self._leaves(host)]

@@ -14,6 +14,8 @@ from vsphere_ai.model.steps import Invoke, PendingKind, Reboot, StartSsh, Step
 class Pending:
     """One pending action of a target. `detail` of a reboot, and of a restart, is the boot time before it.
 
+    `detail` of a `service` is its key: it was running, and is stopped while its settings change.
+
     A `restart` is pending after a change that counts only from the next one on, which vCenter may not show. A `gate`
     is pending from entering maintenance mode on, until the host was seen healthy again.
     """
@@ -67,6 +69,8 @@ def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: 
 
     SSH that was running before the run is not stopped at its end, but started again after a reboot that stops it.
     """
+    if isinstance(step, Invoke) and step.pauses:
+        return (Pending("service", step.target, step.pauses),)
     if isinstance(step, Invoke) and step.needs_reboot:
         return (Pending("restart", step.target, detail),)
     if isinstance(step, StartSsh) and not own_ssh:
@@ -77,4 +81,6 @@ def opened_by(step: Step, *, own_ssh: bool, restarts_ssh: bool = False, detail: 
 
 def closed_by(step: Step) -> tuple[Pending, ...]:
     """Return the pending actions that a step closes."""
+    if isinstance(step, Invoke) and step.resumes:
+        return (Pending("service", step.target, step.resumes),)
     return tuple(Pending(kind, step.target) for kind in step.closes)

@@ -41,7 +41,7 @@ class Query:
     """What is kept of the answer."""
 
 
-PendingKind = Literal["maintenance", "ssh", "ssh-on", "off", "reboot", "restart", "gate", "lock"]
+PendingKind = Literal["maintenance", "ssh", "ssh-on", "service", "off", "reboot", "restart", "gate", "lock"]
 """Kinds of temporary changes that a run has to undo (see `pending.Pending`)."""
 
 
@@ -91,6 +91,10 @@ class Invoke(Step):
     on: str = ""
     path: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
+    pauses: str = ""
+    """The service of the host that this call stops, and that a later step starts again."""
+    resumes: str = ""
+    """The service that this call starts again."""
 
 
 @dataclass(frozen=True, kw_only=True)

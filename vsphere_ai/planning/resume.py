@@ -130,6 +130,9 @@ def still_so(pending: Pending, facts: Facts) -> bool | None:
     if pending.kind == "ssh-on":
         runs = _is_true(Pending("ssh", pending.target), facts)
         return None if runs is None else not runs
+    if pending.kind == "service":
+        services = facts.get("config.service.service")
+        return None if services is None else any(s["key"] == pending.detail and not s["running"] for s in services)
     if pending.kind == "reboot":
         return _has_not_booted(facts.get("runtime.bootTime"), pending.detail)
     return _is_true(pending, facts)

@@ -19,6 +19,7 @@ PENDING = {
     "maintenance": "is in maintenance mode because of this run",
     "ssh": "has SSH running because of this run",
     "ssh-on": "had SSH running before this run rebooted it",
+    "service": "has a service stopped by this run while its settings change",
     "off": "was powered off by this run",
     "reboot": "was ordered to reboot and not seen back",
     "restart": "has been changed by this run in a way that counts from its next restart on",

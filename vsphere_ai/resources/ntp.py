@@ -137,7 +137,8 @@ class Ntp(Resource):
         fields, was = {f.name for f in change.fields}, bool(change.before and change.before.running)
         stops = was and ("servers" in fields or not self.running)
         if stops:
-            yield self.invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
+            stop = self.invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
+            yield replace(stop, pauses=SERVICE if self.running else "")
         if "servers" in fields:
             ntp = {"_typeName": "HostNtpConfig", "server": tuple(self.servers or ())}
             config = {"_typeName": "HostDateTimeConfig", "ntpConfig": ntp}
@@ -152,7 +153,7 @@ class Ntp(Resource):
             yield self.invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")
         if self.running and (stops or not was):
             start = self.invoke(change, START, "StartService", {"id": SERVICE}, f"start {SERVICE}")
-            yield replace(start, after_reboot=change.target.ref in view.rebooting)
+            yield replace(start, after_reboot=change.target.ref in view.rebooting, resumes=SERVICE if stops else "")
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """After a restart the service runs where its policy says so."""

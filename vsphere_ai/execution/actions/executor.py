@@ -106,6 +106,8 @@ class Executor:
                 return step.target.ref not in self._sent.shutdowns
             case EnterMaintenance() | StartSsh() | Reboot():
                 return True
+            case Invoke():
+                return bool(step.pauses)
         return False
 
     def is_so(self, step: Step) -> bool:
@@ -255,6 +257,10 @@ class Executor:
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
         self._lifecycles.switch_ssh(host, running=running)
+
+    def start_service(self, host: Target, key: str) -> None:
+        """Start a service of a host again; nothing is sent when it runs already."""
+        self._lifecycles.start_service(host, key)
 
     def runs(self, vm: Target) -> bool:
         """Read whether a VM is on."""

@@ -114,11 +114,23 @@ class Lifecycles:
 
     def ssh_runs(self, host: Target) -> bool:
         """Read whether TSM-SSH runs; `StepFailed` when the host has no such service."""
+        return self._service_runs(host, SSH_SERVICE)
+
+    def start_service(self, host: Target, key: str) -> None:
+        """Start a service of a host; nothing is sent when it runs already."""
+        if not self._service_runs(host, key):
+            self._switch_service(host, key, running=True)
+
+    def _service_runs(self, host: Target, key: str) -> bool:
         services = self._context.read(host, "config.service.service").get("config.service.service", ())
-        now = next((s for s in services if s["key"] == SSH_SERVICE), None)
+        now = next((s for s in services if s["key"] == key), None)
         if now is None:
-            raise StepFailed(f"{host.name} has no service {SSH_SERVICE}", "check the host in the vSphere Client")
+            raise StepFailed(f"{host.name} has no service {key}", "check the host in the vSphere Client")
         return bool(now["running"])
+
+    def _switch_service(self, host: Target, key: str, *, running: bool) -> None:
+        system = self._context.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
+        self._context.vcenter.call(system, "StartService" if running else "StopService", {"id": key})
 
     def switch_ssh(self, host: Target, *, running: bool) -> None:
         """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already.
@@ -131,8 +143,7 @@ class Lifecycles:
                     f"{SSH_SERVICE} of {host.name} is stopped, and the inventory says start_service: never",
                     "start it in the vSphere Client under Configure > Services, then resume",
                 )
-            system = self._context.vcenter.resolve_path(host.ref, "configManager.serviceSystem")
-            self._context.vcenter.call(system, "StartService" if running else "StopService", {"id": SSH_SERVICE})
+            self._switch_service(host, SSH_SERVICE, running=running)
 
     def _reboot(self, step: Reboot) -> None:
         facts = self._context.read(step.target, "runtime.inMaintenanceMode")
