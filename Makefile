@@ -133,8 +133,8 @@ lint: $(VENV)/.installed-dev  ## ruff: rules and formatting
 types: $(VENV)/.installed-dev  ## mypy --strict
 	@$(BIN)/mypy -p vsphere_ai -p tools
 
-architecture: $(VENV)/.installed-test  ## who may import whom, sizes, a test and a page for every kind
-	@$(BIN)/python -m pytest tests/test_architecture.py $(PYTEST_ARGS)
+architecture: $(VENV)/.installed-dev  ## who may import whom, sizes, a test and a page for every kind, a new kind's template
+	@$(BIN)/python -m pytest tests/test_architecture.py tests/tools/test_new_kind.py $(PYTEST_ARGS)
 
 # the rooms without input and output are covered to 90 % of their branches; what talks to servers is tested against the lab
 coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure rooms

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,9 @@ def repository(tmp_path_factory):
     return copy, python
 
 
+@pytest.mark.skipif(
+    find_spec("ruff") is None or find_spec("mypy") is None, reason="`make architecture` installs ruff and mypy"
+)
 def test_it_passes_lint_and_types(repository):
     copy, python = repository
     written = [path for path in files(NAME) if path.endswith(".py")]

@@ -41,6 +41,9 @@ class Query:
     """What is kept of the answer."""
 
 
+WRITTEN_IF_SET: Mapping[str, bool] = {"written_if_set": True}
+"""Metadata of a field that came later: a plan that does not use it has the same document, and digest, as before."""
+
 PendingKind = Literal["maintenance", "ssh", "ssh-on", "service", "off", "reboot", "restart", "gate", "lock"]
 """Kinds of temporary changes that a run has to undo (see `pending.Pending`)."""
 
@@ -91,9 +94,9 @@ class Invoke(Step):
     on: str = ""
     path: str = ""
     args: Mapping[str, Any] = field(default_factory=dict)
-    pauses: str = ""
+    pauses: str = field(default="", metadata=WRITTEN_IF_SET)
     """The service of the host that this call stops, and that a later step starts again."""
-    resumes: str = ""
+    resumes: str = field(default="", metadata=WRITTEN_IF_SET)
     """The service that this call starts again."""
 
 

@@ -264,7 +264,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, BaseModel):
         return {k: plain(getattr(value, k)) for k in type(value).model_fields}
     if hasattr(value, "__dataclass_fields__"):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+        each = ((f, getattr(value, f.name)) for f in fields(value))
+        return {f.name: plain(v) for f, v in each if v or not f.metadata.get("written_if_set")}
     if isinstance(value, Mapping):
         return {str(k): plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list | set | frozenset):
