@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
-from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read
+from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
 
 MAX_BYTES = 4 * 1024 * 1024
 MAX_FAULTS = 100
@@ -126,6 +126,17 @@ def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Doc
 
     Faults that leave a readable rest (such as a key given twice) go to `faults` when that is given.
     """
+    return parse(text_of(path), str(path), faults, most)
+
+
+def load_stream(path: Path, faults: Faults, most: int = MAX_NODES) -> list[Document]:
+    """Read a YAML file of several documents, each behind ``---``. See `load`."""
+    text = text_of(path)
+    return [Document(str(path), text, root, root.plain()) for root in _roots(text, str(path), faults, most, MAX_NODES)]
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file; `InputError` when it cannot be read, or is not UTF-8."""
     name = str(path)
     try:
         if path.exists() and not path.is_file():
@@ -135,7 +146,7 @@ def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Doc
     except (OSError, ValueError) as fault:
         reason = getattr(fault, "strerror", None) or str(fault)
         raise InputError([Diagnostic(Mark(name), f"the file cannot be read: {reason}")]) from None
-    return parse(decode(content, name), name, faults, most)
+    return decode(content, name)
 
 
 def load_beside(document: Document, path: DocumentPath, faults: Faults) -> Document | None:
@@ -182,21 +193,27 @@ def decode(content: bytes, name: str) -> str:
 
 def parse(text: str, name: str, faults: Faults | None = None, most: int = MAX_NODES) -> Document:
     """Read YAML from a text; `name` stands for the file in every place. See `load`."""
+    own = Faults() if faults is None else faults
+    roots = _roots(text, name, own, most, documents=1)
+    if faults is None:
+        own.raise_any()
+    root = roots[0] if roots else Node(None, 0, 0)
+    return Document(name, text, root, root.plain())
+
+
+def _roots(text: str, name: str, faults: Faults, most: int, documents: int) -> list[Node]:
     bad = _CONTROL.search(text)
     if bad:
         mark = _mark_at(text[: bad.start()], name)
         message = f"the control character U+{ord(bad[0]):04X} is not allowed"
         raise InputError([Diagnostic(mark, message, "remove it", excerpt(text, mark))])
-    own = Faults() if faults is None else faults
     found: list[Fault] = []
     try:
-        root = read(text, found, most)
+        roots = read_stream(text, found, most, documents)
     except Broken as broken:
         raise InputError(_of_fault(fault, text, name) for fault in (*found, broken.fault)) from None
-    own.include(InputError(_of_fault(fault, text, name) for fault in found))
-    if faults is None:
-        own.raise_any()
-    return Document(name, text, root, root.plain())
+    faults.include(InputError(_of_fault(fault, text, name) for fault in found))
+    return roots
 
 
 def excerpt(text: str, mark: Mark, width: int = 1) -> str:

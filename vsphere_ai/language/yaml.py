@@ -108,13 +108,18 @@ def read(text: str, faults: list[Fault], most: int = MAX_NODES) -> Node:
 
     Faults that leave it readable are added to `faults`, others end in `Broken`.
     """
-    builder = _Builder(faults, most)
+    return next(iter(read_stream(text, faults, most, documents=1)), Node(None, 0, 0))
+
+
+def read_stream(text: str, faults: list[Fault], most: int = MAX_NODES, documents: int = MAX_NODES) -> list[Node]:
+    """Return the tree of each document of a text, which are at most `documents`. See `read`."""
+    builder = _Builder(faults, most, documents)
     try:
         for event in _events(text):
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         raise Broken(_of_parser(error, builder.last, len(text.splitlines()))) from None
-    return builder.root or Node(None, 0, 0)
+    return builder.roots
 
 
 def _events(text: str) -> Iterator[object]:
@@ -148,14 +153,14 @@ class _Frame:
 class _Builder:
     """Takes the parser's events one by one, without recursion, and stops as soon as a limit is passed."""
 
-    def __init__(self, faults: list[Fault], most: int) -> None:
-        self.root: Node | None = None
-        self.most = most
+    def __init__(self, faults: list[Fault], most: int, documents: int) -> None:
+        self.roots: list[Node] = []
+        self.most, self.documents = most, documents
         self.faults = faults
         self.last = (0, 0)
         self._stack: list[_Frame] = []
         self._anchors: dict[str, Node | None] = {}
-        self._documents = self._nodes = self._aliases = 0
+        self._nodes = self._aliases = 0
 
     def take(self, event: Any) -> None:
         """Take one event."""
@@ -169,9 +174,9 @@ class _Builder:
         elif isinstance(event, yaml.AliasEvent):
             self._alias(event)
         elif isinstance(event, yaml.DocumentStartEvent):
-            self._documents += 1
-            if self._documents > 1:
+            if len(self.roots) == self.documents:
                 self._stop("a second document starts here", "one file holds one document: remove this '---'")
+            self._anchors.clear()  # an anchor counts in its own document
 
     def _scalar(self, event: Any) -> None:
         self._no_tag(event)
@@ -239,7 +244,7 @@ class _Builder:
         if self._nodes > self.most:
             self._stop(f"the file holds more than {self.most} values")
         if not self._stack:
-            self.root = node
+            self.roots.append(node)
             return
         frame = self._stack[-1]
         frame.node.size += node.size
