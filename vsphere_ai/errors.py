@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, order=True)
@@ -32,12 +31,16 @@ class Diagnostic:
 class VsphereAiError(Exception):
     """Base of every error an operator may see.
 
-    `exit_code` is the process's exit code, `remedy` what to do, `rule` the id of what is wrong, for programs.
+    `exit_code` is the process's exit code, `title` what the message begins with, `remedy` what to do, `rule` the id of
+    what is wrong, for programs. A subclass has what it does not state from its base.
     """
 
     exit_code = 70
     title = "internal error"
     rule = "internal"
+
+    def __init_subclass__(cls, exit_code: int = 0, title: str = "", rule: str = "") -> None:
+        cls.exit_code, cls.title, cls.rule = exit_code or cls.exit_code, title or cls.title, rule or cls.rule
 
     def __init__(self, message: str, remedy: str = "", *, rule: str = "") -> None:
         super().__init__(message)
@@ -46,161 +49,97 @@ class VsphereAiError(Exception):
         self.rule = rule or self.rule
 
 
-class InputError(VsphereAiError):
+class InputError(VsphereAiError, exit_code=65, title="invalid input", rule="input"):
     """A playbook or an inventory is wrong; holds every fault found in one run."""
-
-    exit_code = 65
-    title = "invalid input"
-    rule = "input"
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(sorted(diagnostics))
         super().__init__("\n".join(f"{d.mark}: {d.message}" for d in self.diagnostics))
 
 
-class UsageError(VsphereAiError):
+class UsageError(VsphereAiError, exit_code=64, title="usage", rule="usage"):
     """The command line cannot be carried out as given."""
 
-    exit_code = 64
-    title = "usage"
-    rule = "usage"
 
-
-class Refused(VsphereAiError):
+class Refused(VsphereAiError, exit_code=1, title="refused", rule="plan.refused"):
     """The plan has problems; nothing was changed."""
 
-    exit_code = 1
-    title = "refused"
-    rule = "plan.refused"
 
-
-class Conflict(VsphereAiError):
+class Conflict(VsphereAiError, exit_code=3, title="conflict", rule="conflict"):
     """A saved plan is stale or edited, or another user changed the object."""
 
-    exit_code = 3
-    title = "conflict"
-    rule = "conflict"
 
-
-class ConcurrentChange(Conflict):
+class ConcurrentChange(Conflict, rule="object.changed"):
     """VCenter did not take a change, because the object is not in the version the change was made for."""
 
-    rule = "object.changed"
 
-
-class Denied(VsphereAiError):
+class Denied(VsphereAiError, exit_code=4, title="denied", rule="denied"):
     """Credentials, permissions, TLS certificates or SSH host keys were not accepted."""
 
-    exit_code = 4
-    title = "denied"
-    rule = "denied"
 
-
-class Unreachable(VsphereAiError):
+class Unreachable(VsphereAiError, exit_code=5, title="unreachable", rule="unreachable"):
     """A server did not answer in time."""
 
-    exit_code = 5
-    title = "unreachable"
-    rule = "unreachable"
 
-
-class Unparsed(Unreachable):
+class Unparsed(Unreachable, rule="vcenter.unparsed"):
     """A server answered what the API library has no words for, as one newer than the library may."""
 
-    rule = "vcenter.unparsed"
 
-
-class HostUnhealthy(VsphereAiError):
+class HostUnhealthy(VsphereAiError, exit_code=6, title="host unhealthy", rule="host.unhealthy"):
     """A host did not come back as it should; the roll-out stopped there."""
 
-    exit_code = 6
-    title = "host unhealthy"
-    rule = "host.unhealthy"
 
-
-class DidNotReboot(HostUnhealthy):
+class DidNotReboot(HostUnhealthy, title="not rebooted", rule="host.not-rebooted"):
     """A host was seen up, with its old boot time, for longer than an order to reboot takes to have an effect."""
 
-    title = "not rebooted"
-    rule = "host.not-rebooted"
 
-
-class NoRoom(HostUnhealthy):
+class NoRoom(HostUnhealthy, title="hosts out of service", rule="rollout.over-budget"):
     """Other hosts of a cluster went out of service since it was planned, so no further one of it is started."""
 
-    title = "hosts out of service"
-    rule = "rollout.over-budget"
 
-
-class StepFailed(VsphereAiError):
+class StepFailed(VsphereAiError, exit_code=1, title="step failed", rule="step.failed"):
     """vCenter or a host refused a step."""
 
-    exit_code = 1
-    title = "step failed"
-    rule = "step.failed"
 
-
-class GuestStillRuns(StepFailed):
+class GuestStillRuns(StepFailed, rule="vm.guest-still-runs"):
     """A guest was asked to shut down and has not within its time; it may still do so."""
-
-    rule = "vm.guest-still-runs"
 
 
 class VimFault(StepFailed):
     """vCenter refused a call. `fault` is the WSDL name of the fault's type, `detail` its fields as plain values."""
 
-    def __init__(self, message: str, remedy: str, detail: Mapping[str, Any]) -> None:
+    def __init__(self, message: str, remedy: str, detail: Mapping[str, object]) -> None:
         super().__init__(message, remedy)
         self.detail = detail
         self.fault = str(detail.get("_typeName", ""))
         self.rule = f"fault.{self.fault}" if self.fault else self.rule
 
 
-class OutcomeUnknown(VsphereAiError):
+class OutcomeUnknown(VsphereAiError, exit_code=9, title="outcome unknown", rule="outcome.unknown"):
     """A change was sent and its result could not be read; it does not count as done.
 
     `task` is the reference of the task it became, where that is known.
     """
-
-    exit_code = 9
-    title = "outcome unknown"
-    rule = "outcome.unknown"
 
     def __init__(self, message: str, remedy: str = "", *, task: str = "", rule: str = "") -> None:
         super().__init__(message, remedy, rule=rule)
         self.task = task
 
 
-class OutOfSight(OutcomeUnknown):
+class OutOfSight(OutcomeUnknown, exit_code=5, title="unreachable", rule="outcome.out-of-sight"):
     """A change was sent, and vCenter could not be reached since then to see its result."""
 
-    exit_code = 5
-    title = "unreachable"
-    rule = "outcome.out-of-sight"
 
-
-class Locked(VsphereAiError):
+class Locked(VsphereAiError, exit_code=7, title="locked", rule="locked"):
     """Another run works on this vCenter."""
 
-    exit_code = 7
-    title = "locked"
-    rule = "locked"
 
-
-class Storage(VsphereAiError):
+class Storage(VsphereAiError, exit_code=8, title="journal", rule="journal"):
     """The journal cannot be written or read; nothing may be changed without it."""
 
-    exit_code = 8
-    title = "journal"
-    rule = "journal"
 
-
-class NotVerified(VsphereAiError):
+class NotVerified(VsphereAiError, exit_code=1, title="not verified", rule="step.not-verified"):
     """The step was accepted, but reading back does not show the wanted state."""
-
-    exit_code = 1
-    title = "not verified"
-    rule = "step.not-verified"
 
 
 SERIOUSNESS = (70, 8, 9, 6, 4, 5, 3, 7, 1, 2, 0)

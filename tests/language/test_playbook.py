@@ -7,15 +7,8 @@ import pytest
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VCenterSettings
-from vsphere_ai.language.playbook import (
-    Power,
-    Rolling,
-    desired,
-    from_document,
-    load_playbook,
-    to_document,
-    vcenters,
-)
+from vsphere_ai.language.play import Power, Rolling, from_document, to_document
+from vsphere_ai.language.playbook import desired, load_playbook, vcenters
 
 FULL = """\
 - name: GPU hosts

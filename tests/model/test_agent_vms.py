@@ -9,7 +9,7 @@ from support.estates import ABOUT, ESX1, ESX2, estate, guest, host, made, vm, wa
 
 from vsphere_ai.errors import InputError, Mark
 from vsphere_ai.language.inventory import Group, Inventory, VmGroup
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target

@@ -27,7 +27,7 @@ from support.judging import rules
 
 from vsphere_ai.compat.vgpu_vmotion import SERVICE, Stun, not_opted_in, stun
 from vsphere_ai.errors import Conflict, StepFailed
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import About, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Reconfigure, RunningVm, Step, Wait

@@ -12,7 +12,7 @@ from support.judging import plan_one, rules, steps_of, words
 from vsphere_ai.errors import HostUnhealthy, OutcomeUnknown, StepFailed, Unreachable
 from vsphere_ai.execution import availability
 from vsphere_ai.execution.runner import Runner
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.pending import Pending, closed_by, opened_by
 from vsphere_ai.model.state import Target

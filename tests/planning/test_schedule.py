@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from support.estates import CLUSTER, ESX1, ESX2, estate, guest, host, made, vgpu_device, vm, wants
 from support.judging import actions, rules, steps_of, words
 
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Lifecycle, Reconfigure

@@ -7,7 +7,7 @@ from support.estates import ESX1, OFF, ON, PCI, estate, gpu_info, guest, host, m
 from support.judging import plan_one, steps_of, words
 
 from vsphere_ai.gpu.live import GPUS
-from vsphere_ai.language.playbook import Power, Rolling
+from vsphere_ai.language.play import Power, Rolling
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
 from vsphere_ai.planning.gpu_waits import unasked

@@ -17,7 +17,7 @@ from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.execution.actions.executor import Executor
-from vsphere_ai.language.playbook import Power, Rolling, TargetPlan
+from vsphere_ai.language.play import Power, Rolling, TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Reconfigure, Step

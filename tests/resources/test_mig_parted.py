@@ -10,7 +10,8 @@ from support.judging import judge
 
 from vsphere_ai.errors import InputError
 from vsphere_ai.gpu.live import GPUS
-from vsphere_ai.language.playbook import from_document, load_playbook, to_document
+from vsphere_ai.language.play import from_document, to_document
+from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.model.facts import ProbeFailure
 from vsphere_ai.resources import kinds
 

@@ -11,7 +11,7 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.execution.actions.configure import config_spec
 from vsphere_ai.fabric.dvs import SWITCHES
 from vsphere_ai.fabric.nioc import ENABLED
-from vsphere_ai.language.playbook import Power
+from vsphere_ai.language.play import Power
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.planning.windows import vm_window
 from vsphere_ai.reading.collector import Depth, Request, collect

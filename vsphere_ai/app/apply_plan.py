@@ -20,7 +20,7 @@ from vsphere_ai.errors import Conflict
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
-    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.language.play import Playbook
     from vsphere_ai.planning.document import SavedPlan
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode
@@ -121,7 +121,7 @@ def _saved(what: Path) -> SavedPlan | None:
 
 
 def _embedded(saved: SavedPlan) -> Playbook:
-    from vsphere_ai.language.playbook import from_document
+    from vsphere_ai.language.play import from_document
     from vsphere_ai.resources import kinds
 
     return from_document(saved.desired, kinds())

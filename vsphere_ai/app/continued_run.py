@@ -20,7 +20,7 @@ from vsphere_ai.errors import Conflict, Locked
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.execution.actions.context import Context
-    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.language.play import Playbook
     from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan

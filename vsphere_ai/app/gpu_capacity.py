@@ -16,8 +16,7 @@ from vsphere_ai.app.session import EstateRequest, Session, load, open_session
 from vsphere_ai.capacity.document import Verdict, gpu_document
 from vsphere_ai.capacity.solve import Fit, solve
 from vsphere_ai.gpu import live
-from vsphere_ai.language.play import TargetPlan
-from vsphere_ai.language.playbook import Playbook
+from vsphere_ai.language.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target

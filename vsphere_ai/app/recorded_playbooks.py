@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from vsphere_ai.language import playbook as playbooks
-from vsphere_ai.language.play import Play, Playbook, TargetPlan
+from vsphere_ai.language.play import Play, Playbook, TargetPlan, from_document
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def playbook_of(document: JsonObject) -> Playbook:
     """Return a playbook from a document of a record: what the run was to reach, or what it found before."""
-    return playbooks.from_document(document, kinds())
+    return from_document(document, kinds())
 
 
 def before(session: Session, playbook: Playbook, plan: Plan, estate: Estate) -> Playbook:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.execution.outcome import Run
-    from vsphere_ai.language.playbook import Playbook
+    from vsphere_ai.language.play import Playbook
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
@@ -142,7 +142,7 @@ def noting(record: Journal) -> Callable[[str, str], None]:
 
 
 def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
-    from vsphere_ai.language.playbook import to_document
+    from vsphere_ai.language.play import to_document
     from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
     from vsphere_ai.planning.document import PlanDocument
     from vsphere_ai.runs import journal

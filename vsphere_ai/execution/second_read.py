@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.gpu import live
-from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.capacity import NO_ROOM

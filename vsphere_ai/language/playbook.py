@@ -24,8 +24,6 @@ from vsphere_ai.language.play import (
     Rolling,
     Stated,
     TargetPlan,
-    from_document,
-    to_document,
 )
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
@@ -33,24 +31,6 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.resources.base import Resource
 from vsphere_ai.resources.mixins import File, ReadsFiles, Spot
-
-__all__ = [
-    "Kinds",
-    "Play",
-    "Playbook",
-    "Power",
-    "Rolling",
-    "Stated",
-    "TargetPlan",
-    "choose_vcenter",
-    "desired",
-    "from_document",
-    "load_playbook",
-    "managed",
-    "pinned",
-    "to_document",
-    "vcenters",
-]
 
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}

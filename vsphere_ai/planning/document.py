@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from vsphere_ai import __version__
 from vsphere_ai.errors import Conflict
-from vsphere_ai.language.playbook import Playbook, to_document
+from vsphere_ai.language.play import Playbook, to_document
 from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Problem, Target

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.compat.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.rolling import is_down

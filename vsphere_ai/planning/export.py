@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.malformed import PROBE, marks
 from vsphere_ai.model.state import Problem, Target, is_observed

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from vsphere_ai.language.playbook import Rolling
+from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.planning.evacuation import obstacles

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target

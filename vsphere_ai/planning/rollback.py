@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.playbook import Stated
+from vsphere_ai.language.play import Stated
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown

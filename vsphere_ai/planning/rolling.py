@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import floor
 
-from vsphere_ai.language.playbook import Rolling, TargetPlan
+from vsphere_ai.language.play import Rolling, TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 

@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
-from vsphere_ai.language.playbook import Power, TargetPlan
+from vsphere_ai.language.play import Power, TargetPlan
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step

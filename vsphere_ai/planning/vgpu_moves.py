@@ -17,7 +17,7 @@ from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.host_driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
-from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.language.playbook import TargetPlan
+from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
