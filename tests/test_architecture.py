@@ -353,10 +353,10 @@ def test_a_file_of_a_kind_is_short():
 
 
 def test_the_contract_of_a_kind_is_small():
-    """Methods a kind may override, and attributes; the two factories and pydantic's own are no part of it."""
+    """Methods a kind may override, and attributes; the factory of problems and pydantic's own are no part of it."""
     assert len((PACKAGE / "resources" / "base.py").read_text("utf-8").splitlines()) <= MAX_CONTRACT
     body = next(n for n in tree(PACKAGE / "resources" / "base.py").body if getattr(n, "name", "") == "Resource").body
-    methods = {n.name for n in body if isinstance(n, ast.FunctionDef)} - {"problem", "invoke"}
+    methods = {n.name for n in body if isinstance(n, ast.FunctionDef)} - {"problem"}
     attributes = {n.target.id for n in body if isinstance(n, ast.AnnAssign) and isinstance(n.target, ast.Name)}
     assert len(methods | attributes) <= MAX_METHODS
 

@@ -34,6 +34,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import Resource, Traits
 
 OPTION = "UserVars.$Class"
@@ -63,14 +64,14 @@ class $Class(Resource):
         facts = view.facts(target.ref)
         if facts.get(f"option:{OPTION}") is None:
             why = facts.unreadable.get(f"option:{OPTION}", "the host does not know it")
-            yield self.problem(target, "unknown", f"the advanced option {OPTION} cannot be read: {why}",
-                               "check the ESXi release of the host")  # fmt: skip
+            message = f"the advanced option {OPTION} cannot be read: {why}"
+            yield self.problem(target, "unknown", message, "check the ESXi release of the host")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set the option."""
         option = {"_typeName": "OptionValue", "key": OPTION, "value": WORDS[bool(self.enabled)]}
         summary = f"switch $words {WORDS[bool(self.enabled)]}"
-        yield self.invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
+        yield invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
 '''
 
 LAB = '''"""$Words of a host: what the lab's hosts have of it from the start."""

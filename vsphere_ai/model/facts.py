@@ -64,6 +64,10 @@ class Facts:
         """Return the value of a property path, or `default` when it is unset or unreadable."""
         return self.properties.get(path, default)
 
+    def having(self, properties: Mapping[str, object]) -> Facts:
+        """Return the object with these properties, and the others as they were read."""
+        return replace(self, properties={**self.properties, **properties})
+
 
 @dataclass(frozen=True)
 class About:

@@ -10,8 +10,9 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target, TargetKind
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import problem
 
 Form = Literal["shown", "playbook", "rollback"]
 After = Literal["plan", "reboot"]
@@ -100,8 +101,4 @@ class Resource(State, ABC):
 
     def problem(self, target: Target, rule: str, message: str, help: str = "") -> Problem:
         """Return a problem of this kind: the rule ``no-gpu`` of the kind `mig` is ``mig.no-gpu``."""
-        return Problem(target, rule if "." in rule else f"{self.kind}.{rule}", message, help)
-
-    def invoke(self, change: Change, path: str, method: str, args: Mapping[str, object], summary: str) -> Invoke:
-        """Return the call of a method on a change's target, or on its manager at `path`."""
-        return Invoke(target=change.target, kinds=(self.kind,), path=path, method=method, args=args, summary=summary)
+        return problem(self.kind, target, rule, message, help)

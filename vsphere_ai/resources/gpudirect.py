@@ -13,9 +13,10 @@ from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Change, Problem, Target, observed
-from vsphere_ai.model.steps import Reconfigure, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import virtual_functions
+from vsphere_ai.resources._helpers.factories import reconfigure
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
@@ -75,15 +76,12 @@ class GpuDirect(Resource):
 
     def settle(self, target: Target, view: View) -> Self:
         """The window is that of the VM's GPUs, whichever way it has them."""
-        now = view.state(target.ref, self.kind)
-        if self.enabled is None:
-            return self.model_copy(update={"enabled": now.enabled if now else None})
+        now = view.get(GpuDirect, target.ref) or GpuDirect()
         if not self.enabled:
-            return self
-        sizes = [now.mmio_size_gb] if now and now.mmio_size_gb else []
+            return self if self.enabled is False else self.model_copy(update={"enabled": now.enabled})
         memory = gpu_memory_of(target, view)
-        sizes += [vgpu.mmio_size_gb(memory)] if memory else []
-        return self.model_copy(update={"mmio_64bit": True, "mmio_size_gb": max(sizes, default=None)})
+        size = max(now.mmio_size_gb or 0, vgpu.mmio_size_gb(memory) if memory else 0)
+        return self.model_copy(update={"mmio_64bit": True, "mmio_size_gb": size or None})
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No GPU, no NIC the GPU could reach, the two too far apart, or ATS off."""
@@ -95,13 +93,36 @@ class GpuDirect(Resource):
             return
         ends = _ends(target, view, on)
         if not ends.gpus:
-            yield Problem(target, "gpudirect.no-gpu", f"this VM has no GPU of {on.name}",
-                          "add vgpu: [...] or pci_devices: [...] to the play")  # fmt: skip
-        if not ends.nics:
-            yield _no_nic(target, view)
+            remedy = "add vgpu: [...] or pci_devices: [...] to the play"
+            yield self.problem(target, "no-gpu", f"this VM has no GPU of {on.name}", remedy)
+        if not ends.nics and _pvrdma(target, view):
+            remedy = "give it a virtual function (adapters: type sriov) or a whole NIC (pci_devices)"
+            yield self.problem(target, "pvrdma", f"its only RDMA adapters are PVRDMA: {WHY_NOT_PVRDMA}", remedy)
+        elif not ends.nics:
+            remedy = "add a virtual function (adapters: type sriov) or a whole NIC (pci_devices)"
+            yield self.problem(target, "no-nic", "this VM has no NIC a GPU could reach", remedy)
         if ends.gpus and ends.nics:
-            yield from _far(target, view, on, ends)
-        yield from _ats(target, view, on)
+            yield from self._far(target, view, on, ends)
+        yield from self._ats(target, view, on)
+
+    def _far(self, target: Target, view: View, on: Target, ends: _Ends) -> Iterator[Problem]:
+        found = pci.devices(view.facts(on.ref))
+        far = [g for g in ends.gpus if not _nearest(g, ends.nics, found)]
+        if not far or (len(far) < len(ends.gpus) and not ends.chosen):
+            return
+        drawn = "\n".join(pci.tree(on.name, (*ends.gpus, *ends.nics), found))
+        pairs = f"GPU {', '.join(far)} and NIC {', '.join(ends.nics)} of {on.name}"
+        message = f"{pairs} are below no common PCIe root, nor at one NUMA node"
+        yield self.problem(target, "topology", message, f"take a GPU and a NIC that are near each other\n{drawn}")
+
+    def _ats(self, target: Target, view: View, on: Target) -> Iterator[Problem]:
+        kernel, remedy = view.get(Kernel, on.ref), play_for(on, view, "kernel: {ats_support: true}")
+        if kernel is None:
+            failure = next((o for o in view.facts(on.ref).probes.values() if isinstance(o, ProbeFailure)), None)
+            why, remedy = (failure.reason, failure.help) if failure else ("it was not asked over SSH", remedy)
+            yield self.problem(target, "ats-unknown", f"whether ATS is on at {on.name} is not known: {why}", remedy)
+        elif kernel.ats_support is not True:
+            yield self.problem(target, "ats", f"ATS is off in the kernel of {on.name}", remedy)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what cannot be seen from here, and where the way is only just good enough."""
@@ -126,13 +147,8 @@ class GpuDirect(Resource):
         keys = dict.fromkeys(P2P_KEYS, "TRUE" if self.enabled else "") if switched else {}
         keys |= window_keys(change)
         have = advanced_settings(view.facts(change.target.ref))
-        yield Reconfigure(
-            target=change.target,
-            kinds=(self.kind,),
-            needs_power_off=True,
-            extra_config=tuple((k, v) for k, v in keys.items() if v or k in have),
-            summary=f"GPUDirect RDMA {'on' if self.enabled else 'off'}",
-        )
+        extra = ((k, v) for k, v in keys.items() if v or k in have)
+        yield reconfigure(change, {}, f"GPUDirect RDMA {'on' if self.enabled else 'off'}", extra)
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """State only VMs it is prepared on; a half that was set by hand cannot be stated."""
@@ -147,8 +163,7 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
     gpus: list[str] = []
     nics: list[str] = []
     chosen = True
-    whole = view.get(PciDevices, target.ref)
-    for device in (whole.devices if whole else None) or ():
+    for device in (view.get(PciDevices, target.ref) or PciDevices()).devices or ():
         there = device.there(facts)
         chosen = chosen and len(there) == 1
         gpus += [a for a in there if a in found and found[a].is_gpu]
@@ -164,46 +179,10 @@ def _ends(target: Target, view: View, on: Target) -> _Ends:
 
 
 def _pvrdma(target: Target, view: View) -> bool:
-    listed, pvrdma = view.get(Adapters, target.ref), view.get(Pvrdma, target.ref)
-    cards = (listed.adapters if listed else None) or ()
-    return bool(pvrdma and pvrdma.adapters) or any(a.type == "pvrdma" for a in cards)
+    listed, pvrdma = view.get(Adapters, target.ref) or Adapters(), view.get(Pvrdma, target.ref) or Pvrdma()
+    return bool(pvrdma.adapters) or any(a.type == "pvrdma" for a in listed.adapters or ())
 
 
 def _nearest(gpu: str, nics: tuple[str, ...], found: Mapping[str, pci.Device]) -> str:
     ways = {pci.nearness(gpu, nic, found) for nic in nics}
     return next((way for way in ("switch", "root", "node") if way in ways), "")
-
-
-def _no_nic(target: Target, view: View) -> Problem:
-    if _pvrdma(target, view):
-        return Problem(target, "gpudirect.pvrdma", f"its only RDMA adapters are PVRDMA: {WHY_NOT_PVRDMA}",
-                       "give it a virtual function (adapters: type sriov) or a whole NIC (pci_devices)")  # fmt: skip
-    return Problem(target, "gpudirect.no-nic", "this VM has no NIC a GPU could reach",
-                   "add a virtual function (adapters: type sriov) or a whole NIC (pci_devices)")  # fmt: skip
-
-
-def _far(target: Target, view: View, on: Target, ends: _Ends) -> Iterator[Problem]:
-    found = pci.devices(view.facts(on.ref))
-    far = [g for g in ends.gpus if not _nearest(g, ends.nics, found)]
-    if not far or (len(far) < len(ends.gpus) and not ends.chosen):
-        return
-    drawn = "\n".join(pci.tree(on.name, (*ends.gpus, *ends.nics), found))
-    yield Problem(
-        target,
-        "gpudirect.topology",
-        f"GPU {', '.join(far)} and NIC {', '.join(ends.nics)} of {on.name} are below no common PCIe root, "
-        "nor at one NUMA node",
-        f"take a GPU and a NIC that are near each other\n{drawn}",
-    )
-
-
-def _ats(target: Target, view: View, on: Target) -> Iterator[Problem]:
-    kernel = view.get(Kernel, on.ref)
-    if kernel is None:
-        failure = next((o for o in view.facts(on.ref).probes.values() if isinstance(o, ProbeFailure)), None)
-        why = failure.reason if failure else "it was not asked over SSH"
-        help_ = failure.help if failure else play_for(on, view, "kernel: {ats_support: true}")
-        yield Problem(target, "gpudirect.ats-unknown", f"whether ATS is on at {on.name} is not known: {why}", help_)
-    elif kernel.ats_support is not True:
-        yield Problem(target, "gpudirect.ats", f"ATS is off in the kernel of {on.name}",
-                      play_for(on, view, "kernel: {ats_support: true}"))  # fmt: skip

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 from pydantic import Field
 
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Probe, Shell, Step
+from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import restart, shell
 from vsphere_ai.resources.base import Export, Form, Resource
 from vsphere_ai.resources.mixins import ReadBySsh
 from vsphere_ai.security.redaction import untrusted
@@ -41,7 +42,7 @@ class Kernel(ReadBySsh, Resource):
         if row is None:
             return None
         configured, running = row
-        now: Any = running if configured == running else f"{'on' if configured else 'off'} after a restart"
+        now = running if configured == running else f"{'on' if configured else 'off'} after a restart"
         return cls.model_construct(ats_support=now)
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
@@ -50,13 +51,9 @@ class Kernel(ReadBySsh, Resource):
         if isinstance(output, ProbeFailure):
             yield self.problem(target, output.rule, f"the kernel settings cannot be read: {output.reason}", output.help)
         elif self.observe(view.facts(target.ref), view.estate) is None:
-            said = (
-                "it was not asked"
-                if output is None
-                else " / ".join(untrusted(output.stdout + output.stderr).split("\n"))
-            )
-            yield Problem(target, "kernel.unreadable", f"ATS of this host cannot be read: {said.strip(' /')}",
-                          f"try it on the host: {' '.join(ATS.argv)}")  # fmt: skip
+            answer = untrusted(output.stdout + output.stderr).replace("\n", " / ") if output else "it was not asked"
+            message = f"ATS of this host cannot be read: {answer.strip(' /')}"
+            yield self.problem(target, "unreadable", message, f"try it on the host: {' '.join(ATS.argv)}")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set what is configured, unless it only waits for the restart."""
@@ -65,17 +62,11 @@ class Kernel(ReadBySsh, Resource):
         if self.ats_support is None or row is None:
             return
         word = "on" if self.ats_support else "off"
-        window: dict[str, Any] = {
-            "target": change.target,
-            "kinds": (self.kind,),
-            "needs_maintenance": True,
-            "needs_reboot": True,
-        }
         if row[0] == self.ats_support:
-            yield Step(**window, summary=f"restart, which switches ATS {word}")
+            yield restart(change, f"restart, which switches ATS {word}")
         else:
             argv = ("esxcli", "system", "settings", "kernel", "set", "-s", SETTING, "-v", WORDS[self.ats_support])
-            yield Shell(**window, argv=argv, summary=f"switch ATS {word}")
+            yield shell(change, argv, f"switch ATS {word}", needs_maintenance=True, needs_reboot=True)
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Hosts come with it off, which a playbook leaves out; what waits for a restart cannot be stated."""

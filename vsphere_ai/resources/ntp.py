@@ -15,12 +15,14 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 SERVICE, RULESET = "ntpd", "ntpClient"
 CONFIG, PROTOCOL = "config.dateTimeInfo.ntpConfig", "config.dateTimeInfo.systemClockProtocol"
 SERVICES, RULESETS = "config.service.service", "config.firewall.ruleset"
 TIME, START = "configManager.dateTimeSystem", "configManager.serviceSystem"
+METHODS = ("StartService", "StopService", "UpdateServicePolicy", "EnableRuleset", "DisableRuleset")
 _LABEL = r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"
 _NAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 
@@ -59,11 +61,10 @@ class Ntp(Resource):
         replaces={"UpdateDateTimeConfig": CONFIG},
         duties=(
             Duty("`ntp`: time servers", "hosts", ("UpdateDateTimeConfig",)),
-            Duty("`ntp`: service, firewall", "hosts", ("StartService", "StopService", "UpdateServicePolicy",
-                                                       "EnableRuleset", "DisableRuleset")),
+            Duty("`ntp`: service, firewall", "hosts", METHODS),
         ),
         in_profile="NTP servers, services, firewall rulesets",
-    )  # fmt: skip
+    )
 
     servers: Servers | None = Field(
         default=None, description="Time servers, by IP address or name, in any order; `[]` takes all away."
@@ -101,25 +102,25 @@ class Ntp(Resource):
         service = _service(facts)
         if facts.get(SERVICES) is None:
             why = facts.unreadable.get(SERVICES, "vCenter does not show it")
-            yield self.problem(target, "unreadable", f"the time service of this host cannot be read: {why}",
-                               "System.Read on the host; a host that is connected")  # fmt: skip
+            message = f"the time service of this host cannot be read: {why}"
+            yield self.problem(target, "unreadable", message, "System.Read on the host; a host that is connected")
             return
         if service is None and (said.running is not None or said.policy is not None):
             names = ", ".join(sorted(str(s["key"]) for s in facts.get(SERVICES, ())))
             yield self.problem(target, "service-missing", f"this host has no service {SERVICE}", f"it has {names}")
         if service and service.get("required") and (said.running is False or said.policy == "off"):
-            yield self.problem(target, "service-required", f"ESXi does not allow {SERVICE} to be switched off here",
-                               "leave running and policy out")  # fmt: skip
+            message = f"ESXi does not allow {SERVICE} to be switched off here"
+            yield self.problem(target, "service-required", message, "leave running and policy out")
         if said.firewall is not None and RULESET not in {r["key"] for r in facts.get(RULESETS, ())}:
-            yield self.problem(target, "ruleset-missing", f"this host has no firewall ruleset {RULESET}",
-                               "leave firewall out")  # fmt: skip
+            message = f"this host has no firewall ruleset {RULESET}"
+            yield self.problem(target, "ruleset-missing", message, "leave firewall out")
         if facts.get(PROTOCOL) == "ptp" and (said.servers or said.running):
-            yield self.problem(target, "ptp", "the clock of this host follows PTP, not NTP",
-                               "change it under Configure > Time Configuration, or leave the host out")  # fmt: skip
+            remedy = "change it under Configure > Time Configuration, or leave the host out"
+            yield self.problem(target, "ptp", "the clock of this host follows PTP, not NTP", remedy)
         asks = any(getattr(said, name) is not None for name in ("servers", "running", "policy"))
         if asks and not self.servers and (self.running or self.policy == "on"):
-            yield self.problem(target, "no-servers", f"{SERVICE} would run without a time server",
-                               "name servers, or write running: false and policy: off")  # fmt: skip
+            remedy = "name servers, or write running: false and policy: off"
+            yield self.problem(target, "no-servers", f"{SERVICE} would run without a time server", remedy)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say where the clock will not follow the servers, or follows them only for a while."""
@@ -137,22 +138,22 @@ class Ntp(Resource):
         fields, was = {f.name for f in change.fields}, bool(change.before and change.before.running)
         stops = was and ("servers" in fields or not self.running)
         if stops:
-            stop = self.invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
+            stop = invoke(change, START, "StopService", {"id": SERVICE}, f"stop {SERVICE}")
             yield replace(stop, pauses=SERVICE if self.running else "")
         if "servers" in fields:
             ntp = {"_typeName": "HostNtpConfig", "server": tuple(self.servers or ())}
             config = {"_typeName": "HostDateTimeConfig", "ntpConfig": ntp}
             named = ", ".join(self.servers or ()) or "none"
-            yield self.invoke(change, TIME, "UpdateDateTimeConfig", {"config": config}, f"set time servers: {named}")
+            yield invoke(change, TIME, "UpdateDateTimeConfig", {"config": config}, f"set time servers: {named}")
         if "firewall" in fields:
             method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
             path = "configManager.firewallSystem"
-            yield self.invoke(change, path, method, {"id": RULESET}, f"{verb} firewall ruleset {RULESET}")
+            yield invoke(change, path, method, {"id": RULESET}, f"{verb} firewall ruleset {RULESET}")
         if "policy" in fields:
             args = {"id": SERVICE, "policy": self.policy}
-            yield self.invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")
+            yield invoke(change, START, "UpdateServicePolicy", args, f"set policy of {SERVICE} to {self.policy}")
         if self.running and (stops or not was):
-            start = self.invoke(change, START, "StartService", {"id": SERVICE}, f"start {SERVICE}")
+            start = invoke(change, START, "StartService", {"id": SERVICE}, f"start {SERVICE}")
             yield replace(start, after_reboot=change.target.ref in view.rebooting, resumes=SERVICE if stops else "")
 
     def project(self, target: Target, view: View, after: After) -> Projection:

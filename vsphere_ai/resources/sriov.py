@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.virtual_functions import (
-    DEVICES,
-    PATHS,
-    PhysicalFunction,
-    demands,
-    physical_functions,
-    running,
-    without,
-)
+from vsphere_ai.resources._helpers import virtual_functions
+from vsphere_ai.resources._helpers.factories import invoke, restart
+from vsphere_ai.resources._helpers.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+MANAGER = "configManager.pciPassthruSystem"
 Count = Annotated[int, Field(ge=0, le=1024)]
 
 
@@ -40,7 +34,7 @@ class Sriov(Resource):
     keyed = True
     traits = Traits(
         after=("uplinks", "passthrough"),
-        properties={"HostSystem": PATHS},
+        properties={"HostSystem": virtual_functions.PATHS},
         affects=frozenset({"pvrdma"}),
     )
 
@@ -60,35 +54,47 @@ class Sriov(Resource):
         """No such NIC, one that cannot, too many functions, or fewer than the VMs there have."""
         facts = view.facts(target.ref)
         if self.observe(facts, view.estate) is None:
-            yield Problem(target, "sriov.unreadable", "the PCI devices or NICs of this host cannot be read",
-                          "connect the host to vCenter and grant System.Read on it")  # fmt: skip
+            message = "the PCI devices or NICs of this host cannot be read"
+            yield self.problem(target, "unreadable", message, "connect the host to vCenter and grant System.Read on it")
             return
         known = physical_functions(facts)
         changing = self._changing(view, facts)
         for pci, count in changing.items():
             if pci in known:
-                yield from _nic_problems(target, known[pci], count)
+                yield from self._nic_problems(target, known[pci], count)
             else:
                 nics = ", ".join(f"{f.nic} = {f.pci}" for f in known.values()) or "none"
                 yield self.problem(target, "nic", f"{pci} is no NIC of this host", f"its NICs are {nics}")
         yield from self._use_problems(target, view, changing)
 
     def _changing(self, view: View, facts: Facts) -> dict[str, int]:
-        now = self.observe(facts, view.estate)
-        have = (now.functions if now else None) or {}
+        have = (self.observe(facts, view.estate) or Sriov()).functions or {}
         return {pci: count for pci, count in (self.functions or {}).items() if have.get(pci, 0) != count}
 
     def _use_problems(self, target: Target, view: View, changing: Mapping[str, int]) -> Iterator[Problem]:
         """VMs that run here, and of which the playbook says nothing else, keep their virtual functions."""
         facts = view.facts(target.ref)
-        vms = [v for v in running(view, target.ref) if (v.ref, "adapters") not in view.stated]
-        asked = demands(view, vms)
-        before = without(view, facts, asked)
-        left_out = [d for d in without(view, _with(facts, changing), asked) if d not in before]
+        vms = [v for v in virtual_functions.running(view, target.ref) if (v.ref, "adapters") not in view.stated]
+        asked = virtual_functions.demands(view, vms)
+        before = virtual_functions.without(view, facts, asked)
+        left_out = [d for d in virtual_functions.without(view, _with(facts, changing), asked) if d not in before]
         names = sorted({view.facts(d.vm).name for d in left_out})
         if names:
-            yield Problem(target, "sriov.in-use", f"{', '.join(names)} would be left without a virtual function",
-                          "keep as many as the VMs on this host have, or move them to another host first")  # fmt: skip
+            remedy = "keep as many as the VMs on this host have, or move them to another host first"
+            message = f"{', '.join(names)} would be left without a virtual function"
+            yield self.problem(target, "in-use", message, remedy)
+
+    def _nic_problems(self, target: Target, function: PhysicalFunction, count: int) -> Iterator[Problem]:
+        name = f"{function.nic} ({function.pci})"
+        if function.passthrough:
+            remedy = "switch passthrough off for it first; a NIC is shared or given away, not both"
+            yield self.problem(target, "passthrough", f"{name} is given to VMs whole (DirectPath I/O)", remedy)
+        elif not function.capable and count:
+            remedy = "use a NIC with SR-IOV, and switch on SR-IOV and VT-d/IOMMU in the BIOS"
+            yield self.problem(target, "not-capable", f"{name} cannot have virtual functions on this host", remedy)
+        elif count > function.most:
+            message = f"{count} virtual functions, {name} has at most {function.most}"
+            yield self.problem(target, "too-many", message, f"write {function.most} or less")
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Set every NIC that is configured otherwise in one call, and ask for the restart that makes it so."""
@@ -97,24 +103,11 @@ class Sriov(Resource):
         wrong = {pci: count for pci, count in changing.items() if known[pci].configured != count}
         said = ", ".join(f"{known[pci].nic} {count}" for pci, count in changing.items())
         if not wrong:
-            yield Step(
-                target=change.target,
-                kinds=(self.kind,),
-                needs_reboot=True,
-                needs_maintenance=True,
-                summary=f"restart, which makes virtual functions: {said}",
-            )
+            yield restart(change, f"restart, which makes virtual functions: {said}")
             return
-        yield Invoke(
-            target=change.target,
-            kinds=(self.kind,),
-            path="configManager.pciPassthruSystem",
-            method="UpdatePassthruConfig",
-            args={"config": tuple(_config(known[pci], count) for pci, count in wrong.items())},
-            needs_maintenance=True,
-            needs_reboot=True,
-            summary=f"set virtual functions: {said}",
-        )
+        args = {"config": tuple(_config(known[pci], count) for pci, count in wrong.items())}
+        said = f"set virtual functions: {said}"
+        yield invoke(change, MANAGER, "UpdatePassthruConfig", args, said, needs_maintenance=True, needs_reboot=True)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the NICs as they will be, to VMs that want virtual functions."""
@@ -139,20 +132,7 @@ def _count(function: PhysicalFunction) -> int | str:
     return f"{function.now} (after a restart: {function.configured})" if waits else function.now
 
 
-def _nic_problems(target: Target, function: PhysicalFunction, count: int) -> Iterator[Problem]:
-    name = f"{function.nic} ({function.pci})"
-    if function.passthrough:
-        yield Problem(target, "sriov.passthrough", f"{name} is given to VMs whole (DirectPath I/O)",
-                      "switch passthrough off for it first; a NIC is shared or given away, not both")  # fmt: skip
-    elif not function.capable and count:
-        yield Problem(target, "sriov.not-capable", f"{name} cannot have virtual functions on this host",
-                      "use a NIC with SR-IOV, and switch on SR-IOV and VT-d/IOMMU in the BIOS")  # fmt: skip
-    elif count > function.most:
-        yield Problem(target, "sriov.too-many", f"{count} virtual functions, {name} has at most {function.most}",
-                      f"write {function.most} or less")  # fmt: skip
-
-
-def _config(function: PhysicalFunction, count: int) -> dict[str, Any]:
+def _config(function: PhysicalFunction, count: int) -> dict[str, object]:
     return {
         "_typeName": "HostSriovConfig",
         "id": function.pci,
@@ -164,16 +144,10 @@ def _config(function: PhysicalFunction, count: int) -> dict[str, Any]:
 
 def _with(facts: Facts, wanted: Mapping[str, int]) -> Facts:
     """Return a host as it is read once these NICs have that many functions."""
-    after = tuple(
-        {
-            **d,
-            "sriovEnabled": wanted[d["id"]] > 0,
-            "sriovActive": wanted[d["id"]] > 0,
-            "numVirtualFunctionRequested": wanted[d["id"]],
-            "numVirtualFunction": wanted[d["id"]],
-        }
-        if d["id"] in wanted
-        else d
-        for d in facts.get(DEVICES, ())
-    )
-    return replace(facts, properties={**facts.properties, DEVICES: after})
+
+    def planned(device: Mapping[str, object], count: int) -> Mapping[str, object]:
+        counts = {"numVirtualFunctionRequested": count, "numVirtualFunction": count}
+        return {**device, **counts, "sriovEnabled": count > 0, "sriovActive": count > 0}
+
+    devices = facts.get(DEVICES, ())
+    return facts.having({DEVICES: tuple(planned(d, wanted[d["id"]]) if d["id"] in wanted else d for d in devices)})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Reconfigure, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke, reconfigure
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import Judged, VmDevices
 
@@ -71,20 +72,13 @@ class VmHardware(VmDevices, Judged, Resource):
         facts = view.facts(target.ref)
         have = number(facts.get("config.version"))
         if have and self.version and self.version < have:
-            yield self.problem(
-                target,
-                "downgrade",
-                f"the VM has hardware version {have}, {self.version} is older",
-                f"a hardware version cannot be lowered; write version: {have} or leave it out",
-            )
+            message = f"the VM has hardware version {have}, {self.version} is older"
+            remedy = f"a hardware version cannot be lowered; write version: {have} or leave it out"
+            yield self.problem(target, "downgrade", message, remedy)
         memory = facts.get("config.hardware.memoryMB", 0)
         if isinstance(self.memory_reservation, int) and self.memory_reservation > memory:
-            yield self.problem(
-                target,
-                "reservation",
-                f"a reservation of {self.memory_reservation} MB is more than the {memory} MB the VM has",
-                "write memory_reservation: full",
-            )
+            message = f"a reservation of {self.memory_reservation} MB is more than the {memory} MB the VM has"
+            yield self.problem(target, "reservation", message, "write memory_reservation: full")
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """A changed firmware is the change people regret."""
@@ -104,15 +98,9 @@ class VmHardware(VmDevices, Judged, Resource):
         """Upgrade first, so that the reconfigure may use what the new version offers."""
         changed = {f.name for f in change.fields}
         if "version" in changed:
-            yield Invoke(
-                target=change.target,
-                kinds=(self.kind,),
-                method="UpgradeVM_Task",
-                needs_power_off=True,
-                args={"version": f"vmx-{self.version}"},
-                summary=f"upgrade to hardware version {self.version}",
-            )
-        spec: dict[str, Any] = {}
+            args, summary = {"version": f"vmx-{self.version}"}, f"upgrade to hardware version {self.version}"
+            yield invoke(change, "", "UpgradeVM_Task", args, summary, needs_power_off=True)
+        spec: dict[str, object] = {}
         if "firmware" in changed:
             spec["firmware"] = self.firmware
         if "memory_reservation" in changed:
@@ -122,13 +110,7 @@ class VmHardware(VmDevices, Judged, Resource):
         if "cpu_reservation_mhz" in changed:
             spec["cpuAllocation"] = _reservation(self.cpu_reservation_mhz)
         if spec:
-            yield Reconfigure(
-                target=change.target,
-                kinds=(self.kind,),
-                spec=spec,
-                needs_power_off=True,
-                summary="set " + ", ".join(sorted(changed - {"version"})).replace("_", " "),
-            )
+            yield reconfigure(change, spec, "set " + ", ".join(sorted(changed - {"version"})).replace("_", " "))
 
 
 def number(version: str | None) -> int | None:
