@@ -6,7 +6,7 @@ Everything named here is loaded when it is first used.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
@@ -30,151 +30,42 @@ if TYPE_CHECKING:
     from vsphere_ai.app.trust import TrustHostsRequest, TrustVCenterRequest, trust_hosts, trust_vcenter
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
-_HOMES = {
-    "apply_plan": (
-        "ApplyRequest",
-        "apply",
-    ),
-    "approval": ("Confirm",),
-    "check_rules": (
-        "CheckRequest",
-        "CheckResult",
-        "check",
-    ),
-    "events": (
-        "Emit",
-        "Event",
-        "ignore",
-    ),
-    "gpu_capacity": (
-        "CapacityRequest",
-        "CapacityResult",
-        "capacity",
-    ),
-    "lock_state": ("LockState", "UnlockRequest", "unlock"),
-    "needed_privileges": ("PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"),
-    "plan_file": (
-        "require_replaceable",
-        "save_plan",
-    ),
-    "plan_playbook": (
-        "PlanRequest",
-        "PlanResult",
-        "plan",
-    ),
-    "read_estate": (
-        "ReadRequest",
-        "read",
-    ),
-    "results": (
-        "Proposal",
-        "RunResult",
-    ),
-    "resume_run": (
-        "ResumeRequest",
-        "resume",
-    ),
-    "rollback_run": (
-        "RollbackRequest",
-        "rollback",
-    ),
-    "run_list": (
-        "RunList",
-        "close_run",
-        "is_recorded",
-        "list_runs",
-        "open_record",
-        "prune_runs",
-    ),
-    "session": (
-        "EstateRequest",
-        "Session",
-        "open_session",
-    ),
-    "show_estate": (
-        "ShowRequest",
-        "ShowResult",
-        "show",
-    ),
-    "trace_rdma": (
-        "DevicesRequest",
-        "DevicesResult",
-        "TraceRequest",
-        "TraceResult",
-        "devices",
-        "trace",
-    ),
-    "trust": ("TrustHostsRequest", "TrustVCenterRequest", "trust_hosts", "trust_vcenter"),
-    "verify_playbook": (
-        "VerifyRequest",
-        "VerifyResult",
-        "verify",
-    ),
+_NAMES = {
+    "apply_plan": "ApplyRequest apply",
+    "approval": "Confirm",
+    "check_rules": "CheckRequest CheckResult check",
+    "events": "Emit Event ignore",
+    "gpu_capacity": "CapacityRequest CapacityResult capacity",
+    "lock_state": "LockState UnlockRequest unlock",
+    "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
+    "plan_file": "require_replaceable save_plan",
+    "plan_playbook": "PlanRequest PlanResult plan",
+    "read_estate": "ReadRequest read",
+    "results": "Proposal RunResult",
+    "resume_run": "ResumeRequest resume",
+    "rollback_run": "RollbackRequest rollback",
+    "run_list": "RunList close_run is_recorded list_runs open_record prune_runs",
+    "session": "EstateRequest Session open",
+    "show_estate": "ShowRequest ShowResult show",
+    "trace_rdma": "DevicesRequest DevicesResult TraceRequest TraceResult devices trace",
+    "trust": "TrustHostsRequest TrustVCenterRequest trust_hosts trust_vcenter",
+    "verify_playbook": "VerifyRequest VerifyResult verify",
 }
-__all__ = [
-    "ApplyRequest",
-    "CapacityRequest",
-    "CapacityResult",
-    "CheckRequest",
-    "CheckResult",
-    "Confirm",
-    "DevicesRequest",
-    "DevicesResult",
-    "Emit",
-    "EstateRequest",
-    "Event",
-    "LockState",
-    "PlanRequest",
-    "PlanResult",
-    "PrivilegesRequest",
-    "PrivilegesResult",
-    "Proposal",
-    "ReadRequest",
-    "ResumeRequest",
-    "RollbackRequest",
-    "RunList",
-    "RunResult",
-    "Session",
-    "ShowRequest",
-    "ShowResult",
-    "TraceRequest",
-    "TraceResult",
-    "TrustHostsRequest",
-    "TrustVCenterRequest",
-    "UnlockRequest",
-    "VerifyRequest",
-    "VerifyResult",
-    "apply",
-    "capacity",
-    "check",
-    "close_run",
-    "devices",
-    "doctor",
-    "ignore",
-    "is_recorded",
-    "list_runs",
-    "open",
-    "open_record",
-    "plan",
-    "privileges",
-    "prune_runs",
-    "read",
-    "require_replaceable",
-    "resume",
-    "rollback",
-    "save_plan",
-    "show",
-    "trace",
-    "trust_hosts",
-    "trust_vcenter",
-    "unlock",
-    "verify",
-]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
+
+__all__ = ["Confirm", "Emit", "EstateRequest", "Event", "Proposal", "RunResult", "Session", "ignore", "open"]
+__all__ += ["ApplyRequest", "ResumeRequest", "RollbackRequest", "apply", "resume", "rollback"]
+__all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_plan"]
+__all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
+__all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
+__all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
+__all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
+__all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
+__all__ += ["trust_hosts", "trust_vcenter", "unlock"]
+__all__ += ["RunList", "close_run", "is_recorded", "list_runs", "open_record", "prune_runs"]
 
 
-def __getattr__(name: str) -> Any:
-    wanted = "open_session" if name == "open" else name
-    home = next((home for home, names in _HOMES.items() if wanted in names), None)
-    if home is None:
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{home}"), wanted)
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), "open_session" if name == "open" else name)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.malformed import report_malformed
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with
@@ -65,7 +65,6 @@ def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
 
         (hosts, verdict), estate = evaluate(estate, answered)
         about = session.vcenter.about
-    emit(Status(""))
     report_malformed(estate, emit)
     return CapacityResult(about, hosts, verdict)
 

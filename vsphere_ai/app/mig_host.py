@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsphere_ai.app.events import Emit, Status
+from vsphere_ai.app.events import Emit
 from vsphere_ai.app.read_estate import read_everything
 from vsphere_ai.app.session import EstateRequest, open_session
 from vsphere_ai.errors import HostUnhealthy, Unreachable, UsageError
@@ -86,7 +86,6 @@ def read_host(request: HostRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mappin
     with open_session(estate_request, None, emit) as session:
         estate = read_everything(session)
         hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
-    emit(Status(""))
     if len(hosts) != 1:
         raise UsageError(f"{request.host} names {len(hosts)} hosts", "name one host")
     facts = estate[hosts[0].ref]

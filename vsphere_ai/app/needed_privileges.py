@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vsphere_ai.app.doctor_checks import Check, examine
-from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
 from vsphere_ai.app.session import EstateRequest, load, open_session
 from vsphere_ai.connect.privileges import privilege_of
@@ -49,13 +49,10 @@ def privileges(request: PrivilegesRequest, emit: Emit = ignore) -> PrivilegesRes
         if session.settings.lock == "vcenter":
             needs = (*needs, *for_lock(*place(session.vcenter), privilege_of))
         missing = frozenset(lacking(needs, session.vcenter.missing_privileges))
-        emit(Status(""))
         return PrivilegesResult(session.settings.username, needs, missing, not plan.problems)
 
 
 def doctor(estate: EstateRequest, emit: Emit = ignore) -> tuple[Check, ...]:
     """Look at everything a run needs: libraries, files, names, certificate, login, clocks, SSH, drivers and DRS."""
     with open_session(estate, None, emit) as session:
-        checks = tuple(examine(session))
-    emit(Status(""))
-    return checks
+        return tuple(examine(session))

@@ -90,6 +90,7 @@ class Session:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+        self.emit(Status(""))
 
     def close(self) -> None:
         """Log out, if there was a login."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.malformed import report_malformed
 from vsphere_ai.app.read_estate import read_hosts, read_vms
 from vsphere_ai.app.session import EstateRequest, open_session
@@ -65,7 +65,6 @@ def trace(request: TraceRequest, emit: Emit = ignore) -> TraceResult:
     """Follow the PVRDMA adapters of VMs link by link. Changes nothing."""
     with open_session(request.estate, None, emit) as session:
         estate, chosen = read_vms(session, request.vms)
-    emit(Status(""))
 
     def followed(estate: Estate) -> tuple[Trace, ...]:
         view = View(estate, observe(estate, kinds()))
@@ -83,7 +82,6 @@ def devices(request: DevicesRequest, emit: Emit = ignore) -> DevicesResult:
     """
     with open_session(request.estate, None, emit) as session:
         estate, chosen = read_hosts(session, request.hosts)
-    emit(Status(""))
     found, estate = evaluate(estate, lambda e: tuple(rdma_devices(e, chosen)))
     report_malformed(estate, emit)
     return DevicesResult(estate, found)

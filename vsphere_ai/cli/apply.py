@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import estate_options, estate_request, format_option, lock_option, login_option, says_yes
+from vsphere_ai.cli.options import FILE, estate_options, format_option, lock_option, login_option, says_yes, yes_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
     from vsphere_ai.runs.locks import Mode
 
 
 @click.command("apply")
-@click.argument("what", metavar="PLAYBOOK|PLAN.json", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("what", metavar="PLAYBOOK|PLAN.json", type=FILE)
 @estate_options
 @login_option
-@format_option("text", "json")
+@format_option()
 @lock_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.option("--resume", is_flag=True, help="First finish earlier runs that have left something to put back.")
-def command(what: Path, form: str, lock: Mode | None, yes: bool, resume: bool, **shared: Any) -> int:
+def command(what: Path, estate: EstateRequest, form: str, lock: Mode | None, **flags: bool) -> int:
     """Carry out a playbook, or a plan saved with `plan -o`, after showing it and asking for a yes.
 
     A saved plan is refused when it was edited, or when the estate is not as it was when the plan was made. Nothing is
@@ -32,17 +33,10 @@ def command(what: Path, form: str, lock: Mode | None, yes: bool, resume: bool, *
     """
     from vsphere_ai import app
 
-    asks = sys.stdin.isatty() and not yes and what.suffix != ".json"
+    yes, first = flags["yes"], flags["resume"]
+    asks = _finishes_first if sys.stdin.isatty() and not yes and what.suffix != ".json" else None
     with RunOutput(form) as output:
-        request = app.ApplyRequest(
-            what,
-            estate_request(shared),
-            yes,
-            output.confirm,
-            lock,
-            resume_first=resume,
-            confirm_resume=_finishes_first if asks else None,
-        )
+        request = app.ApplyRequest(what, estate, yes, output.confirm, lock, resume_first=first, confirm_resume=asks)
         return output.exit_code(app.apply(request, output.emit))
 
 

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 
 @click.command("capacity")
-@click.argument("playbook", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("playbook", required=False, type=FILE)
 @estate_options
-@click.option("--spare-hosts", type=click.IntRange(0, 4),
-              help="All VMs must still fit after the loss of any so many hosts (default: the playbook's).")  # fmt: skip
-@format_option("text", "json")
-def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared: Any) -> int:
+@click.option(
+    "--spare-hosts",
+    type=click.IntRange(0, 4),
+    help="All VMs must still fit after the loss of any so many hosts (default: the playbook's).",
+)
+@format_option()
+def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: EstateRequest) -> int:
     """Show per GPU what runs, which slices are free and what still fits; changes nothing.
 
     With PLAYBOOK, show whether its VMs all fit once its changes are made, where each goes, or what stands in the way.
@@ -27,7 +33,7 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, **shared:
     from vsphere_ai.report.capacity_text import capacity_text
     from vsphere_ai.report.json_text import json_text
 
-    result = app.capacity(app.CapacityRequest(playbook, estate_request(shared), spare_hosts), show_event)
+    result = app.capacity(app.CapacityRequest(playbook, estate, spare_hosts), show_event)
     verdict = {"verdict": result.verdict.document()} if result.verdict else {}
     if form == "json":
         click.echo(json_text(vcenter=result.about, hosts=result.hosts, **verdict))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 
 @click.command("check")
-@click.argument("playbook", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("playbook", required=False, type=FILE)
 @estate_options
-@format_option("text", "json")
+@format_option()
 @click.option("--failures", is_flag=True, help="Leave out what passed.")
-def command(playbook: Path | None, form: str, failures: bool, **shared: object) -> int:
+def command(playbook: Path | None, form: str, failures: bool, estate: EstateRequest) -> int:
     """Check hosts and VMs, or only what PLAYBOOK is about; exits 1 when a rule fails.
 
     A verdict is pass, warn, fail, or unknown when the evidence cannot be read; unknown is never pass.
@@ -25,8 +28,7 @@ def command(playbook: Path | None, form: str, failures: bool, **shared: object) 
     from vsphere_ai.report.findings_text import findings_document, findings_text
     from vsphere_ai.report.json_text import json_text
 
-    result = app.check(app.CheckRequest(playbook, estate_request(shared)), show_event)
-    streams.status("")
+    result = app.check(app.CheckRequest(playbook, estate), show_event)
     if form == "json":
         click.echo(json_text(vcenter=result.about, findings=findings_document(result.findings, passes=not failures)))
     else:

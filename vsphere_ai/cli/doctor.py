@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option
+from vsphere_ai.cli.options import FILE, estate_options, format_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @estate_options
-@format_option("text", "json")
+@format_option()
 @click.option(
     "--permissions",
     "playbook",
     metavar="PLAYBOOK",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=FILE,
     help="Only: which privileges PLAYBOOK takes, and which of them the account lacks.",
 )
-def command(form: str, playbook: Path | None, **shared: Any) -> int:
+def command(form: str, playbook: Path | None, estate: EstateRequest) -> int:
     """Look at libraries, files, names, certificate, login, clocks, SSH, drivers and DRS; changes nothing.
 
     Exits 1 when something fails. With --permissions, exits 4 when the account lacks a privilege, and 1
@@ -35,8 +35,8 @@ def command(form: str, playbook: Path | None, **shared: Any) -> int:
     from vsphere_ai.report.json_text import json_text
 
     if playbook is not None:
-        return _permissions(playbook, form, estate_request(shared))
-    checks = app.doctor(estate_request(shared), show_event)
+        return _permissions(playbook, form, estate)
+    checks = app.doctor(estate, show_event)
     click.echo(json_text(checks=checks) if form == "json" else checks_text(checks))
     return 1 if any(c.verdict == "fail" for c in checks) else 0
 

@@ -10,6 +10,7 @@ import click
 
 from vsphere_ai.cli import lab_faults
 from vsphere_ai.cli.columns import table
+from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
 
@@ -77,14 +78,14 @@ def down() -> None:
 
 
 @command.command()
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@format_option()
 @click.option("--ledger", is_flag=True, help="Show every change that took effect.")
-def status(format_: str, ledger: bool) -> None:
+def status(form: str, ledger: bool) -> None:
     """Show the farm as it is: hosts, GPUs, VMs, and how many changes it has seen."""
     running = _running()
     farm = running.get("/lab/farm")
     entries = running.get("/lab/ledger")["entries"] if ledger else []
-    if format_ == "json":
+    if form == "json":
         shown = {"schema_version": 1, **farm}
         if ledger:
             shown["ledger_entries"] = entries

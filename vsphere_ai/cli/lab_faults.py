@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from vsphere_ai.cli.columns import table
+from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
 
 Find = Callable[[], Any]
@@ -51,12 +52,12 @@ def release(find: Find, number: int) -> None:
 
 
 @faults.command("list")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@format_option()
 @click.pass_obj
-def list_(find: Find, format_: str) -> None:
+def list_(find: Find, form: str) -> None:
     """Show the rules, how often each was met and fired, and every fault that fired."""
     found = find().get("/lab/faults")
-    if format_ == "json":
+    if form == "json":
         click.echo(json.dumps({"schema_version": 1, **found}, indent=2))
         return
     if not found["rules"] and not found["fired"]:
@@ -95,9 +96,9 @@ def mark(find: Find) -> None:
 @click.option("--since", type=click.IntRange(0), help="Judge what came after this entry of the ledger.")
 @click.option("--max-down", type=click.IntRange(0), default=1, show_default=True, help="Hosts of a cluster at once.")
 @click.option("--skip", multiple=True, metavar="NAME", help="Leave an invariant out; may be given several times.")
-@click.option("--format", "format_", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@format_option()
 @click.pass_obj
-def check(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], format_: str) -> int:
+def check(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], form: str) -> int:
     """Judge what was done to the farm: nothing twice, nothing left behind. Ends with 1 when something was."""
     found = find().check(since=since, max_down=max_down)
     names = [v["name"] for v in found["invariants"]]
@@ -106,7 +107,7 @@ def check(find: Find, since: int | None, max_down: int, skip: tuple[str, ...], f
         raise click.UsageError(f"there is no invariant '{unknown[0]}'; there are: {', '.join(names)}")
     verdicts = [v for v in found["invariants"] if v["name"] not in skip]
     sound = all(v["ok"] for v in verdicts)
-    if format_ == "json":
+    if form == "json":
         click.echo(json.dumps({"schema_version": 1, **found, "invariants": verdicts, "ok": sound}, indent=2))
         return int(not sound)
     rows = []

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import FILE, format_option, start_ssh_option, vcenter_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app.mig_host import HostRequest
     from vsphere_ai.gpu.layout import Item
 
-_FORMAT = click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format.")
 _DRIVER = click.option(
     "--driver",
     type=click.IntRange(min=300, max=9999),
@@ -25,13 +25,7 @@ _FROM = click.option("--from", "current", default="", metavar="NOW", help="What 
 _IN_USE = click.option(
     "--in-use", multiple=True, metavar="ITEM", help="One of these that is in use: 1g.5gb:0 or 1g.5gb:0=train-03."
 )
-_INVENTORY = click.option(
-    "-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file, to read a host."
-)
-_VCENTER = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
-_START_SSH = click.option(
-    "--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."
-)
+_INVENTORY = click.option("-i", "--inventory", type=FILE, help="Inventory file, to read a host.")
 # Unknown options are part of a layout: an operator may paste a whole nvidia-smi command.
 _PASTED = {"ignore_unknown_options": True}
 
@@ -52,7 +46,7 @@ def command() -> None:
 @_FROM
 @_IN_USE
 @_DRIVER
-@_FORMAT
+@format_option()
 def explain_layout(layout: Sequence[str], form: str, **asked: Any) -> None:
     """Check whether LAYOUT fits on one GPU, where, or why not and what would.
 
@@ -76,9 +70,9 @@ def explain_layout(layout: Sequence[str], form: str, **asked: Any) -> None:
 @_DRIVER
 @click.option("--host", default="", metavar="HOST", help="Read what stands there from this ESXi host.")
 @_INVENTORY
-@_VCENTER
-@_START_SSH
-@_FORMAT
+@vcenter_option
+@start_ssh_option
+@format_option()
 def plan(layout: Sequence[str], form: str, **asked: Any) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
@@ -101,7 +95,7 @@ def plan(layout: Sequence[str], form: str, **asked: Any) -> None:
 @command.command("layouts")
 @click.argument("board_key", metavar="BOARD")
 @_DRIVER
-@_FORMAT
+@format_option()
 def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
     """List the MIG profiles of BOARD and every layout that fills it.
 
@@ -115,15 +109,15 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 
 
 @command.command("parted")
-@click.argument("file", required=False, type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", required=False, type=FILE)
 @click.argument("config", required=False, default="")
 @click.option("--gpu", default="", metavar="BOARD", help="Board to check against, e.g. a100-40gb.")
 @click.option("--host", default="", metavar="HOST", help="ESXi host to check against: its own GPUs.")
 @click.option("--from-host", default="", metavar="HOST", help="Write the MIG state of this host as such a file.")
 @_INVENTORY
-@_VCENTER
-@_START_SSH
-@_FORMAT
+@vcenter_option
+@start_ssh_option
+@format_option()
 def parted(file: Path | None, config: str, form: str, **asked: Any) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 

@@ -2,81 +2,70 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-from vsphere_ai.cli import streams
-from vsphere_ai.cli.events import show_event
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.asking import asking
 
-if TYPE_CHECKING:
-    from vsphere_ai.app.session import EstateRequest
+F = TypeVar("F", bound=Callable[..., int | None])
+FILE = click.Path(path_type=Path, dir_okay=False)
+"""A file that may be absent: what reads it says so."""
+ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-_SHARED = (
-    click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file."),
-    click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory."),
+inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory file.")
+vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
+start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+login_option = click.option(
+    "--no-ssh-login", is_flag=True, help="Do not try the SSH logins the plan needs. [default: one login per such host]"
+)
+lock_option = click.option(
+    "--lock",
+    type=click.Choice(("none", "local", "vcenter")),
+    help="Keep other runs away: on this machine, also on others, or not at all. [default: local]",
+)
+moved_inventory_option = click.option(
+    "-i",
+    "--inventory",
+    type=FILE,
+    help="Inventory file, where the run's own has moved; it has to lead to the same vCenter.",
+)
+_ESTATE = (
+    inventory_option,
+    vcenter_option,
     click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs."),
-    click.option("--start-ssh", is_flag=True, help="Allow to start a stopped SSH service for reading (stopped again)."),
+    start_ssh_option,
     click.option("--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."),
 )
 
 
-def estate_options(function: F) -> F:
-    """Add the options of a command that reads the estate; they arrive in `shared`, a mapping."""
-    for option in reversed(_SHARED):
-        function = option(function)
-    return function
+def estate_options(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options of a command that reads the estate, `login_option` included; it gets them as `estate`."""
+
+    @wraps(function)
+    def command(**given: Any) -> int:
+        from vsphere_ai.app.session import EstateRequest
+
+        login = not given.pop("no_ssh_login", False)
+        named = {name: given.pop(name) for name in ("inventory", "vcenter", "limit", "start_ssh", "parallel")}
+        return function(estate=EstateRequest(**named, ssh_login=login), **given)
+
+    for option in reversed(_ESTATE):
+        command = option(command)
+    return command
 
 
 def format_option(*choices: str) -> Callable[[F], F]:
-    """Add ``--format`` with the given choices, the first being the default."""
-    return click.option("--format", "form", type=click.Choice(choices), default=choices[0], help="Output format.")
-
-
-def login_option(function: F) -> F:
-    """Add ``--no-ssh-login``; it arrives in `shared`."""
-    words = "Do not try the SSH logins the plan needs. [default: one login per such host]"
-    return click.option("--no-ssh-login", is_flag=True, help=words)(function)
-
-
-def lock_option(function: F) -> F:
-    """Add ``--lock``; None leaves it to the inventory, or to the run that goes on."""
-    words = "Keep other runs away: on this machine, also on others, or not at all. [default: local]"
-    return click.option("--lock", type=click.Choice(("none", "local", "vcenter")), help=words)(function)
-
-
-def moved_inventory_option(function: F) -> F:
-    """Add ``-i`` to a command that goes on from a recorded run."""
-    words = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
-    file = click.Path(path_type=Path, dir_okay=False)
-    return click.option("-i", "--inventory", type=file, help=words)(function)
-
-
-def estate_request(shared: Mapping[str, Any]) -> EstateRequest:
-    """Return what the shared options ask for."""
-    from vsphere_ai.app.session import EstateRequest
-
-    given = {k: v for k, v in shared.items() if k != "no_ssh_login"}
-    return EstateRequest(**given, ssh_login=not shared.get("no_ssh_login"))
-
-
-def open_session(shared: dict[str, Any], playbook: Any = None) -> Any:
-    """Return a session for the shared options."""
-    from vsphere_ai.app import session
-
-    return session.open_session(estate_request(shared), playbook, show_event)
-
-
-def pause_status() -> None:
-    """Clear the status line."""
-    streams.status("")
+    """Add ``--format`` with the given choices, text or JSON by default; the first is the default."""
+    known = choices or ("text", "json")
+    return click.option("--format", "form", type=click.Choice(known), default=known[0], help="Output format.")
 
 
 def agreed(question: str, *, yes: bool, instead: str = "give --yes") -> bool:
@@ -97,6 +86,4 @@ def says_yes(question: str) -> bool:
 
 def width() -> int:
     """Return how many columns text may take."""
-    import shutil
-
     return max(40, min(160, shutil.get_terminal_size((100, 24)).columns))

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli import streams
 from vsphere_ai.cli.colour import colour
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option, login_option, width
+from vsphere_ai.cli.options import FILE, estate_options, format_option, login_option, width
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 
 @click.command("plan")
-@click.argument("playbook", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("playbook", type=FILE)
 @estate_options
 @login_option
-@format_option("text", "json")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Save the plan, for apply.")
+@format_option()
+@click.option("-o", "--output", type=FILE, help="Save the plan, for apply.")
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when there is something to do.")
-def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: bool, **shared: Any) -> int:
+def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: bool, estate: EstateRequest) -> int:
     """Show what PLAYBOOK would change, which hosts reboot and which VMs are switched off. Changes nothing.
 
     Exits 0, or 1 when the plan has problems, 4 when one of them is that a host refused the SSH login or its key.
@@ -32,8 +34,7 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
 
     if output:
         app.require_replaceable(output)  # before anything is read: that may take minutes
-    result = app.plan(app.PlanRequest(playbook, estate_request(shared)), show_event)
-    streams.status("")
+    result = app.plan(app.PlanRequest(playbook, estate), show_event)
     if form == "json":
         click.echo(json_text(**result.document(), left_out=result.excluded))
     else:
@@ -46,11 +47,11 @@ def command(playbook: Path, form: str, output: Path | None, detailed_exitcode: b
         app.save_plan(result, output)
         click.echo(f"Saved. Apply it with: vsphere-ai apply {output}", err=True)
     elif result.plan.steps and form == "text":
-        click.echo(f"Apply it with: vsphere-ai apply {_as_given(shared)}{playbook}", err=True)
+        click.echo(f"Apply it with: vsphere-ai apply {_as_given(estate)}{playbook}", err=True)
     return 2 if detailed_exitcode and result.plan.steps else 0
 
 
-def _as_given(shared: dict[str, Any]) -> str:
+def _as_given(estate: EstateRequest) -> str:
     """Return the shared options as they were typed, to be put before a playbook."""
-    given = (("-i", shared["inventory"]), ("--vcenter", shared["vcenter"]), ("--limit", shared["limit"]))
+    given = (("-i", estate.inventory), ("--vcenter", estate.vcenter), ("--limit", estate.limit))
     return "".join(f"{option} {shlex.quote(str(value))} " for option, value in given if value)

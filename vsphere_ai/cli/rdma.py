@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option
+from vsphere_ai.cli.options import estate_options, format_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 
 @click.group("rdma")
@@ -18,8 +22,8 @@ def command() -> None:
 @command.command("devices")
 @click.argument("hosts", nargs=-1, metavar="[HOST]...")
 @estate_options
-@format_option("text", "json")
-def devices_command(hosts: Sequence[str], form: str, **shared: object) -> int:
+@format_option()
+def devices_command(hosts: Sequence[str], form: str, estate: EstateRequest) -> int:
     """List the RDMA devices of hosts, with NIC, uplink, speed, protocols, driver and firmware.
 
     HOST is a name or a pattern as in a play; all hosts without one. Before vSphere 8.0 only a host's shell knows driver
@@ -29,7 +33,7 @@ def devices_command(hosts: Sequence[str], form: str, **shared: object) -> int:
     from vsphere_ai.report.devices_text import devices_document, devices_text
     from vsphere_ai.report.json_text import json_text
 
-    result = app.devices(app.DevicesRequest(hosts, estate_request(shared)), show_event)
+    result = app.devices(app.DevicesRequest(hosts, estate), show_event)
     if form == "json":
         click.echo(json_text(vcenter=result.estate.about, hosts=devices_document(result.hosts)))
     else:
@@ -41,7 +45,7 @@ def devices_command(hosts: Sequence[str], form: str, **shared: object) -> int:
 @click.argument("vms", nargs=-1, required=True, metavar="VM...")
 @estate_options
 @format_option("text", "json", "playbook")
-def trace_command(vms: Sequence[str], form: str, **shared: object) -> int:
+def trace_command(vms: Sequence[str], form: str, estate: EstateRequest) -> int:
     """Follow the PVRDMA adapters of each VM link by link, and show what the traffic between the VMs uses.
 
     Every broken link is shown with its fix. VM is a name or a pattern as in a play. Exits 0 when every path is whole,
@@ -51,12 +55,12 @@ def trace_command(vms: Sequence[str], form: str, **shared: object) -> int:
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.trace_text import fixes_text, trace_document, trace_text
 
-    result = app.trace(app.TraceRequest(vms, estate_request(shared)), show_event)
-    estate, traces = result.estate, result.traces
+    result = app.trace(app.TraceRequest(vms, estate), show_event)
+    found, traces = result.estate, result.traces
     if form == "json":
-        click.echo(json_text(vcenter=estate.about, **trace_document(estate, traces, result.pairs)))
+        click.echo(json_text(vcenter=found.about, **trace_document(found, traces, result.pairs)))
     elif form == "playbook":
-        click.echo(fixes_text(estate, traces), nl=False)
+        click.echo(fixes_text(found, traces), nl=False)
     else:
-        click.echo(trace_text(estate, traces, result.pairs))
+        click.echo(trace_text(found, traces, result.pairs))
     return result.exit_code

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @click.command("resume")
 @click.argument("run", required=False, default="")
 @moved_inventory_option
-@format_option("text", "json")
+@format_option()
 @lock_option
 @click.option("--yes", is_flag=True, help="Do not ask, even when there is more to do than was approved.")
 @click.option("--reboot-again", is_flag=True, help="Let hosts reboot once more; makes a new run of what is left.")

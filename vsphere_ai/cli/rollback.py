@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import format_option, lock_option, moved_inventory_option
+from vsphere_ai.cli.options import format_option, lock_option, moved_inventory_option, yes_option
 from vsphere_ai.cli.run_output import RunOutput
 
 if TYPE_CHECKING:
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 @click.command("rollback")
 @click.argument("run")
 @moved_inventory_option
-@format_option("text", "json")
+@format_option()
 @lock_option
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def command(run: str, inventory: Path | None, form: str, lock: Mode | None, yes: bool) -> int:
     """Go back to what RUN found before it changed anything; shown and approved like any plan.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import agreed, format_option
+from vsphere_ai.cli.options import agreed, format_option, yes_option
 from vsphere_ai.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ UNITS = {"d": "days", "h": "hours"}
 
 
 @click.group("runs", invoke_without_command=True)
-@format_option("text", "json")
+@format_option()
 @click.pass_context
 def command(context: click.Context, form: str) -> int:
     """List the runs on this machine, and how each ended. Asks no vCenter. `show RUN` shows one in full."""
@@ -51,7 +51,7 @@ def _list(form: str) -> int:
 
 @command.command("close")
 @click.argument("run")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def close(run: str, *, yes: bool) -> int:
     """Give RUN up: it is over, whatever is left of it. Asks no vCenter and puts nothing back.
 
@@ -77,7 +77,7 @@ def close(run: str, *, yes: bool) -> int:
 
 @command.command("prune")
 @click.option("--older-than", "age", default="90d", show_default=True, metavar="AGE", help="Such as 30d or 12h.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 def prune(age: str, *, yes: bool) -> int:
     """Remove the journals of runs that ended and have nothing pending. They cannot be shown or rolled back any more.
 

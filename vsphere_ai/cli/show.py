@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
 import click
 
-from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import estate_options, estate_request, format_option
+from vsphere_ai.cli.options import estate_options, format_option
 from vsphere_ai.errors import UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 
 @click.command("show")
 @click.argument("what", metavar="[PATTERN|RUN]", required=False, default="")
 @estate_options
-@format_option("text", "json")
-def command(what: str, form: str, **shared: object) -> int:
+@format_option()
+def command(what: str, form: str, estate: EstateRequest) -> int:
     """Write what hosts and VMs are like now as a playbook; PATTERN narrows it to some of them.
 
     Planning the result finds nothing to do. What cannot be read is left out, with a comment saying why.
@@ -29,9 +34,7 @@ def command(what: str, form: str, **shared: object) -> int:
         return _show_run(what, form)
     if form == "json":
         raise UsageError("--format json is for a run", "the live state is written as a playbook, which is YAML")
-    shared["limit"] = what or shared["limit"]
-    result = app.show(app.ShowRequest(estate_request(shared)), show_event)
-    streams.status("")
+    result = app.show(app.ShowRequest(replace(estate, limit=what or estate.limit)), show_event)
     click.echo(playbook_text(result.estate, result.states, result.remarks), nl=False)
     return 0
 

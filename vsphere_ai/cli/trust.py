@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed
+from vsphere_ai.cli.options import agreed, inventory_option, vcenter_option
 from vsphere_ai.errors import UsageError
 
-_INVENTORY = click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file.")
 _YES = click.option("--yes", is_flag=True, help="Do not ask; only together with --fingerprint.")
 
 
@@ -22,7 +21,7 @@ def command() -> None:
 
 @command.command("vcenter")
 @click.argument("name", required=False, default="")
-@_INVENTORY
+@inventory_option
 @click.option("--fingerprint", default="", metavar="SHA256", help="The SHA-256 fingerprint it must have.")
 @_YES
 @click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
@@ -40,8 +39,8 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
 
 @command.command("host")
 @click.argument("pattern")
-@_INVENTORY
-@click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
+@inventory_option
+@vcenter_option
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a host may have; repeatable.")
 @_YES
 def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[str, ...], yes: bool) -> int:

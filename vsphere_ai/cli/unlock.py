@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, format_option
+from vsphere_ai.cli.options import agreed, format_option, inventory_option, vcenter_option, yes_option
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 @click.command("unlock")
-@click.option("-i", "--inventory", type=click.Path(path_type=Path, dir_okay=False), help="Inventory file.")
-@click.option("--vcenter", default="", metavar="NAME", help="Which vCenter of the inventory.")
-@format_option("text", "json")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@inventory_option
+@vcenter_option
+@format_option()
+@yes_option
 def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
 

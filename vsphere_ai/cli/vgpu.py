@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from vsphere_ai.cli.options import format_option
+
 
 @click.group("vgpu")
 def command() -> None:
@@ -12,7 +14,7 @@ def command() -> None:
 
 @command.command("list")
 @click.argument("board_key", metavar="[BOARD]", required=False)
-@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="Output format.")
+@format_option()
 def list_types(board_key: str | None, *, form: str) -> None:
     """List the vGPU types of BOARD by product and PCI device id, or the boards that have any.
 
