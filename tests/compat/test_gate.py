@@ -30,7 +30,7 @@ def test_rules_are_found_and_have_what_a_page_needs():
     for rule in found:
         assert rule.title
         assert rule.source
-        assert rule.__doc__
+        assert rule.doc
         assert {"pass"} <= set(rule.verdicts) <= {"pass", "warn", "fail", "unknown"}
         assert rule.needed_by <= set(kinds())
 

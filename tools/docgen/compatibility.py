@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 
@@ -51,7 +50,7 @@ def _index() -> Iterator[str]:
 
 def _section(rule: Rule) -> Iterator[str]:
     yield f"### {rule.id}\n"
-    yield f"{inspect.cleandoc(rule.__doc__ or '')}\n"
+    yield f"{rule.doc}\n"
     yield "| verdict | when |\n|---|---|"
     verdicts = dict(rule.verdicts)
     verdicts["unknown"] = "; ".join(filter(None, (verdicts.get("unknown"), UNREADABLE if rule.properties else "")))

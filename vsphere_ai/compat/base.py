@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from inspect import getdoc
+from typing import Any, Literal, NamedTuple
 
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding, Verdict
@@ -22,8 +23,17 @@ Evidence = tuple[str, Any]
 
 Meanings = Mapping[Verdict, str]
 Paths = Mapping[str, tuple[str, ...]]
+Judge = Callable[["Case"], Finding | Iterable[Finding] | None]
+TYPES = {"vcenter": "ServiceInstance", "host": "HostSystem", "vm": "VirtualMachine"}
 
 LONGEST_VALUE = 100
+
+
+class Seen(NamedTuple):
+    """Evidence that was read of the target: the path and its value."""
+
+    path: str
+    value: Any
 
 
 class Unreadable(Exception):
@@ -48,40 +58,67 @@ class Planned(NamedTuple):
         return f"plan.{self.kind}.{self.field}", self.value
 
 
-class Rule(ABC):
-    """One compatibility rule. The class docstring is its paragraph in the documentation, `verdicts` its table there."""
+@dataclass(frozen=True)
+class Rule:
+    """One compatibility rule; as a decorator it takes the function that judges a target.
 
-    id: ClassVar[str]
-    title: ClassVar[str]
-    target: ClassVar[Literal["vcenter", "host", "vm"]]
-    source: ClassVar[str]
+    The function's docstring is the paragraph of the rule in the documentation, `verdicts` its table there.
+    """
+
+    id: str
+    title: str
+    _: KW_ONLY
+    target: Literal["vcenter", "host", "vm"]
+    source: str
     """The public page the rule stands on."""
-    verdicts: ClassVar[Meanings]
+    verdicts: Meanings
     """When each verdict is given; unknown is added where only a missing property leads to it."""
-    properties: ClassVar[Paths] = {}
-    """Managed type -> property paths it wants read."""
-    needed_by: ClassVar[frozenset[str]] = frozenset()
+    reads: tuple[str, ...] = ()
+    """The property paths it wants read of its target."""
+    also_reads: Paths = field(default_factory=dict)
+    """Managed type -> property paths it wants read of other objects."""
+    needed_by: frozenset[str] = frozenset()
     """The kinds that make it relevant; empty means it always is."""
-    blocks_unknown: ClassVar[bool] = False
+    blocks_unknown: bool = False
     """An unknown verdict refuses a plan just as a failure does."""
-    about_state: ClassVar[bool] = False
+    about_state: bool = False
     """It also holds for VMs that a plan does not change and powers off and on, or moves, because of their host."""
+    judge: Judge = lambda case: None
+    """What finds; reading with `Case.need` makes a missing property an unknown verdict."""
+
+    def __call__(self, judge: Judge) -> Rule:
+        """Return the rule with the function that judges."""
+        return replace(self, judge=judge)
+
+    @property
+    def doc(self) -> str:
+        """The paragraph of the rule in the documentation."""
+        return getdoc(self.judge) or ""
+
+    @property
+    def properties(self) -> Paths:
+        """Managed type -> all property paths it wants read."""
+        return {TYPES[self.target]: self.reads, **self.also_reads} if self.reads else self.also_reads
 
     def check(self, target: Target | None, view: View, use: Use = "") -> Iterator[Finding]:
         """Yield what the rule finds on a target; a property that cannot be read becomes one unknown finding."""
         case = Case(self, target, view, use)
         try:
-            yield from self.judge(case)
+            found = self.judge(case)
+            yield from (found,) if isinstance(found, Finding) else found or ()
         except Unreadable as missing:
             yield case.unknown(f"{missing.path} cannot be read: {missing.reason}")
-
-    @abstractmethod
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Yield the findings; reading with `Case.need` makes a missing property an unknown verdict."""
 
     def concerns(self, kinds: frozenset[str]) -> bool:
         """Return whether the rule is relevant to a target on which these kinds are wanted."""
         return not self.needed_by or bool(self.needed_by & kinds)
+
+
+vcenter_rule, host_rule, vm_rule = (
+    partial(Rule, target="vcenter"),
+    partial(Rule, target="host"),
+    partial(Rule, target="vm"),
+)
 
 
 @dataclass(frozen=True)
@@ -98,17 +135,22 @@ class Case:
         """The target's managed object reference."""
         return self.target.ref if self.target else ""
 
-    def read(self, *paths: str) -> tuple[str, Any]:
+    @property
+    def facts(self) -> Facts:
+        """What was read of the target, as this plan makes it."""
+        return self.view.facts(self.ref)
+
+    def read(self, *paths: str) -> Seen:
         """Return the first of several equivalent paths that has a value, with it; raise `Unreadable` if none has."""
         facts = self.view.estate.get(self.ref)
         for path in paths:
             if facts is not None and facts.get(path) is not None:
-                return path, facts.get(path)
+                return Seen(path, facts.get(path))
         raise Unreadable(paths[0], why_absent(facts, paths[0]))
 
     def need(self, path: str) -> Any:
         """Return the value of a path, or raise `Unreadable`."""
-        return self.read(path)[1]
+        return self.read(path).value
 
     def planned(self, path: str) -> Planned | None:
         """Return what this plan makes of a property of the target; None when no kind that it changes decides it."""
@@ -176,6 +218,6 @@ def why_absent(facts: Facts | None, path: str) -> str:
     return "the server shows no value" if state == "connected" else f"vCenter reports it as {state}"
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 3] + "..."

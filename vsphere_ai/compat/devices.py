@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from vsphere_ai.compat.base import Case
+from vsphere_ai.fabric.trace import DEVICE as PVRDMA
+from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.gpu.devices import Gpu, found_gpus, is_vgpu
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import VmDevices, vgpu_kinds
-
-PVRDMA = "VirtualVmxnet3Vrdma"
 
 
 def gpus(case: Case) -> tuple[Gpu, ...]:
@@ -47,9 +44,4 @@ def wanted_adapters(case: Case) -> tuple[tuple[str, str | None], ...]:
     if (adapters := next(planned, None)) is not None:
         return tuple((a.port_group, a.protocol) for a in adapters)
     present = [d for d in case.need("config.hardware.device") if d.get("_typeName") == PVRDMA]
-    return tuple((_port_group(d), d.get("deviceProtocol")) for d in present)
-
-
-def _port_group(device: Mapping[str, Any]) -> str:
-    port = (device.get("backing") or {}).get("port") or {}
-    return str(port.get("portgroupKey", ""))
+    return tuple((key_of(d), d.get("deviceProtocol")) for d in present)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
-from inspect import getmembers, isabstract, isclass
 from pkgutil import iter_modules
 
 from vsphere_ai.compat import rules as folder
@@ -31,14 +30,10 @@ SEVERITY = {"pass": 0, "unknown": 0, "warn": 1, "fail": 2}
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Return every rule: a class in a module of the folder `rules` is one; nothing else has to be edited."""
-    found: dict[str, Rule] = {}
-    for module in iter_modules(folder.__path__):
-        loaded = import_module(f"{folder.__name__}.{module.name}")
-        for _, cls in getmembers(loaded, isclass):
-            if issubclass(cls, Rule) and not isabstract(cls) and cls.__module__ == loaded.__name__:
-                found[cls.id] = cls()
-    return tuple(sorted(found.values(), key=lambda r: (ORDER.index(r.target), r.id)))
+    """Return every rule: a `Rule` in a module of the folder `rules` is one; nothing else has to be edited."""
+    loaded = (import_module(f"{folder.__name__}.{module.name}") for module in iter_modules(folder.__path__))
+    found = (value for module in loaded for value in vars(module).values() if isinstance(value, Rule))
+    return tuple(sorted(found, key=lambda r: (ORDER.index(r.target), r.id)))
 
 
 def properties() -> Mapping[str, tuple[str, ...]]:
@@ -118,8 +113,7 @@ def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[
 
 def examine_all(view: View) -> tuple[Finding, ...]:
     """Check the whole estate without a playbook: each target by what it is fit for or already has."""
-    hosts = {h: _kinds_of_host(view, h) for h in view.estate.hosts}
-    return examine(view, {**hosts, **{v: _kinds_of_vm(view, v) for v in view.estate.vms}})
+    return examine(view, {t: _fit(view, t) for t in (*view.estate.hosts, *view.estate.vms)})
 
 
 @dataclass(frozen=True)
@@ -171,15 +165,9 @@ def _softened(finding: Finding, why: str = "the VMs of this plan have other host
     return replace(finding, verdict=verdict, message=message, refuses=False)
 
 
-def _kinds_of_host(view: View, host: Target) -> Kinds:
-    """Return the kinds a host is fit for; one that shows no devices may be fit for any."""
-    return _fit(view, host) if view.facts(host.ref).get("hardware.pciDevice") is not None else kinds_of("host")
-
-
-def _kinds_of_vm(view: View, vm: Target) -> Kinds:
-    return _fit(view, vm) if view.facts(vm.ref).get("config.hardware.device") is not None else kinds_of("vm")
-
-
 def _fit(view: View, target: Target) -> Kinds:
+    """Return the kinds a host or VM is fit for; one that shows no devices may be fit for any."""
     facts, own = view.facts(target.ref), ((name, kinds()[name]) for name in kinds_of(target.kind))
+    if facts.get("hardware.pciDevice" if target.kind == "host" else "config.hardware.device") is None:
+        return kinds_of(target.kind)
     return frozenset(name for name, kind in own if issubclass(kind, Judged) and kind.is_fit(facts))

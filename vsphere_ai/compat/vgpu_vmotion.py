@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Query
@@ -69,7 +70,7 @@ def hot_migration(estate: Estate) -> bool:
     return any(str(o.get("value")).lower() == "true" for o in options or ())
 
 
-def why_not_carried(device: Mapping[str, Any], host: Facts) -> str:
+def why_not_carried(device: VirtualDevice, host: Facts) -> str:
     """Return why vMotion does not carry a vGPU from or to a host, "" when both device and host say it does.
 
     A server that says nothing of the device (the field is of API 7.0.2.0) leaves it to the host's driver.
@@ -93,7 +94,7 @@ def profile_query(host: str) -> Query:
     return Query("vgpu profiles", "configManager.graphicsManager", "RetrieveVgpuProfileInfo", on=host, keep=_estimates)
 
 
-def _estimates(answer: Any) -> dict[str, list[list[int]]]:
+def _estimates(answer: Iterable[Mapping[str, Any]] | None) -> dict[str, list[list[int]]]:
     found = {}
     for info in answer or ():
         times = info.get("stunTimeEstimates") or ()

@@ -185,13 +185,15 @@ class AllowedDevice(TypedDict):
 
 
 class DeviceBacking(TypedDict, total=False):
-    """The backing of a virtual device: PCI passthrough, or the port of an Ethernet adapter."""
+    """The backing of a virtual device: PCI passthrough, a vGPU, or the port of an Ethernet adapter."""
 
     _typeName: str
     id: str
     assignedId: str
     customLabel: str
     allowedDevice: tuple[AllowedDevice, ...]
+    vgpu: str
+    migrateSupported: bool | None
     port: PortConnection
     deviceName: str
     opaqueNetworkId: str
@@ -218,6 +220,7 @@ class VirtualDevice(TypedDict, total=False):
     deviceInfo: DeviceInfo
     connectable: Connectable
     backing: DeviceBacking
+    deviceGroupInfo: object
     deviceProtocol: str
 
 

@@ -27,6 +27,11 @@ def switch_of(estate: Estate, group: Facts) -> Facts | None:
     return estate.get(group.get("config.distributedVirtualSwitch"))
 
 
+def with_uuid(estate: Estate, uuids: Collection[str]) -> Facts | None:
+    """Return the distributed switch that has one of these uuids."""
+    return next((s for s in estate.of_type(*SWITCHES) if s.get("uuid") in uuids), None)
+
+
 def is_uplink(estate: Estate, group: Facts) -> bool:
     """Return whether a port group carries the uplinks of its switch: it says so itself, or its switch lists it."""
     switch = switch_of(estate, group)

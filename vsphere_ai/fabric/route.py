@@ -122,7 +122,7 @@ def _to_device(route: Route, nic: PhysicalNic, protocol: str | None) -> None:
     )
     if device is None:
         return
-    state = (device.get("connectionInfo") or {}).get("state", "unknown")
+    state = state_of(device)
     route.see(
         ACTIVE_LINK,
         f"{device['device']} is {state}",
@@ -156,10 +156,25 @@ def protocols(device: HostRdmaDevice) -> tuple[str, ...]:
     return tuple(name for name, speaks in able.items() if speaks)
 
 
+def state_of(device: HostRdmaDevice) -> str:
+    """Return the link state of an RDMA device, such as ``active``; ``unknown`` when it is not shown."""
+    return str((device.get("connectionInfo") or {}).get("state", "unknown"))
+
+
+def is_up(device: HostRdmaDevice) -> bool:
+    """Return whether an RDMA device speaks RoCE and is active."""
+    return state_of(device) in STATES_UP and bool(protocols(device))
+
+
+def uplink_key(device: HostRdmaDevice) -> str | None:
+    """Return the key of the physical NIC of an RDMA device."""
+    return (device.get("backing") or {}).get("pairedUplink")
+
+
 def device_of(host: Facts, nic: str) -> HostRdmaDevice | None:
     """Return the RDMA device of a physical NIC, which is given by its key."""
     devices: Sequence[HostRdmaDevice] = host.get("config.network.rdmaDevice", ())
-    return next((d for d in devices if (d.get("backing") or {}).get("pairedUplink") == nic), None)
+    return next((d for d in devices if uplink_key(d) == nic), None)
 
 
 def active_uplinks(group: Facts) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.compat.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
 from vsphere_ai.language.play import Rolling
 from vsphere_ai.model.facts import Estate, Facts
@@ -62,7 +63,7 @@ def why_pinned(estate: Estate, vm: Target, host: Target) -> str:
     return next((why for d in _devices(estate, vm) if (why := why_not_carried(d, estate[host.ref]))), "")
 
 
-def _devices(estate: Estate, vm: Target) -> tuple[Mapping[str, Any], ...]:
+def _devices(estate: Estate, vm: Target) -> tuple[VirtualDevice, ...]:
     return tuple(estate[vm.ref].get("config.hardware.device", ()))
 
 

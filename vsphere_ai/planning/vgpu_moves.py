@@ -14,7 +14,7 @@ from typing import NamedTuple
 from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, VmDemand, occupied, solve
 from vsphere_ai.capacity.wording import listed
-from vsphere_ai.compat.host_driver import branch
+from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
 from vsphere_ai.language.play import TargetPlan

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, host_rule
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.devices import found_gpus
+from vsphere_ai.gpu.live import readable
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
 
@@ -36,52 +37,49 @@ class HostDriver:
         return int(self.driver.partition(".")[0])
 
 
-class GpuVib(Rule):
+@host_rule(
+    "gpu.vib",
+    "NVIDIA vGPU manager installed",
+    source="NVIDIA AI Enterprise User Guide, Installing the NVIDIA Virtual GPU Manager on VMware vSphere",
+    verdicts={
+        "pass": "a driver VIB that suits the boards and the ESXi release",
+        "warn": "graphics line with a compute board, built for another ESXi release, or more than one driver",
+        "fail": "no NVIDIA driver VIB, or one older than the board",
+        "unknown": "the version of the VIB is not understood",
+    },
+    reads=("software", "hardware.pciDevice", *PRODUCT),
+    needed_by=frozenset({"graphics", "mig", "vgpu"}),
+)
+def gpu_vib(case: Case) -> Iterator[Finding]:
     """The NVIDIA vGPU manager has to be installed on the host.
 
     Boards for computing alone (A100, A30, H100) are served by the AI Enterprise line only; every board has an oldest
     driver branch; a VIB is built for one ESXi release. Reading the list of VIBs takes the privilege Host.Config.Image.
     """
+    packages = case.need("software")
+    vibs = [p for p in packages if VIB_NAME.match(str(p.get("name", "")))]
+    if not vibs:
+        seen = ("software", f"{len(packages)} VIBs, none of them it")
+        help = "install the NVIDIA host driver VIB in maintenance mode and restart the host"
+        yield case.failed("the NVIDIA vGPU manager is not installed", seen, help=help)
+    if len(vibs) > 1:
+        names = ", ".join(str(v["name"]) for v in vibs)
+        yield case.warned("more than one NVIDIA host driver", ("software", names), help="remove all but one")
+    for vib in vibs:
+        yield _of(case, vib)
 
-    id = "gpu.vib"
-    title = "NVIDIA vGPU manager installed"
-    target = "host"
-    source = "NVIDIA AI Enterprise User Guide, Installing the NVIDIA Virtual GPU Manager on VMware vSphere"
-    verdicts: ClassVar[Meanings] = {
-        "pass": "a driver VIB that suits the boards and the ESXi release",
-        "warn": "graphics line with a compute board, built for another ESXi release, or more than one driver",
-        "fail": "no NVIDIA driver VIB, or one older than the board",
-        "unknown": "the version of the VIB is not understood",
-    }
-    properties: ClassVar[Paths] = {"HostSystem": ("software", "hardware.pciDevice", *PRODUCT)}
-    needed_by = frozenset({"graphics", "mig", "vgpu"})
 
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Find the driver VIB and compare it with boards and host."""
-        packages = case.need("software")
-        vibs = [p for p in packages if VIB_NAME.match(str(p.get("name", "")))]
-        if not vibs:
-            yield case.failed(
-                "the NVIDIA vGPU manager is not installed", ("software", f"{len(packages)} VIBs, none of them it"),
-                help="install the NVIDIA host driver VIB in maintenance mode and restart the host",
-            )  # fmt: skip
-        if len(vibs) > 1:
-            names = ", ".join(str(v["name"]) for v in vibs)
-            yield case.warned("more than one NVIDIA host driver", ("software", names), help="remove all but one")
-        for vib in vibs:
-            yield self._of(case, vib)
-
-    def _of(self, case: Case, vib: Mapping[str, object]) -> Finding:
-        seen = (f"software[{vib['name']}].version", vib.get("version", ""))
-        driver = host_driver(vib)
-        if driver is None:
-            return case.unknown(f"{vib['name']}: version {vib.get('version')!r} is not understood", seen)
-        words = f"{LINES[driver.line]} driver {driver.driver}"
-        old = [b.title for b in _boards(case) if b.min_driver and b.min_driver > driver.branch]
-        if old:
-            return case.failed(f"{words} is too old for {', '.join(old)}", seen, help="install a later vGPU manager")
-        reasons = list(_reasons(case, driver))
-        return case.warned(f"{words}: {'; '.join(reasons)}", seen) if reasons else case.passed(words, seen)
+def _of(case: Case, vib: Mapping[str, object]) -> Finding:
+    seen = (f"software[{vib['name']}].version", vib.get("version", ""))
+    driver = host_driver(vib)
+    if driver is None:
+        return case.unknown(f"{vib['name']}: version {vib.get('version')!r} is not understood", seen)
+    words = f"{LINES[driver.line]} driver {driver.driver}"
+    old = [b.title for b in _boards(case) if b.min_driver and b.min_driver > driver.branch]
+    if old:
+        return case.failed(f"{words} is too old for {', '.join(old)}", seen, help="install a later vGPU manager")
+    reasons = list(_reasons(case, driver))
+    return case.warned(f"{words}: {'; '.join(reasons)}", seen) if reasons else case.passed(words, seen)
 
 
 def host_driver(vib: Mapping[str, object]) -> HostDriver | None:
@@ -93,6 +91,17 @@ def host_driver(vib: Mapping[str, object]) -> HostDriver | None:
     parts = numbered.group("major", "minor", "update")
     built_for = None if parts[0] is None else (int(parts[0]), int(parts[1]), int(parts[2]))
     return HostDriver(name, version, named["line"], numbered["driver"], built_for)
+
+
+def branch(facts: Facts) -> int | None:
+    """Return the driver branch of a host, e.g. 535: as nvidia-smi shows it, else as its package (VIB) is called.
+
+    None when neither was read, or when there are several.
+    """
+    found = {g.driver_major for g in readable(facts).gpus if g.driver_major is not None}
+    if not found:
+        found = {driver.branch for vib in facts.get("software") or () if (driver := host_driver(vib))}
+    return found.pop() if len(found) == 1 else None
 
 
 def _reasons(case: Case, driver: HostDriver) -> Iterator[str]:
@@ -110,5 +119,5 @@ def _compute_only(board: Board) -> bool:
 
 def _boards(case: Case) -> tuple[Board, ...]:
     """Return the distinct boards of the host; none when its devices are not shown, which gpu.model reports."""
-    devices = case.view.facts(case.ref).get("hardware.pciDevice") or ()
+    devices = case.facts.get("hardware.pciDevice") or ()
     return tuple(dict.fromkeys(g.board for g in found_gpus(devices) if g.board))

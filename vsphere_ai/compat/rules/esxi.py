@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import ClassVar
-
-from vsphere_ai.compat.base import Case, Meanings, Paths, Rule
+from vsphere_ai.compat.base import Case, host_rule
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT
 from vsphere_ai.model.versions import MINIMUM, build_name, dotted, is_withdrawn, numbers
@@ -13,169 +10,134 @@ from vsphere_ai.model.versions import MINIMUM, build_name, dotted, is_withdrawn,
 SSH = "TSM-SSH"
 
 
-class EsxiVersion(Rule):
+@host_rule(
+    "esxi.version",
+    "ESXi 7.0 Update 2 or later",
+    source="Broadcom KB 316595, Build numbers and versions of VMware ESXi/ESX",
+    verdicts={
+        "pass": "7.0.2 or later, also with an unlisted build",
+        "warn": "a build VMware has withdrawn",
+        "fail": "earlier than 7.0.2",
+        "unknown": "the version is not a dotted number",
+    },
+    reads=PRODUCT,
+    blocks_unknown=True,
+)
+def esxi_version(case: Case) -> Finding:
     """A host has to run ESXi 7.0 Update 2 or later.
 
     Only the version decides: build numbers do not grow with versions. The build names the patch level; a build the
     table does not list is no fault.
     """
-
-    id = "esxi.version"
-    title = "ESXi 7.0 Update 2 or later"
-    target = "host"
-    source = "Broadcom KB 316595, Build numbers and versions of VMware ESXi/ESX"
-    verdicts: ClassVar[Meanings] = {
-        "pass": "7.0.2 or later, also with an unlisted build",
-        "warn": "a build VMware has withdrawn",
-        "fail": "earlier than 7.0.2",
-        "unknown": "the version is not a dotted number",
-    }
-    properties: ClassVar[Paths] = {"HostSystem": PRODUCT}
-    blocks_unknown = True
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Compare the product version; name the build."""
-        path, product = case.read(*PRODUCT)
-        text, build = str(product.get("version", "")), str(product.get("build", ""))
-        seen = ((f"{path}.version", text), (f"{path}.build", build))
-        version = numbers(text)
-        if version is None:
-            yield case.unknown(f"the host states {text!r} as its version", *seen)
-            return
-        name = build_name(version, build)
-        words = f"ESXi {name} ({text} build {build})" if name else f"ESXi {text}, unlisted build {build} of {text}"
-        if version < MINIMUM:
-            yield case.failed(
-                f"{words} is older than {dotted(MINIMUM)}", *seen, help="upgrade the host to ESXi 7.0 U2 or later"
-            )
-        elif is_withdrawn(version, build):
-            yield case.warned(f"{words} was withdrawn by VMware", *seen, help="update to 7.0 U3c or later")
-        else:
-            yield case.passed(words, *seen)
+    path, product = case.read(*PRODUCT)
+    text, build = str(product.get("version", "")), str(product.get("build", ""))
+    seen = ((f"{path}.version", text), (f"{path}.build", build))
+    version = numbers(text)
+    if version is None:
+        return case.unknown(f"the host states {text!r} as its version", *seen)
+    name = build_name(version, build)
+    words = f"ESXi {name} ({text} build {build})" if name else f"ESXi {text}, unlisted build {build} of {text}"
+    if version < MINIMUM:
+        help = "upgrade the host to ESXi 7.0 U2 or later"
+        return case.failed(f"{words} is older than {dotted(MINIMUM)}", *seen, help=help)
+    if is_withdrawn(version, build):
+        return case.warned(f"{words} was withdrawn by VMware", *seen, help="update to 7.0 U3c or later")
+    return case.passed(words, *seen)
 
 
-class HostConnected(Rule):
-    """vCenter has to reach the host: what it shows of a disconnected host is old or missing."""
-
-    id = "host.connected"
-    title = "Host connected"
-    target = "host"
-    source = "vSphere Web Services API reference, HostRuntimeInfo.connectionState"
-    verdicts: ClassVar[Meanings] = {"pass": "`connected`", "fail": "`disconnected` or `notResponding`"}
-    properties: ClassVar[Paths] = {"HostSystem": ("runtime.connectionState",)}
-    blocks_unknown = True
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Look at the connection state."""
-        state = case.need("runtime.connectionState")
-        seen = ("runtime.connectionState", state)
-        if state == "connected":
-            yield case.passed("connected", seen)
-        else:
-            yield case.failed(
-                f"vCenter reports this host as {state}", seen, help="bring the host back, or leave it out with --limit"
-            )
+@host_rule(
+    "host.connected",
+    "Host connected",
+    source="vSphere Web Services API reference, HostRuntimeInfo.connectionState",
+    verdicts={"pass": "`connected`", "fail": "`disconnected` or `notResponding`"},
+    reads=("runtime.connectionState",),
+    blocks_unknown=True,
+)
+def host_connected(case: Case) -> Finding:
+    """The host has to be reached by vCenter: what it shows of a disconnected host is old or missing."""
+    seen = case.read("runtime.connectionState")
+    if seen.value == "connected":
+        return case.passed("connected", seen)
+    return case.failed(
+        f"vCenter reports this host as {seen.value}", seen, help="bring the host back, or leave it out with --limit"
+    )
 
 
-class HostMaintenance(Rule):
+@host_rule(
+    "host.maintenance",
+    "Host not in maintenance mode",
+    source="vCenter Server and Host Management, Maintenance mode",
+    verdicts={"pass": "not in maintenance mode", "warn": "in maintenance mode already"},
+    reads=("runtime.inMaintenanceMode",),
+)
+def host_maintenance(case: Case) -> Finding:
     """A host in maintenance mode can be configured, runs no VM, and is left in maintenance mode."""
-
-    id = "host.maintenance"
-    title = "Host not in maintenance mode"
-    target = "host"
-    source = "vCenter Server and Host Management, Maintenance mode"
-    verdicts: ClassVar[Meanings] = {"pass": "not in maintenance mode", "warn": "in maintenance mode already"}
-    properties: ClassVar[Paths] = {"HostSystem": ("runtime.inMaintenanceMode",)}
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Look at the maintenance flag."""
-        on = case.need("runtime.inMaintenanceMode")
-        seen = ("runtime.inMaintenanceMode", on)
-        if on:
-            yield case.warned("in maintenance mode already: it stays so, and no VM can be powered on here", seen)
-        else:
-            yield case.passed("not in maintenance mode", seen)
+    seen = case.read("runtime.inMaintenanceMode")
+    if seen.value:
+        return case.warned("in maintenance mode already: it stays so, and no VM can be powered on here", seen)
+    return case.passed("not in maintenance mode", seen)
 
 
-class HostRebootPending(Rule):
-    """A restart that is pending takes effect together with the one of this plan."""
-
-    id = "host.reboot-pending"
-    title = "No restart pending"
-    target = "host"
-    source = "vSphere Web Services API reference, HostListSummary.rebootRequired"
-    verdicts: ClassVar[Meanings] = {
+@host_rule(
+    "host.reboot-pending",
+    "No restart pending",
+    source="vSphere Web Services API reference, HostListSummary.rebootRequired",
+    verdicts={
         "pass": "none pending, or this plan restarts the host",
         "warn": "an earlier change waits for a restart",
-    }
-    properties: ClassVar[Paths] = {"HostSystem": ("summary.rebootRequired",)}
-    needed_by = frozenset({"graphics", "mig", "vgpu"})
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Look at the flag, and at what this plan does."""
-        pending = case.need("summary.rebootRequired")
-        seen = ("summary.rebootRequired", pending)
-        if not pending:
-            yield case.passed("no restart pending", seen)
-        elif case.ref in case.view.rebooting:
-            yield case.passed("a restart is pending; this plan restarts the host", seen, ("plan.reboot", True))
-        else:
-            yield case.warned("an earlier change waits for a restart of this host", seen, help="restart the host")
+    },
+    reads=("summary.rebootRequired",),
+    needed_by=frozenset({"graphics", "mig", "vgpu"}),
+)
+def host_reboot_pending(case: Case) -> Finding:
+    """A restart that is pending takes effect together with the one of this plan."""
+    seen = case.read("summary.rebootRequired")
+    if not seen.value:
+        return case.passed("no restart pending", seen)
+    if case.ref in case.view.rebooting:
+        return case.passed("a restart is pending; this plan restarts the host", seen, ("plan.reboot", True))
+    return case.warned("an earlier change waits for a restart of this host", seen, help="restart the host")
 
 
-class HostLockdown(Rule):
+@host_rule(
+    "host.lockdown",
+    "Lockdown mode off",
+    source="vSphere Security, Lockdown mode",
+    verdicts={"pass": "`lockdownDisabled`", "warn": "`lockdownNormal` or `lockdownStrict`"},
+    reads=("config.lockdownMode",),
+    needed_by=frozenset({"mig"}),
+)
+def host_lockdown(case: Case) -> Finding:
     """MIG is set with `nvidia-smi` over SSH, which lockdown mode refuses to all but its exception users.
 
     Whether the SSH user is one of them, `plan` asks (`ssh.lockdown`). The mode is never changed by this tool.
     """
-
-    id = "host.lockdown"
-    title = "Lockdown mode off"
-    target = "host"
-    source = "vSphere Security, Lockdown mode"
-    verdicts: ClassVar[Meanings] = {"pass": "`lockdownDisabled`", "warn": "`lockdownNormal` or `lockdownStrict`"}
-    properties: ClassVar[Paths] = {"HostSystem": ("config.lockdownMode",)}
-    needed_by = frozenset({"mig"})
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Look at the lockdown mode."""
-        mode = case.need("config.lockdownMode")
-        seen = ("config.lockdownMode", mode)
-        if mode == "lockdownDisabled":
-            yield case.passed("lockdown mode is off", seen)
-        else:
-            yield case.warned(
-                f"{mode}: only exception users can log in over SSH, and MIG can only be set over SSH", seen,
-                help="make the SSH user an exception user, or turn lockdown mode off for the time of the change "
-                "(Host > Configure > Security Profile)",
-            )  # fmt: skip
+    seen = case.read("config.lockdownMode")
+    if seen.value == "lockdownDisabled":
+        return case.passed("lockdown mode is off", seen)
+    return case.warned(
+        f"{seen.value}: only exception users can log in over SSH, and MIG can only be set over SSH",
+        seen,
+        help="make the SSH user an exception user, or turn lockdown mode off for the time of the change "
+        "(Host > Configure > Security Profile)",
+    )
 
 
-class HostSshService(Rule):
+@host_rule(
+    "host.ssh-service",
+    "SSH service present",
+    source="vSphere Security, ESXi Shell and SSH",
+    verdicts={"pass": "the service exists, running or stopped", "fail": "the host has no such service"},
+    reads=("config.service.service",),
+    needed_by=frozenset({"mig"}),
+)
+def host_ssh_service(case: Case) -> Finding:
     """The host needs the service `TSM-SSH`; when it is stopped it is started for as long as it is needed."""
-
-    id = "host.ssh-service"
-    title = "SSH service present"
-    target = "host"
-    source = "vSphere Security, ESXi Shell and SSH"
-    verdicts: ClassVar[Meanings] = {
-        "pass": "the service exists, running or stopped",
-        "fail": "the host has no such service",
-    }
-    properties: ClassVar[Paths] = {"HostSystem": ("config.service.service",)}
-    needed_by = frozenset({"mig"})
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Look for the service in the host's list."""
-        services = case.need("config.service.service")
-        ssh = next((s for s in services if s.get("key") == SSH), None)
-        if ssh is None:
-            keys = ", ".join(sorted(str(s.get("key")) for s in services))
-            yield case.failed(
-                f"this host has no service {SSH}", ("config.service.service", keys or "none"),
-                help="MIG mode is set with nvidia-smi over SSH; repair the ESXi installation",
-            )  # fmt: skip
-            return
-        running = bool(ssh.get("running"))
-        words = "SSH is running" if running else "SSH is stopped; it is started when needed and stopped again"
-        yield case.passed(words, (f"config.service.service[{SSH}].running", running))
+    services = {str(s.get("key")): s for s in case.need("config.service.service")}
+    if SSH not in services:
+        seen = ("config.service.service", ", ".join(sorted(services)) or "none")
+        help = "MIG mode is set with nvidia-smi over SSH; repair the ESXi installation"
+        return case.failed(f"this host has no service {SSH}", seen, help=help)
+    running = bool(services[SSH].get("running"))
+    words = "SSH is running" if running else "SSH is stopped; it is started when needed and stopped again"
+    return case.passed(words, (f"config.service.service[{SSH}].running", running))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar
 
-from vsphere_ai.compat.base import Case, Evidence, Meanings, Paths, Rule, Unreadable, why_absent
+from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule, why_absent
 from vsphere_ai.compat.devices import planned_devices, wanted_adapters, wanted_vgpus
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, Limit, hardware_limits
@@ -16,89 +15,77 @@ VGPU, SEVERAL_VGPUS = 17, 15
 Adapters = tuple[tuple[str, str | None], ...]
 
 
-class VmHardwareVersion(Rule):
+@vm_rule(
+    "vm.hardware-version",
+    "Virtual hardware version",
+    source="vSphere Networking 7.0, PVRDMA Support; Broadcom KB 315655 (virtual hardware versions)",
+    verdicts={
+        "pass": "carries the devices, now or after the upgrade this plan makes",
+        "warn": "below 17: PVRDMA namespaces or advised version for vGPUs missing",
+        "fail": "too old for PVRDMA or for several vGPUs, or without the RoCE version this plan chooses",
+        "unknown": "the version is not `vmx-` with a number",
+    },
+    reads=("config.version", "config.hardware.device"),
+    needed_by=frozenset({"hardware", "vgpu", "pvrdma"}),
+    blocks_unknown=True,
+)
+def vm_hardware_version(case: Case) -> Finding:
     """The virtual hardware version has to carry the VM's devices.
 
     That is 13 for PVRDMA (17 for its namespaces, 14 to 19 for a chosen RoCE version), 15 for several vGPUs; 17 or
     later is advised for vGPUs. An upgrade in this plan counts.
     """
-
-    id = "vm.hardware-version"
-    title = "Virtual hardware version"
-    target = "vm"
-    source = "vSphere Networking 7.0, PVRDMA Support; Broadcom KB 315655 (virtual hardware versions)"
-    verdicts: ClassVar[Meanings] = {
-        "pass": "carries the devices, now or after the upgrade this plan makes",
-        "warn": "below 17: PVRDMA namespaces or advised version for vGPUs missing",
-        "fail": "too old for PVRDMA or for several vGPUs, or without the RoCE version this plan chooses",
-        "unknown": "the version is not `vmx-` with a number",
-    }
-    properties: ClassVar[Paths] = {"VirtualMachine": ("config.version", "config.hardware.device")}
-    needed_by = frozenset({"hardware", "vgpu", "pvrdma"})
-    blocks_unknown = True
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Compare the version with what each device needs."""
-        version, seen = hardware_version(case)
-        if version is None:
-            yield case.unknown(f"{seen[1]!r} is no hardware version", seen)
-            return
-        vgpus, adapters = wanted_vgpus(case), wanted_adapters(case)
-        after = f"after this plan: hardware version {version}" if seen[0].startswith("plan.") else f"vmx-{version}"
-        short = dict(_short(version, vgpus, adapters))
-        advice = dict(_advice(version, vgpus, adapters))
-        # what an existing adapter shows is the server's own choice; only a protocol this plan sends can be refused
-        chosen = any(a.chosen for state in planned_devices(case) for a in state.rdma_adapters() or ())
-        faults = list(short)
-        if chosen and version >= PVRDMA and version not in PROTOCOLS:
-            faults.append(f"the RoCE version can be chosen for {PROTOCOLS[0]} to {PROTOCOLS[-1]} only")
-        if faults:
-            help = case.upgrade(max(short.values())) if short else "leave protocol out"
-            yield case.failed(f"{after}: {'; '.join(faults)}", seen, help=help)
-        elif advice:
-            yield case.warned(f"{after}: {'; '.join(advice)}", seen, help=case.upgrade(max(advice.values())))
-        else:
-            yield case.passed(f"{after}: carries all devices", seen)
+    version, seen = hardware_version(case)
+    if version is None:
+        return case.unknown(f"{seen[1]!r} is no hardware version", seen)
+    vgpus, adapters = wanted_vgpus(case), wanted_adapters(case)
+    after = f"after this plan: hardware version {version}" if seen[0].startswith("plan.") else f"vmx-{version}"
+    short = dict(_short(version, vgpus, adapters))
+    advice = dict(_advice(version, vgpus, adapters))
+    # what an existing adapter shows is the server's own choice; only a protocol this plan sends can be refused
+    chosen = any(a.chosen for state in planned_devices(case) for a in state.rdma_adapters() or ())
+    faults = list(short)
+    if chosen and version >= PVRDMA and version not in PROTOCOLS:
+        faults.append(f"the RoCE version can be chosen for {PROTOCOLS[0]} to {PROTOCOLS[-1]} only")
+    if faults:
+        help = case.upgrade(max(short.values())) if short else "leave protocol out"
+        return case.failed(f"{after}: {'; '.join(faults)}", seen, help=help)
+    if advice:
+        return case.warned(f"{after}: {'; '.join(advice)}", seen, help=case.upgrade(max(advice.values())))
+    return case.passed(f"{after}: carries all devices", seen)
 
 
-class VmHardwareHosts(Rule):
-    """Every host the VM may run on has to run its hardware version; the oldest host decides."""
-
-    id = "vm.hardware-hosts"
-    title = "Hardware version the hosts run"
-    target = "vm"
-    source = "Broadcom KB 315655, Virtual machine hardware versions"
-    verdicts: ClassVar[Meanings] = {
+@vm_rule(
+    "vm.hardware-hosts",
+    "Hardware version the hosts run",
+    source="Broadcom KB 315655, Virtual machine hardware versions",
+    verdicts={
         "pass": "every host runs it",
         "fail": "a host is too old for it",
         "unknown": "the version of a host is not known, or the VM has no host",
-    }
-    properties: ClassVar[Paths] = {"VirtualMachine": ("config.version",), "HostSystem": PRODUCT}
-
-    def judge(self, case: Case) -> Iterator[Finding]:
-        """Compare with the lowest limit among the hosts."""
-        version, seen = hardware_version(case)
-        if version is None:
-            yield case.unknown(f"{seen[1]!r} is no hardware version", seen)
-            return
-        if case.view.estate.get(case.ref) is None:
-            raise Unreadable("runtime.host", why_absent(None, "runtime.host"))
-        hosts = case.view.candidates(case.ref) or case.view.estate.hosts_for(case.ref)
-        known, hidden = hardware_limits(case.view.estate, hosts)
-        if not known:
-            yield case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
-            return
-        most, name, esxi = known[0]
-        where = (f"{name}: config.product.version", esxi)
-        if version > most:
-            yield case.failed(
-                f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs", seen, where,
-                help=_newer_hosts(case, version, known),
-            )  # fmt: skip
-        elif hidden:
-            yield case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
-        else:
-            yield case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
+    },
+    reads=("config.version",),
+    also_reads={"HostSystem": PRODUCT},
+)
+def vm_hardware_hosts(case: Case) -> Finding:
+    """Every host the VM may run on has to run its hardware version; the oldest host decides."""
+    version, seen = hardware_version(case)
+    if version is None:
+        return case.unknown(f"{seen[1]!r} is no hardware version", seen)
+    if case.view.estate.get(case.ref) is None:
+        raise Unreadable("runtime.host", why_absent(None, "runtime.host"))
+    hosts = case.view.candidates(case.ref) or case.view.estate.hosts_for(case.ref)
+    known, hidden = hardware_limits(case.view.estate, hosts)
+    if not known:
+        return case.unknown(f"host versions not known: {', '.join(hidden) or 'the VM has no host'}", seen)
+    most, name, esxi = known[0]
+    where = (f"{name}: config.product.version", esxi)
+    if version > most:
+        message = f"hardware version {version} is above {most}, the most {name} (ESXi {esxi}) runs"
+        return case.failed(message, seen, where, help=_newer_hosts(case, version, known))
+    if hidden:
+        return case.unknown(f"host versions not known: {', '.join(hidden)}", seen, where)
+    return case.passed(f"hardware version {version} runs on all {len(known)} hosts", seen, where)
 
 
 def hardware_version(case: Case) -> tuple[int | None, Evidence]:
@@ -135,6 +122,6 @@ def _newer_hosts(case: Case, version: int, known: Sequence[Limit]) -> str:
     """Say which hosts are too old; staying below is a way only where the VM does not have that version already."""
     old = ", ".join(limit.host for limit in known if limit.hardware < version)
     hosts = f"upgrade {old} to {first_esxi_with(version)}"
-    present = number(case.view.facts(case.ref).get("config.version"))
+    present = number(case.facts.get("config.version"))
     most = known[0].hardware
     return f"stay at {most} or lower, or {hosts}" if present is not None and present <= most else hosts
