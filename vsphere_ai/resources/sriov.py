@@ -12,6 +12,7 @@ from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import virtual_functions
+from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources._helpers.virtual_functions import DEVICES, PhysicalFunction, physical_functions
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
@@ -144,10 +145,8 @@ def _config(function: PhysicalFunction, count: int) -> dict[str, object]:
 
 def _with(facts: Facts, wanted: Mapping[str, int]) -> Facts:
     """Return a host as it is read once these NICs have that many functions."""
-
-    def planned(device: Mapping[str, object], count: int) -> Mapping[str, object]:
-        counts = {"numVirtualFunctionRequested": count, "numVirtualFunction": count}
-        return {**device, **counts, "sriovEnabled": count > 0, "sriovActive": count > 0}
-
-    devices = facts.get(DEVICES, ())
-    return facts.having({DEVICES: tuple(planned(d, wanted[d["id"]]) if d["id"] in wanted else d for d in devices)})
+    planned = {
+        pci: {"numVirtualFunctionRequested": n, "numVirtualFunction": n, "sriovEnabled": n > 0, "sriovActive": n > 0}
+        for pci, n in wanted.items()
+    }
+    return facts.having({DEVICES: overlaid(facts.get(DEVICES), "id", planned)})

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
 from pydantic import Field
@@ -11,15 +10,18 @@ from pydantic import Field
 from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.inventory import nvidia_gpus
-from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
 from vsphere_ai.resources.mixins import Judged, SharesGpus
 
+CONFIG, INFO = "config.graphicsConfig", "config.graphicsInfo"
+MANAGER = "configManager.graphicsManager"
 GraphicsType = Literal["shared", "shared_direct"]
 Policy = Literal["performance", "consolidation"]
 Mode = Literal["same_size", "mixed_size"]
@@ -35,18 +37,10 @@ class HostGraphics(Judged, SharesGpus, Resource):
     kind = "graphics"
     target = "host"
     traits = Traits(
-        decides={"config.graphicsConfig": "default_type"},
+        decides={CONFIG: "default_type"},
         after=("passthrough",),
-        replaces={"UpdateGraphicsConfig": "config.graphicsConfig"},
-        properties={
-            "HostSystem": (
-                "config.graphicsConfig",
-                "config.graphicsInfo",
-                "config.pciPassthruInfo",
-                "config.product",
-                "hardware.pciDevice",
-            )
-        },
+        replaces={"UpdateGraphicsConfig": CONFIG},
+        properties={"HostSystem": (CONFIG, INFO, "config.pciPassthruInfo", "config.product", "hardware.pciDevice")},
     )
 
     default_type: GraphicsType | None = Field(
@@ -73,16 +67,15 @@ class HostGraphics(Judged, SharesGpus, Resource):
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read what is configured and what is active."""
-        config = facts.get("config.graphicsConfig")
+        config = facts.get(CONFIG)
         if config is None:
             return None
         configured = {d["deviceId"]: d["graphicsType"] for d in config.get("deviceType", ())}
         default = config["hostDefaultGraphicsType"]
         gpus = {}
-        for gpu in nvidia_gpus(facts):
-            wanted, active = configured.get(gpu["pciId"], default), gpu["graphicsType"]
-            waits = "" if wanted == active else f" (configured: {spelled(wanted)})"
-            gpus[gpu["pciId"]] = spelled(active) + waits
+        for pci, active in ((g["pciId"], g["graphicsType"]) for g in nvidia_gpus(facts)):
+            wanted = configured.get(pci, default)
+            gpus[pci] = spelled(active) + ("" if wanted == active else f" (configured: {spelled(wanted)})")
         modes = vgpu_mode.seen(facts)
         return cls.model_construct(
             default_type=spelled(default),
@@ -102,55 +95,22 @@ class HostGraphics(Judged, SharesGpus, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No GPU, or one that is given to a VM whole (passthrough)."""
         facts = view.facts(target.ref)
-        if facts.get("config.graphicsConfig") is None:
-            yield self.problem(
-                target,
-                "unreadable",
-                "the graphics configuration of this host cannot be read",
-                "connect the host to vCenter and grant System.Read on it",
-            )
+        if facts.get(CONFIG) is None:
+            message = "the graphics configuration of this host cannot be read"
+            yield self.problem(target, "unreadable", message, "connect the host to vCenter and grant System.Read on it")
             return
         if not nvidia_gpus(facts):
-            yield self.problem(
-                target,
-                "no-gpu",
-                "this host shows no NVIDIA GPU in its graphics devices",
-                "leave it out of the play, or install the NVIDIA host driver (VIB) and reboot",
-            )
+            remedy = "leave it out of the play, or install the NVIDIA host driver (VIB) and reboot"
+            yield self.problem(target, "no-gpu", "this host shows no NVIDIA GPU in its graphics devices", remedy)
         enabled = {p["id"] for p in facts.get("config.pciPassthruInfo", ()) if p.get("passthruEnabled")}
         for gpu in nvidia_gpus(facts):
             if gpu["graphicsType"] == "direct" or gpu["pciId"] in enabled:
-                yield self.problem(
-                    target,
-                    "passthrough",
-                    f"GPU {gpu['pciId']} is in passthrough mode and cannot be {self.default_type}",
-                    "disable passthrough for the device first (Configure > PCI Devices)",
-                )
-        yield from self._mode_problems(target, view)
-
-    def _mode_problems(self, target: Target, view: View) -> Iterator[Problem]:
-        """No such setting on this vCenter or host, or GPUs that never mix sizes."""
-        facts = view.facts(target.ref)
-        wanted, said = self._modes(), view.said(HostGraphics, target.ref)
-        if said is None or said.vgpu_mode is None or not wanted:
-            return
-        server, esxi = view.estate.about.api_numbers, vgpu_mode.release(facts)
-        if server < vgpu_mode.FIRST_API or esxi < vgpu_mode.FIRST_ESXI:
-            found, help_ = api_fields.why_missing(view.estate.about, vgpu_mode.FIRST_API)
-            yield self.problem(
-                target,
-                "vgpu-mode-version",
-                f"vgpu_mode needs vCenter Server and ESXi 8.0 U3; {found}, "
-                f"this host ESXi {'.'.join(map(str, esxi)) or 'unknown'}",
-                help_ or "leave vgpu_mode out, or update vCenter Server and the host first",
-            )
-        for pci, board in vgpu_mode.equal_sizes_only(facts).items() if self.vgpu_mode == "mixed_size" else ():
-            yield self.problem(
-                target,
-                "vgpu-mode-board",
-                f"GPU {pci} ({board.title}) does not support vGPUs of mixed sizes",
-                "write vgpu_mode: same_size for this host; mixed sizes need an Ampere GPU or newer",
-            )
+                message = f"GPU {gpu['pciId']} is in passthrough mode and cannot be {self.default_type}"
+                remedy = "disable passthrough for the device first (Configure > PCI Devices)"
+                yield self.problem(target, "passthrough", message, remedy)
+        said = view.said(HostGraphics, target.ref)
+        if said is not None and said.vgpu_mode is not None and self._modes():
+            yield from mode_problems(target, view, self.vgpu_mode)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Name GPUs in MIG mode, which a vGPU mode does not concern."""
@@ -164,59 +124,38 @@ class HostGraphics(Judged, SharesGpus, Resource):
         if not modes:
             return Projection(self)
         facts = view.facts(target.ref)
-        more = {"config.graphicsInfo": vgpu_mode.after(facts, modes)}
-        return Projection(self, (replace(facts, properties={**facts.properties, **more}),))
+        return Projection(self, (facts.having({INFO: vgpu_mode.after(facts, modes)}),))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Send the complete configuration once, ask for the restart that makes it active, refresh afterwards."""
         facts = view.facts(change.target.ref)
-        config = facts.get("config.graphicsConfig")
-        wanted = config_with(config, self._types(), self._modes())
+        config, gpus, types, modes = facts.get(CONFIG), nvidia_gpus(facts), self._types(), self._modes()
+        wanted = config_with(config, types, modes)
         wanted |= {"hostDefaultGraphicsType": api_type(self.default_type)}
         wanted |= {"sharedPassthruAssignmentPolicy": self.assignment_policy}
-        wanted_types = self._types()
-        count = len(nvidia_gpus(facts))
-        gpus, modes = nvidia_gpus(facts), self._modes()
-        restart = any(g["graphicsType"] != wanted_types.get(g["pciId"], g["graphicsType"]) for g in gpus)
-        restart = restart or bool(vgpu_mode.pending(facts, modes))
+        restarts = any(g["graphicsType"] != types.get(g["pciId"], g["graphicsType"]) for g in gpus)
+        restarts = restarts or bool(vgpu_mode.pending(facts, modes))
         moded = vgpu_mode.changing(facts, modes)
-        used = any(g.get("vm") for g in gpus if g["pciId"] in moded)
         if wanted != config:
-            yield Invoke(
-                target=change.target,
-                kinds=(self.kind,),
-                path="configManager.graphicsManager",
-                method="UpdateGraphicsConfig",
-                args={"config": wanted},
-                # a GPU changes its vGPU mode only while no VM uses it
-                needs_maintenance=restart or used,
-                summary=f"set graphics to {', '.join(s for s in self._said(moded) if s)} "
-                f"({count} GPU{'' if count == 1 else 's'})",
-            )
-        if restart:
-            yield Step(
-                target=change.target,
-                kinds=(self.kind,),
-                needs_reboot=True,
-                needs_maintenance=True,
-                summary="restart, which makes the graphics type active",
-            )
-        if restart or moded:
-            yield Invoke(
-                target=change.target,
-                kinds=(self.kind,),
-                path="configManager.graphicsManager",
-                method="RefreshGraphicsManager",
-                after_reboot=restart,
-                summary="have the host read its graphics devices again",
-            )
+            said = (self.default_type, self.assignment_policy, self.vgpu_mode if moded else None)
+            count = f"{len(gpus)} GPU{'' if len(gpus) == 1 else 's'}"
+            summary = f"set graphics to {', '.join(s for s in said if s)} ({count})"
+            # a GPU changes its vGPU mode only while no VM uses it
+            used = any(g.get("vm") for g in gpus if g["pciId"] in moded)
+            empty = restarts or used
+            yield invoke(change, MANAGER, "UpdateGraphicsConfig", {"config": wanted}, summary, needs_maintenance=empty)
+        if restarts:
+            yield restart(change, "restart, which makes the graphics type active")
+        if restarts or moded:
+            summary = "have the host read its graphics devices again"
+            yield invoke(change, MANAGER, "RefreshGraphicsManager", {}, summary, after_reboot=restarts)
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Leave out hosts without a GPU, and those with a GPU that is not as the default: no playbook states that."""
         if form == "shown":
             return Export(self)
         # a GPU may wait for a restart, or have a type of its own (passthrough among them)
-        odd = ", ".join(f"GPU {pci} is {value}" for pci, value in self._odd().items())
+        odd = ", ".join(f"GPU {pci} is {t}" for pci, t in (self.gpus or {}).items() if t != self.default_type)
         left_out = f"graphics left out: {odd}, the host's default is {self.default_type}" if odd else ""
         return Export(self if self.gpus and not odd else None, left_out)
 
@@ -228,15 +167,9 @@ class HostGraphics(Judged, SharesGpus, Resource):
         """Go by the assignment policy."""
         return self.assignment_policy == "consolidation"
 
-    def _said(self, moded: Collection[str]) -> tuple[str | None, ...]:
-        return self.default_type, self.assignment_policy, self.vgpu_mode if moded else None
-
     def _modes(self) -> dict[str, str]:
         """Return PCI address -> vGPU mode wanted; one that was only read is left as it is."""
         return {pci: mode for pci, mode in (self.vgpu_modes or {}).items() if mode in vgpu_mode.TO_API}
-
-    def _odd(self) -> dict[str, str]:
-        return {pci: value for pci, value in (self.gpus or {}).items() if value != self.default_type}
 
     def _types(self) -> dict[str, str]:
         """Return PCI address -> API type; a GPU without a stated type that waits for one is not changed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -12,12 +12,15 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.entries import overlaid
+from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, REBIND, taken_problems, use_problems
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
+MANAGER = "configManager.pciPassthruSystem"
 WAITS = {True: "on after a restart", False: "off after a restart"}
 
 
@@ -67,20 +70,20 @@ class Passthrough(Resource):
         """No such device, one that cannot be passed through, or one that is in use now."""
         facts = view.facts(target.ref)
         if facts.get(pci.PASSTHRU) is None:
-            yield self.problem(
-                target, "unreadable", "the PCI devices of this host cannot be read", "connect the host to vCenter"
-            )
+            message = "the PCI devices of this host cannot be read"
+            yield self.problem(target, "unreadable", message, "connect the host to vCenter")
             return
         states, found = pci.passthroughs(facts), pci.devices(facts)
         for address, on in self._changing(facts).items():
             state = states.get(address)
             if state is None:
                 able = ", ".join(a for a, s in states.items() if s.capable and not _is_virtual(a, found)) or "none"
-                yield Problem(target, "passthrough.device", f"this host has no device {address}",
-                              f"devices that can be passed through: {able}")  # fmt: skip
+                remedy = f"devices that can be passed through: {able}"
+                yield self.problem(target, "device", f"this host has no device {address}", remedy)
             elif on and not state.capable:
-                yield Problem(target, "passthrough.not-capable", f"{_named(address, found)} cannot be passed through",
-                              "switch the IOMMU (VT-d, AMD-Vi) on in the BIOS; some devices never can")  # fmt: skip
+                name = f"{address} ({found[address].name})" if address in found else address
+                remedy = "switch the IOMMU (VT-d, AMD-Vi) on in the BIOS; some devices never can"
+                yield self.problem(target, "not-capable", f"{name} cannot be passed through", remedy)
             elif on:
                 yield from use_problems(target, view, address, state)
             else:
@@ -114,46 +117,27 @@ class Passthrough(Resource):
         at_once = facts.get(REBIND) is True and len(sent) == len(waiting)
         words = ", ".join(f"{a} {'on' if on else 'off'}" for a, on in sent.items())
         if sent:
-            yield Invoke(
-                target=change.target,
-                kinds=(self.kind,),
-                path="configManager.pciPassthruSystem",
-                method="UpdatePassthruConfig",
-                args={"config": tuple(_config(a, on, at_once) for a, on in sent.items())},
-                needs_maintenance=not at_once,
-                needs_reboot=not at_once,
-                summary=f"set passthrough: {words}",
-            )
+            args = {"config": tuple(_config(a, on, at_once) for a, on in sent.items())}
+            step = invoke(change, MANAGER, "UpdatePassthruConfig", args, f"set passthrough: {words}")
+            yield replace(step, needs_maintenance=not at_once, needs_reboot=not at_once)
         elif waiting:
-            yield Step(
-                target=change.target,
-                kinds=(self.kind,),
-                needs_maintenance=True,
-                needs_reboot=True,
-                summary=f"restart, which makes passthrough active ({', '.join(waiting)})",
-            )
+            yield restart(change, f"restart, which makes passthrough active ({', '.join(waiting)})")
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Lay the wanted passthrough over what was read, and what it makes of GPUs."""
         if after == "reboot":
             return Projection(self)
-        facts = view.facts(target.ref)
-        wanted = self.devices or {}
-        infos = tuple(
-            {**p, "passthruEnabled": wanted[p["id"]], "passthruActive": wanted[p["id"]]} if p["id"] in wanted else p
-            for p in facts.get(pci.PASSTHRU) or ()
-        )
-        types = {
-            d["deviceId"]: d["graphicsType"] for d in (facts.get("config.graphicsConfig") or {}).get("deviceType", ())
-        }
-        graphics = tuple(
-            {**g, "graphicsType": "direct" if wanted[g["pciId"]] else types.get(g["pciId"], "basic")}
-            if g["pciId"] in wanted and wanted[g["pciId"]] != (g["graphicsType"] == "direct")
-            else g
-            for g in facts.get(GRAPHICS) or ()
-        )
-        more = {GRAPHICS: graphics} if GRAPHICS in facts.properties else {}
-        return Projection(self, (replace(facts, properties={**facts.properties, pci.PASSTHRU: infos, **more}),))
+        facts, wanted = view.facts(target.ref), self.devices or {}
+        passed = {a: {"passthruEnabled": on, "passthruActive": on} for a, on in wanted.items()}
+        after_plan = {pci.PASSTHRU: overlaid(facts.get(pci.PASSTHRU), "id", passed)}
+        if GRAPHICS in facts.properties:
+            config = facts.get("config.graphicsConfig") or {}
+            own = {d["deviceId"]: d["graphicsType"] for d in config.get("deviceType", ())}
+            direct = {g["pciId"]: g["graphicsType"] == "direct" for g in facts.get(GRAPHICS) or ()}
+            moved = {a: on for a, on in wanted.items() if direct.get(a) != on}
+            types = {a: {"graphicsType": "direct" if on else own.get(a, "basic")} for a, on in moved.items()}
+            after_plan[GRAPHICS] = overlaid(facts.get(GRAPHICS), "pciId", types)
+        return Projection(self, (facts.having(after_plan),))
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """State what is passed through; virtual functions always are, and come with SR-IOV."""
@@ -169,14 +153,10 @@ class Passthrough(Resource):
         return Export(self.model_copy(update={"devices": on}) if on else None, left_out)
 
 
-def _config(address: str, on: bool, at_once: bool) -> dict[str, Any]:
+def _config(address: str, on: bool, at_once: bool) -> dict[str, object]:
     config = {"_typeName": "HostPciPassthruConfig", "id": address, "passthruEnabled": on}
     return {**config, "applyNow": True} if at_once else config
 
 
 def _is_virtual(address: str, found: Mapping[str, pci.Device]) -> bool:
     return address in found and found[address].virtual
-
-
-def _named(address: str, found: Mapping[str, pci.Device]) -> str:
-    return f"{address} ({found[address].name})" if address in found else address

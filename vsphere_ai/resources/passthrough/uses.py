@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.device_groups import DeviceGroups
 from vsphere_ai.resources.mig import Mig
 from vsphere_ai.resources.mixins import vgpus_of
 from vsphere_ai.resources.pci_devices import PciDevices
 from vsphere_ai.resources.vgpu import Vgpu
 
+problem = partial(factories.problem, "passthrough")
 HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"
-
-
 GRAPHICS = "config.graphicsInfo"
 
 
@@ -25,32 +26,29 @@ def use_problems(target: Target, view: View, address: str, state: pci.Passthroug
     """The host itself needs it, a vGPU or a GPU instance lives on it, or it is cut into virtual functions."""
     facts = view.facts(target.ref)
     for use in _of_host(facts, address):
-        yield Problem(target, "passthrough.in-use", f"{address} is {use}", "take it out of use first, or leave it out")
+        yield problem(target, "in-use", f"{address} is {use}", "take it out of use first, or leave it out")
     if state.functions:
-        yield Problem(target, "passthrough.sriov", f"{address} has {state.functions} SR-IOV virtual functions",
-                      f"write sriov: {{{address}: 0}} in a play that is applied before")  # fmt: skip
+        message = f"{address} has {state.functions} SR-IOV virtual functions"
+        yield problem(target, "sriov", message, f"write sriov: {{{address}: 0}} in a play that is applied before")
     for shown in facts.get(GRAPHICS) or ():
         users = [r for r in shown.get("vm", ()) if shown["pciId"] == address and shown["graphicsType"] != "direct"]
         keeping = [r for r in users if _keeps_vgpus(r, view)]
         if keeping:
             names = ", ".join(f.name if (f := view.estate.get(r)) else r for r in keeping)
-            yield Problem(target, "passthrough.vgpu", f"GPU {address} carries vGPUs of {names}",
-                          "write vgpu: [], or device_groups: [] where they are of a group, for them in a play that is "
-                          "applied before")  # fmt: skip
-    mig = view.get(Mig, target.ref)
-    gpu = ((mig.gpus if mig else None) or {}).get(address)
+            where = "vgpu: [], or device_groups: [] where they are of a group"
+            remedy = f"write {where}, for them in a play that is applied before"
+            yield problem(target, "vgpu", f"GPU {address} carries vGPUs of {names}", remedy)
+    gpu = ((view.get(Mig, target.ref) or Mig()).gpus or {}).get(address)
     if gpu is not None and (gpu.mode != "disabled" or gpu.layout):
-        yield Problem(target, "passthrough.mig", f"GPU {address} has MIG mode {gpu.mode}",
-                      f"apply mig: {{gpus: {{{address}: {{mode: disabled}}}}}} to the host before")  # fmt: skip
+        remedy = f"apply mig: {{gpus: {{{address}: {{mode: disabled}}}}}} to the host before"
+        yield problem(target, "mig", f"GPU {address} has MIG mode {gpu.mode}", remedy)
 
 
 def _of_host(facts: Facts, address: str) -> Iterator[str]:
     for nic in facts.get("config.network.pnic") or ():
         if nic.get("pci") == address:
-            switches = [
-                str(s.get("dvsName") or s.get("name")) for s in _switches(facts) if nic["key"] in s.get("pnic", ())
-            ]
-            yield from (f"{nic['device']}, an uplink of {switch}" for switch in switches)
+            switches = (s for s in _switches(facts) if nic["key"] in s.get("pnic", ()))
+            yield from (f"{nic['device']}, an uplink of {s.get('dvsName') or s.get('name')}" for s in switches)
     for hba in facts.get(HBAS) or ():
         if str(hba.get("pci", "")).lower() == address:
             yield f"{hba.get('device', 'a storage adapter')}, a storage adapter of the host"
@@ -79,10 +77,10 @@ def taken_problems(target: Target, view: View, address: str) -> Iterator[Problem
         stated = view.said(PciDevices, vm.ref)
         keeps = stated is None or any(d.host_device == address for d in stated.devices or ())
         if keeps and any(not d.get("deviceGroupInfo") for d in having):
-            yield Problem(target, "passthrough.vm", f"{address} belongs to VM {vm.name}",
-                          "write pci_devices without it for that VM in a play that is applied before")  # fmt: skip
+            remedy = "write pci_devices without it for that VM in a play that is applied before"
+            yield problem(target, "vm", f"{address} belongs to VM {vm.name}", remedy)
         groups = view.said(DeviceGroups, vm.ref)
         grouped = groups is None or groups.groups != ()
         if grouped and any(d.get("deviceGroupInfo") for d in having):
-            yield Problem(target, "passthrough.vm", f"{address} belongs to a device group of VM {vm.name}",
-                          "write device_groups: [] for that VM in a play that is applied before")  # fmt: skip
+            remedy = "write device_groups: [] for that VM in a play that is applied before"
+            yield problem(target, "vm", f"{address} belongs to a device group of VM {vm.name}", remedy)

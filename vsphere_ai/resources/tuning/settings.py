@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Literal
 
@@ -12,9 +13,9 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources.mixins import vgpus_of
 from vsphere_ai.resources.pci_devices import PciDevices
 
+CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
-
-
+Affinity = Literal["gpu", "off"] | tuple[int, ...]
 # advanced settings that say what another key of a play says, or what vSphere keeps elsewhere
 OWNED: Mapping[str, str] = {
     r"pcipassthru\d*\..*": "vgpu, pci_devices and gpudirect set it",
@@ -29,18 +30,17 @@ OWNED: Mapping[str, str] = {
 }
 
 
-Affinity = Literal["gpu", "off"] | tuple[int, ...]
-
-
 def as_nodes(value: object) -> object:
     """Return one node, or a list, as nodes."""
-    return (
-        (value,)
-        if isinstance(value, int) and not isinstance(value, bool)
-        else tuple(value)
-        if isinstance(value, list)
-        else value
-    )
+    if isinstance(value, int) and not isinstance(value, bool):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def nodes_in(text: str) -> tuple[int, ...] | str:
+    """Return the NUMA nodes of the advanced setting, or ``off`` without one; the text where it is no list of nodes."""
+    listed = re.fullmatch(r"\d+(,\d+)*", text.replace(" ", ""))
+    return tuple(sorted({int(n) for n in text.split(",")})) if listed else text or "off"
 
 
 def as_text(value: object) -> object:
@@ -68,12 +68,10 @@ def gpu_nodes(target: Target, view: View) -> list[int]:
         return []
     facts = view.facts(on.ref)
     found, states = pci.devices(facts), pci.passthroughs(facts)
-    addresses: list[str] = []
-    whole = view.get(PciDevices, target.ref)
-    for device in (whole.devices if whole else None) or ():
-        addresses += device.there(facts)
+    whole = (view.get(PciDevices, target.ref) or PciDevices()).devices or ()
+    addresses = [address for device in whole for address in device.there(facts)]
     if vgpus_of(target, view):
         addresses += [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
     gpus = [found[a] for a in addresses if a in found and found[a].is_gpu]
-    known = {g.numa for g in gpus if g.numa is not None}
-    return sorted(known) if all(g.numa is not None for g in gpus) else []
+    nodes = {g.numa for g in gpus}
+    return [] if None in nodes else sorted(n for n in nodes if n is not None)
