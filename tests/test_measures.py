@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 220,
+    "Any in signatures of functions": 203,
     "bare Any at the doors of modules": 33,
     "getattr with a default": 12,
     "median lines of a file": 104,
-    "lines of the product": 45_001,
+    "lines of the product": 44_958,
     "arrows between rooms": 74,
     "floors": 9,
 }

@@ -8,16 +8,16 @@ import re
 import socket
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from vsphere_ai.compat.gate import LOOK
 from vsphere_ai.errors import Denied, VsphereAiError
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.finding import Check, Health
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
@@ -27,7 +27,6 @@ from vsphere_ai.security.file_ownership import gap
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
 
-Verdict = Literal["ok", "warn", "fail"]
 DISTRIBUTION = "vsphere-ai"
 TIMEOUT = 10.0
 SKEW_WARN, SKEW_FAIL = 5.0, 300.0
@@ -38,16 +37,6 @@ EVACUATION = "VgpuMMAutomationTimeoutSecs"
 NETWORK = ("config.network.rdmaDevice", "config.network.pnic")
 DRIVER_RULE = "gpu.vib"
 _REQUIREMENT = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)\s*(?:>=\s*(?P<floor>[0-9.]+))?")
-
-
-@dataclass(frozen=True)
-class Check:
-    """One answer: what was looked at, how it is, and what to do about it."""
-
-    area: str
-    verdict: Verdict
-    message: str
-    remedy: str = ""
 
 
 def examine(session: Session) -> Iterator[Check]:
@@ -337,7 +326,7 @@ def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
     rule = next(r for r in rules() if r.id == DRIVER_RULE)
     target = next(t for t in estate.hosts if t.ref == host.ref)
     for finding in rule.check(target, View(estate)):
-        verdict: Verdict = "ok" if finding.verdict == "pass" else "fail" if finding.verdict == "fail" else "warn"
+        verdict: Health = "ok" if finding.verdict == "pass" else "fail" if finding.verdict == "fail" else "warn"
         count = "1 GPU" if len(gpus) == 1 else f"{len(gpus)} GPUs"
         yield Check(host.name, verdict, f"{count}; {finding.message}", finding.help)
 

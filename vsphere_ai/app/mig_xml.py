@@ -13,7 +13,7 @@ from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.smi_xml import MAX_BYTES, GpuInXml, Xml, parse_xml
 from vsphere_ai.language.document import require
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,6 @@ def _notes(gpus: Sequence[GpuInXml], xml: Xml, *, placed: bool) -> Iterator[str]
         if gpu.mig_devices and not placed:
             instances = len({d.gpu_instance for d in gpu.mig_devices})
             yield (
-                f"GPU {gpu.pci} has {instances} GPU instance{'' if instances == 1 else 's'}; no XML says where they "
+                f"GPU {gpu.pci} has {counted(instances, 'GPU instance')}; no XML says where they "
                 "stand, so an empty GPU is assumed: give --from what nvidia-smi mig -lgi lists"
             )

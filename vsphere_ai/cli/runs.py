@@ -11,6 +11,7 @@ import click
 
 from vsphere_ai.cli.options import agreed, format_option, yes_option
 from vsphere_ai.errors import UsageError
+from vsphere_ai.model.text import counted
 
 if TYPE_CHECKING:
     from vsphere_ai.runs.journal import Journal
@@ -34,17 +35,17 @@ def _list(form: str) -> int:
     from vsphere_ai.report.run_record import runs_lines, summary
 
     found = app.list_runs()
-    documents = [summary(each, found.among) for each in found.records]
     if form == "json":
+        documents = [summary(each, found.among) for each in found.records]
         click.echo(json_text(runs=documents, unreadable=[t.message for t in found.unreadable]))
         return 0
-    for line in runs_lines(documents):
+    for line in runs_lines(found.records, found.among):
         click.echo(line)
     for trouble in found.unreadable[:MOST]:
         click.echo(f"{trouble.message}\n  {trouble.remedy}", err=True)
     if len(found.unreadable) > MOST:
         click.echo(f"... and {len(found.unreadable) - MOST} more of this kind", err=True)
-    if not documents and not found.unreadable:
+    if not found.records and not found.unreadable:
         click.echo("nothing was run here yet")
     return 0
 
@@ -88,7 +89,7 @@ def prune(age: str, *, yes: bool) -> int:
     def confirm(found: Sequence[str]) -> bool:
         for run in found:
             click.echo(run)
-        return agreed(f"Remove {len(found)} journal{'' if len(found) == 1 else 's'}? Only 'yes' is accepted", yes=yes)
+        return agreed(f"Remove {counted(len(found), 'journal')}? Only 'yes' is accepted", yes=yes)
 
     removed = app.prune_runs(_age(age), confirm)
     if removed is None:

@@ -44,6 +44,6 @@ def _show_run(name: str, form: str) -> int:
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.run_record import record_text, run_document
 
-    document = run_document(app.open_record(name))
-    click.echo(json_text(**document) if form == "json" else record_text(document))
+    record = app.open_record(name)
+    click.echo(json_text(**run_document(record)) if form == "json" else record_text(record))
     return 0

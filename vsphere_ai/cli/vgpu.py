@@ -21,7 +21,7 @@ def list_types(board_key: str | None, *, form: str) -> None:
     The list is NVIDIA's; what a host really offers is in its own list, which `vsphere-ai show` and `plan` go by.
     """
     from vsphere_ai.report.json_text import json_text
-    from vsphere_ai.report.vgpu_text import boards_document, boards_text
+    from vsphere_ai.report.vgpu_text import board_types, boards_text
 
-    boards = boards_document(board_key)
+    boards = board_types(board_key)
     click.echo(json_text(boards=boards) if form == "json" else boards_text(boards, overview=not board_key))

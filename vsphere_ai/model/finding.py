@@ -1,4 +1,4 @@
-"""Finding of a compatibility rule: verdict, evidence and source for one target."""
+"""Finding of a compatibility rule (verdict, evidence and source for one target), and answer of a check of `doctor`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Literal
 from vsphere_ai.model.state import Target
 
 Verdict = Literal["pass", "warn", "fail", "unknown"]
+Health = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True)
@@ -29,3 +30,13 @@ class Finding:
     def __post_init__(self) -> None:
         if self.verdict != "unknown" and not self.evidence:
             raise ValueError(f"{self.rule}: a verdict of {self.verdict} needs evidence")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One answer of `doctor`: what was looked at, how it is, and what to do about it (empty: nothing)."""
+
+    area: str
+    verdict: Health
+    message: str
+    remedy: str = ""

@@ -26,6 +26,11 @@ def safe(text: str) -> str:
     return "".join("\N{REPLACEMENT CHARACTER}" if _invisible(c) else c for c in text)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things: ``1 host``, ``2 hosts``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """Return seconds as ``4m10s``."""
     whole = round(seconds)

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from vsphere_ai.capacity.document import Verdict
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
+from vsphere_ai.report.layout import grouped
 
 WIDTH = 80
 ROOM = ("capacity.", "vgpu.")
@@ -24,7 +25,7 @@ def _lines(hosts: list[dict[str, Any]], verdict: Verdict | None) -> Iterator[str
     for host in hosts:
         if host["gpus"]:
             vms = {r["vm"] for gpu in host["gpus"] for r in gpu["running"]}
-            yield f"{host['host']}  {_counted(len(host['gpus']), 'GPU')}, {_counted(len(vms), 'VM')}"
+            yield f"{host['host']}  {counted(len(host['gpus']), 'GPU')}, {counted(len(vms), 'VM')}"
             for gpu in host["gpus"]:
                 yield from _gpu_lines(gpu)
             yield ""
@@ -47,22 +48,23 @@ def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
     for gain in gpu.get("defragment", ()):
         move = " and ".join(f"{i['profile']} at {i['start']}" for i in gain["move_for_one_more"])
         busy = sum(i["in_use"] for i in gain["move_for_one_more"])
-        cost = f", {_counted(busy, 'VM')} off and on" if busy else ""
+        cost = f", {counted(busy, 'VM')} off and on" if busy else ""
         yield from _wrapped("    move    ", [f"{move}: room for one more {gain['profile']}{cost}"])
 
 
 def _guest_lines(running: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Group running vGPUs by what their guests report; nothing where nvidia-smi reports nothing."""
-    alike: dict[str, list[str]] = {}
-    for one in running:
-        known = [one[key] is not None for key in ("gpu_instance", "guest_driver", "licence")]
-        if any(known):
-            driver = f"driver {one['guest_driver']}" if one["guest_driver"] else "no driver loaded"
-            licence = (one["licence"] or "licence not shown").partition(" (")[0].lower()
-            where = f" (GPU instance {one['gpu_instance']})" if one["gpu_instance"] is not None else ""
-            alike.setdefault(f"{driver}, {licence}", []).append(f"{one['vm']}{where}")
-    for reported, vms in alike.items():
+    asked = [r for r in running if any(r[key] is not None for key in ("gpu_instance", "guest_driver", "licence"))]
+    for reported, vms in grouped(map(_guest, asked)).items():
         yield from _wrapped(f"    guests  {reported}: ", vms)
+
+
+def _guest(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Return what a guest reports of driver and licence, and its VM."""
+    driver = f"driver {one['guest_driver']}" if one["guest_driver"] else "no driver loaded"
+    licence = (one["licence"] or "licence not shown").partition(" (")[0].lower()
+    where = f" (GPU instance {one['gpu_instance']})" if one["gpu_instance"] is not None else ""
+    return f"{driver}, {licence}", f"{one['vm']}{where}"
 
 
 def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
@@ -78,7 +80,7 @@ def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
     document = verdict.document()
     sure = "exact" if document["exact"] else "not certain"
-    spare = f" after the loss of any {_counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
+    spare = f" after the loss of any {counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
     if not verdict.fits and "explanation" not in document:
         yield f"DOES NOT FIT{spare} where the VMs are ({sure})"
         yield from _problem_lines(verdict, ROOM)
@@ -123,10 +125,6 @@ def _place_lines(place: Mapping[str, Any]) -> Iterator[str]:
 def _short(profile: str) -> str:
     """Return what distinguishes the profiles of one GPU: ``3-20c`` of ``grid_a100-3-20c``."""
     return profile.partition("-")[2] or profile
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _wrapped(head: str, words: Iterable[str], separator: str = ", ") -> list[str]:

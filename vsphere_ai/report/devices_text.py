@@ -8,7 +8,7 @@ from dataclasses import asdict
 from vsphere_ai.fabric.devices import RdmaDevice
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
 
 Found = Sequence[tuple[Target, tuple[RdmaDevice, ...] | None]]
 _INDENT = " " * 11
@@ -27,7 +27,7 @@ def devices_text(found: Found) -> str:
             lines += _device(device)
     every = [d for _, devices in found for d in devices or ()]
     active = sum(d.state.startswith("active") for d in every)
-    lines += ["", f"{_count(len(every), 'RDMA device')} on {_count(len(found), 'host')}, {active} active"]
+    lines += ["", f"{counted(len(every), 'RDMA device')} on {counted(len(found), 'host')}, {active} active"]
     return "\n".join(lines)
 
 
@@ -37,10 +37,6 @@ def devices_document(found: Found) -> list[PlainObject]:
         {"host": host.name, "devices": None if devices is None else [_plain(d) for d in devices]}
         for host, devices in found
     ]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _plain(device: RdmaDevice) -> PlainObject:

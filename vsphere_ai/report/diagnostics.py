@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from vsphere_ai.errors import Diagnostic
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
 
 
 def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:
@@ -15,6 +15,5 @@ def diagnostics_text(diagnostics: Sequence[Diagnostic]) -> str:
         lines.append(f"{safe(str(found.mark))}  error  {safe(found.message)}")
         lines += [f"  {safe(line)}" for line in found.excerpt.splitlines()]
         lines += [f"  {safe(line)}" for line in found.help.splitlines()]
-    count = len(diagnostics)
-    lines.append(f"{count} error{'s' if count != 1 else ''} — nothing was changed")
+    lines.append(f"{counted(len(diagnostics), 'error')} — nothing was changed")
     return "\n".join(lines)

@@ -4,33 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Protocol
 
+from vsphere_ai.model.finding import Check
 from vsphere_ai.model.text import safe
 from vsphere_ai.planning.privileges import Need
 
 
-class Checked(Protocol):
-    """One check: what was looked at, ``ok``, ``warn`` or ``fail``, and what to do about it."""
-
-    @property
-    def area(self) -> str:
-        """What was looked at."""
-
-    @property
-    def verdict(self) -> str:
-        """``ok``, ``warn`` or ``fail``."""
-
-    @property
-    def message(self) -> str:
-        """How it is."""
-
-    @property
-    def remedy(self) -> str:
-        """What to do about it; empty when nothing has to be done."""
-
-
-def checks_text(checks: Sequence[Checked]) -> str:
+def checks_text(checks: Sequence[Check]) -> str:
     """Return checks by area, and how many there are of each verdict."""
     lines: list[str] = []
     for area, own in groupby(checks, key=lambda c: c.area):

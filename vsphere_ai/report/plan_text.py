@@ -4,131 +4,124 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import groupby
+from functools import partial
 from textwrap import wrap
 
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Reconfigure
-from vsphere_ai.model.text import safe, shown
-from vsphere_ai.planning.planner import Item, Plan
+from vsphere_ai.model.text import counted, safe, shown
+from vsphere_ai.planning.planner import Answer, Item, Plan
 from vsphere_ai.planning.schedule import Impact, waves
+from vsphere_ai.report.layout import grouped
 
 TITLES = {"datacenter": "DATACENTERS", "host": "HOSTS", "vm": "VMS"}
 INDENT = 9
 NAMED = 12
 """How many targets a line names that is not about each of them."""
+Line = tuple[str, int]
+"""A line as it may come from outside, and the indent of what does not fit; 0: it is never wrapped."""
+BLANK: Line = ("", 0)
+UNCERTAIN = "NOT CERTAIN (vsphere-ai check shows the evidence)"
 
 
 def plan_text(plan: Plan, digest: str, width: int = 100, *, left_out: Collection[Target] = ()) -> str:
     """Return the plan for a terminal of that many columns. `left_out` is what `--limit` leaves out of the playbook."""
+    lines = _lines(plan, digest, left_out)
+    return "\n".join(part for text, indent in lines for part in _wrapped(safe(text), width, indent))
+
+
+def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Line]:
     about = plan.about
-    head = f"Plan {digest[:8]}  {safe(about.name)} {about.version} (API {about.api})  {safe(plan.playbook)}"
-    lines = [*_wrapped(head, width, 4), ""]
+    yield f"Plan {digest[:8]}  {about.name} {about.version} (API {about.api})  {plan.playbook}", 4
+    yield BLANK
     if left_out:
-        first = sorted(left_out)[:NAMED]
-        more = f" and {len(left_out) - NAMED} more" if len(left_out) > NAMED else ""
-        lines += [*_wrapped(f"Left out by --limit: {_names(first)}{more}", width, 4), ""]
-    lines += _agents(plan.impact, width)
-    if not plan.changed() and not plan.problems and not plan.steps:
-        for kind, title in TITLES.items():
-            lines += _targets(title, [i for i in plan.items if i.target.kind == kind and i.stays], width)
-        wanted = sum(not i.stays for i in plan.items)
-        lines.append(f"Nothing to do: {_count(wanted, 'setting')} as wanted.")
-        lines += _warnings(plan, width)
-        return "\n".join(safe(line) for line in lines)
-    lines += _impact(plan, width, left_out)
+        yield f"Left out by --limit: {_first(sorted(left_out))}", 4
+        yield BLANK
+    for manager, vms in grouped((a.by, a.vm) for a in plan.impact.agents if a.matched).items():
+        yield f"Left out, {counted(len(vms), 'agent VM')} of {manager}: {_first(vms)}", 4
+        yield BLANK
+    nothing = not plan.changed() and not plan.problems and not plan.steps
+    if not nothing:
+        yield from _impact(plan, left_out)
     for kind, title in TITLES.items():
-        lines += _targets(title, [i for i in plan.items if i.target.kind == kind], width)
-    lines += _answers(plan, width)
-    lines += _logins(plan, width)
-    lines += _warnings(plan, width)
-    lines += _problems(plan, width)
-    if plan.steps and not plan.problems:
-        lines += _order(plan, width)
-    lines.append(_summary(plan))  # one line, for grep
-    return "\n".join(safe(line) for line in lines)
+        items = [i for i in plan.items if i.target.kind == kind and (i.stays or not nothing)]
+        yield from _section(title, _targets(items))
+    if nothing:
+        yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} as wanted.", 0
+        yield from _section(UNCERTAIN, _warnings(plan))
+        return
+    yield from _section("VCENTER'S OWN CHECKS", _answers(plan))
+    yield from _section("SSH", _logins(plan))
+    yield from _section(UNCERTAIN, _warnings(plan))
+    yield from _section("PROBLEMS", _problems(plan))
+    if not plan.problems:
+        yield from _section("ORDER", _order(plan))
+    yield _summary(plan), 0  # one line, for grep
 
 
-def _agents(impact: Impact, width: int) -> Iterator[str]:
-    """Yield the agent VMs that a pattern matches and that are skipped."""
-    by: dict[str, list[Target]] = {}
-    for agent in impact.agents:
-        if agent.matched:
-            by.setdefault(agent.by, []).append(agent.vm)
-    for manager, vms in by.items():
-        more = f" and {len(vms) - NAMED} more" if len(vms) > NAMED else ""
-        text = f"Left out, {_count(len(vms), 'agent VM')} of {safe(manager)}: {_names(vms[:NAMED])}{more}"
-        yield from _wrapped(text, width, 4)
-        yield ""
+def _section(title: str, lines: Iterable[Line]) -> Iterator[Line]:
+    found = list(lines)
+    if found:
+        yield from ((title, 0), *found, BLANK)
 
 
-def _impact(plan: Plan, width: int, left_out: Collection[Target]) -> Iterator[str]:
-    impact, texts = plan.impact, []
+def _impact(plan: Plan, left_out: Collection[Target]) -> Iterator[Line]:
+    texts = [*_disruption(plan.impact, left_out), *_migrations(plan.impact), *_losses(plan.impact)]
+    texts += _rollouts(plan.impact)
+    if plan.problems:
+        texts.append("incomplete: what has problems (below) is not counted")
+    for at, text in enumerate(texts or ["no host reboots, no VM is switched off"]):
+        yield f"{'' if at else 'IMPACT':<{INDENT}}{text}", INDENT
+    yield BLANK
+
+
+def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:
     if impact.reboots:
         pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
-        texts.append(f"{_count(len(impact.reboots), 'host')} reboot{'s' if len(impact.reboots) == 1 else ''}{pace}: "
-                     f"{_names(impact.reboots)}")  # fmt: skip
+        verb = "reboots" if len(impact.reboots) == 1 else "reboot"
+        yield f"{counted(len(impact.reboots), 'host')} {verb}{pace}: {_names(impact.reboots)}"
     only = [h for h in impact.maintenance if h not in impact.reboots]
     if only:
-        texts.append(f"{_count(len(only), 'host')} in maintenance mode without a reboot: {_names(only)}")
+        yield f"{counted(len(only), 'host')} in maintenance mode without a reboot: {_names(only)}"
     if impact.power_cycles:
-        texts.append(
-            f"{_count(len(impact.power_cycles), 'VM')} switched off and on again: {_names(impact.power_cycles)}"
-        )
+        count = counted(len(impact.power_cycles), "VM")
+        yield f"{count} switched off and on again: {_names(impact.power_cycles)}"
     strangers = [t for t in impact.outside if t not in left_out]
     beyond = [t for t in impact.outside if t in left_out]
     if strangers:
-        texts.append(f"of these not in the playbook: {_names(strangers)}")
+        yield f"of these not in the playbook: {_names(strangers)}"
     if beyond:
-        texts.append(f"of these outside --limit: {_names(beyond)}")
+        yield f"of these outside --limit: {_names(beyond)}"
     if impact.power_cycles and not impact.outside:
-        texts.append("no VM outside the playbook is affected")
+        yield "no VM outside the playbook is affected"
     if impact.moves:
-        how = (
-            "moves to another host (vMotion by DRS)"
-            if len(impact.moves) == 1
-            else "move to other hosts (vMotion by DRS)"
-        )
-        texts.append(f"{_count(len(impact.moves), 'VM')} {how}: {_names(impact.moves)}")
+        how = "moves to another host" if len(impact.moves) == 1 else "move to other hosts"
+        yield f"{counted(len(impact.moves), 'VM')} {how} (vMotion by DRS): {_names(impact.moves)}"
     aside = [a.vm for a in impact.agents if a.on_window]
     if aside:
-        texts.append(f"{_count(len(aside), 'agent VM')} taken off these hosts by vCenter, not by this plan: "
-                     f"{_names(aside)}")  # fmt: skip
-    texts += _migrations(impact)
-    texts += _losses(impact)
-    texts += _rollouts(impact)
-    if plan.problems:
-        texts.append("incomplete: what has problems (below) is not counted")
-    yield from _block("IMPACT", texts or ["no host reboots, no VM is switched off"], width)
-    yield ""
+        count = counted(len(aside), "agent VM")
+        yield f"{count} taken off these hosts by vCenter, not by this plan: {_names(aside)}"
 
 
 def _migrations(impact: Impact) -> Iterator[str]:
     """Yield the VMs with vGPUs that the run moves, their target host, and their stun time."""
-    same: dict[tuple[Target, Target, str], list[Target]] = {}
-    for move in impact.migrations:
-        times = " or ".join(map(str, move.stun))
-        stunned = f"stunned for about {times}" if times else "how long it is stunned is not known"
-        same.setdefault((move.source, move.target, stunned), []).append(move.vm)
-    for (source, target, stunned), vms in same.items():
+
+    def stun(times: str) -> str:
+        return f"stunned for about {times}" if times else "how long it is stunned is not known"
+
+    alike = grouped(((m.source, m.target, stun(" or ".join(map(str, m.stun)))), m.vm) for m in impact.migrations)
+    for (source, target, stunned), vms in alike.items():
         each = " each" if len(vms) > 1 and "about" in stunned else ""
-        many = _count(len(vms), "VM")
+        many = counted(len(vms), "VM")
         yield f"{many} with vGPUs: vMotion from {source.name} to {target.name}, {stunned}{each}: {_names(vms)}"
 
 
 def _losses(impact: Impact) -> Iterator[str]:
     """Yield what is lost on reboot and not recreated, and the hosts where this is not known."""
-    same: dict[tuple[str, ...], list[Target]] = {}
-    unread: dict[str, list[Target]] = {}
-    for loss in impact.lost:
-        if loss.unread:
-            unread.setdefault(loss.unread, []).append(loss.host)
-        else:
-            same.setdefault(loss.what, []).append(loss.host)
-    for what, hosts in same.items():
+    for what, hosts in grouped((loss.what, loss.host) for loss in impact.lost if not loss.unread).items():
         yield f"lost on reboot and not recreated, {_names(hosts)}: {'; '.join(what)}"
-    for why, hosts in unread.items():
-        yield f"GPU instances, if any, are lost on reboot, {_names(hosts)}: MIG was not read, {safe(why)}"
+    for why, hosts in grouped((loss.unread, loss.host) for loss in impact.lost if loss.unread).items():
+        yield f"GPU instances, if any, are lost on reboot, {_names(hosts)}: MIG was not read, {why}"
 
 
 def _rollouts(impact: Impact) -> Iterator[str]:
@@ -145,23 +138,16 @@ def _rollouts(impact: Impact) -> Iterator[str]:
             yield f"red before this plan, and no obstacle to it: {found.host.name}: {names}"
 
 
-def _targets(title: str, items: Sequence[Item], width: int) -> Iterator[str]:
+def _targets(items: Sequence[Item]) -> Iterator[Line]:
     changing = sorted({i.target for i in items if i.changes or i.stays})
-    same = sorted({i.target for i in items} - set(changing))
-    if not items:
-        return
-    yield title
-    same_lines: dict[tuple[str, ...], list[Target]] = {}
-    for target in changing:
-        own = [i for i in items if i.target == target]
-        lines = (_sign(own), *(line for item in own for line in _item(item, width)))
-        same_lines.setdefault(lines, []).append(target)
-    for (sign, *changes), targets in same_lines.items():
-        yield from _wrapped(f"  {sign} {_names(targets)}", width, 4)
+    own = {target: [i for i in items if i.target == target] for target in changing}
+    alike = grouped(((_sign(its), tuple(line for i in its for line in _item(i))), t) for t, its in own.items())
+    for (sign, changes), targets in alike.items():
+        yield f"  {sign} {_names(targets)}", 4
         yield from changes
+    same = sorted({i.target for i in items} - set(changing))
     if same:
-        yield from _wrapped(f"  = {_names(same)}  as wanted", width, 4)
-    yield ""
+        yield f"  = {_names(same)}  as wanted", 4
 
 
 def _sign(items: Sequence[Item]) -> str:
@@ -169,86 +155,58 @@ def _sign(items: Sequence[Item]) -> str:
     return signs.pop() if len(signs) == 1 else "~" if any(i.changes for i in items) else "="
 
 
-def _item(item: Item, width: int) -> Iterator[str]:
+def _item(item: Item) -> Iterator[Line]:
     if not item.changes and not item.stays:
-        yield f"      = {item.kind}  as wanted"
+        yield f"      = {item.kind}  as wanted", 0
     for field in item.fields:
         what = f"      {field.sign} {item.kind:<11} {safe(field.name).replace('_', ' '):<18}"
         change = shown(field.after) if field.sign == "+" else f"{shown(field.before)} → {shown(field.after)}"
-        yield from _wrapped(f"{what} {change}", width, 12)
+        yield f"{what} {change}", 12
     if item.recreate:
-        yield f"      ~ {item.kind:<11} lost on reboot, recreated after it"
-    for note in item.notes:
-        yield from _wrapped(f"      ! {note}", width, 8)
-    for text in item.stays:
-        yield from _wrapped(f"      = {item.kind:<11} stays: {safe(text)}", width, 12)
+        yield f"      ~ {item.kind:<11} lost on reboot, recreated after it", 0
+    yield from ((f"      ! {note}", 8) for note in item.notes)
+    yield from ((f"      = {item.kind:<11} stays: {text}", 12) for text in item.stays)
 
 
-def _answers(plan: Plan, width: int) -> Iterator[str]:
-    if not plan.answers:
-        return
-    yield "VCENTER'S OWN CHECKS"
-    by_text: dict[str, list[Target]] = {}
-    for answer in plan.answers:
-        said = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
-        text = "; ".join(safe(s) for s in said) or safe(answer.note) or "no objection"
-        by_text.setdefault(f"{answer.check}: {text}", []).append(answer.target)
-    for text, targets in by_text.items():
-        yield from _wrapped(f"  {_names(targets)}  {text}", width, 6)
-    yield ""
+def _answers(plan: Plan) -> Iterator[Line]:
+    def said(answer: Answer) -> str:
+        words = [*(f"refuses: {f}" for f in answer.faults), *(f"warns: {w}" for w in answer.warnings)]
+        return "; ".join(words) or answer.note or "no objection"
+
+    for text, targets in grouped((f"{a.check}: {said(a)}", a.target) for a in plan.answers).items():
+        yield f"  {_names(targets)}  {text}", 6
 
 
-def _logins(plan: Plan, width: int) -> Iterator[str]:
+def _logins(plan: Plan) -> Iterator[Line]:
     """Say which SSH logins were not tried, and whose SSH does not run again after the reboot."""
-    said: dict[str, list[Target]] = {}
-    for login in plan.logins:
-        said.setdefault(login.why, []).append(login.host)
+    said = grouped((login.why, login.host) for login in plan.logins)
     if plan.ssh_stays_stopped:
         said["runs now, and stays stopped after the reboot (start_service: never)"] = list(plan.ssh_stays_stopped)
-    if not said:
-        return
-    yield "SSH"
-    for why, hosts in said.items():
-        yield from _wrapped(f"  {_names(hosts)}  {safe(why)}", width, 6)
-    yield ""
+    yield from ((f"  {_names(hosts)}  {why}", 6) for why, hosts in said.items())
 
 
-def _warnings(plan: Plan, width: int) -> Iterator[str]:
+def _warnings(plan: Plan) -> Iterator[Line]:
     noted = [f for f in plan.findings if f.verdict in ("warn", "unknown") and not f.refuses]
-    if not noted:
-        return
-    yield "NOT CERTAIN (vsphere-ai check shows the evidence)"
-    by_text = sorted(noted, key=lambda f: (f.verdict, f.rule, f.message))
-    for (verdict, rule, message), same in groupby(by_text, key=lambda f: (f.verdict, f.rule, f.message)):
-        names = _names(f.target for f in same if f.target is not None)
-        where = f" [{names}]" if names and not any(n in message for n in names.split(", ")) else ""
-        yield from _wrapped(f"  {verdict:<7} {rule}: {safe(message)}{where}", width, 10)
-    yield ""
+    alike = grouped(((f.verdict, f.rule, f.message), f.target) for f in noted)
+    for (verdict, rule, message), targets in sorted(alike.items(), key=lambda each: each[0]):
+        names = [t.name for t in targets if t is not None]
+        where = f" [{', '.join(names)}]" if names and not any(n in message for n in names) else ""
+        yield f"  {verdict:<7} {rule}: {message}{where}", 10
 
 
-def _problems(plan: Plan, width: int) -> Iterator[str]:
-    if not plan.problems:
-        return
-    yield "PROBLEMS"
-    by_text: dict[tuple[str, str, str], list[Target]] = {}
-    for problem in plan.problems:
-        by_text.setdefault((problem.rule, problem.message, problem.help), []).append(problem.target)
-    for (rule, message, help_), targets in by_text.items():
-        yield from _wrapped(f"  ! {_names(targets)}: {safe(message)}  [{rule}]", width, 6)
+def _problems(plan: Plan) -> Iterator[Line]:
+    for (rule, message, help_), targets in grouped(
+        ((p.rule, p.message, p.help), p.target) for p in plan.problems
+    ).items():
+        yield f"  ! {_names(targets)}: {message}  [{rule}]", 6
         if help_:
-            yield from _wrapped(f"      {safe(help_)}", width, 6)
-    yield ""
+            yield f"      {help_}", 6
 
 
-def _order(plan: Plan, width: int) -> Iterator[str]:
-    yield "ORDER"
+def _order(plan: Plan) -> Iterator[Line]:
     for number, wave in enumerate(waves(plan.steps), 1):
-        together: dict[str, list[Target]] = {}
-        for planned in wave:
-            together.setdefault(planned.step.summary, []).append(planned.step.target)
-        for summary, targets in together.items():
-            yield from _wrapped(f"  {number:>3}  {_names(targets):<20} {safe(summary)}", width, 28)
-    yield ""
+        for summary, targets in grouped((p.step.summary, p.step.target) for p in wave).items():
+            yield f"  {number:>3}  {_names(targets):<20} {summary}", 28
 
 
 def _summary(plan: Plan) -> str:
@@ -259,8 +217,8 @@ def _summary(plan: Plan) -> str:
     words = f"{count['+']} to add, {count['~']} to change, {_removed(plan)} to remove, {unchanged} unchanged"
     words += f", {again} to recreate" if again else ""
     if plan.problems:
-        return f"{words} · {_count(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
-    return f"{words} · {_count(len(plan.steps), 'step')}"
+        return f"{words} · {counted(len(plan.problems), 'problem')} — this plan is refused, nothing can be applied"
+    return f"{words} · {counted(len(plan.steps), 'step')}"
 
 
 def _removed(plan: Plan) -> int:
@@ -278,29 +236,18 @@ def _removed(plan: Plan) -> int:
     return sum(max(listed[target], devices[target]) for target in {*listed, *devices})
 
 
-def _block(title: str, texts: Sequence[str], width: int) -> Iterator[str]:
-    for index, text in enumerate(texts):
-        yield from _wrapped(f"{title if index == 0 else '':<{INDENT}}{text}", width, INDENT)
-
-
-def _wrapped(line: str, width: int, indent: int) -> Iterator[str]:
-    if len(line) <= width:
-        yield line
-        return
-    lead = line[: len(line) - len(line.lstrip())]
-    yield from wrap(
-        line.strip(),
-        width,
-        initial_indent=lead,
-        subsequent_indent=" " * indent,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
+def _wrapped(line: str, width: int, indent: int) -> list[str]:
+    if not indent or len(line) <= width:
+        return [line]
+    lead, rest = line[: len(line) - len(line.lstrip())], " " * indent
+    whole = partial(wrap, break_on_hyphens=False, break_long_words=False)
+    return whole(line.strip(), width, initial_indent=lead, subsequent_indent=rest)
 
 
 def _names(targets: Iterable[Target]) -> str:
-    return ", ".join(safe(t.name) for t in targets)
+    return ", ".join(t.name for t in targets)
 
 
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}{'' if number == 1 else 's'}"
+def _first(targets: Sequence[Target]) -> str:
+    more = f" and {len(targets) - NAMED} more" if len(targets) > NAMED else ""
+    return f"{_names(targets[:NAMED])}{more}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NotRequired
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict  # pydantic reads no other one before Python 3.12
 
@@ -138,56 +138,58 @@ def event_line(event: Event, clock: str) -> str:
 
 def summary_line(run: Run, exit_code: int = 0, remarks: Sequence[tuple[str, str]] = ()) -> str:
     """Return the last line. `exit_code` is that of the process, `remarks` are pairs of rule id and text."""
-    outcomes: list[OutcomeLine] = [
-        {
-            "step": o.planned.id,
-            "target": o.planned.step.target.name,
-            "state": o.state,
-            "error": o.error.message if o.error else None,
-            "reason": o.reason,
-            "rule": o.error.rule if o.error else o.rule,
-        }
-        for o in run.outcomes
-    ]
-    line: SummaryLine = {
-        "type": "summary",
-        "exit_code": exit_code,
-        "seconds": round(run.seconds, 3),
-        "done": run.count("done"),
-        "failed": run.count("failed"),
-        "unknown": run.count("unknown"),
-        "skipped": run.count("skipped"),
-        "interrupted": run.interrupted,
-        "verified": [t.name for t in run.verified()],
-        "open": list(run.open),
-        "put_back": list(run.put_back),
-        "external_changes": list(run.external_changes),
-        "outcomes": outcomes,
-        "remarks": _remarks(remarks),
-    }
+    line = _nothing(exit_code, remarks)
+    line["seconds"] = round(run.seconds, 3)
+    line["done"], line["failed"] = run.count("done"), run.count("failed")
+    line["unknown"], line["skipped"] = run.count("unknown"), run.count("skipped")
+    line["interrupted"] = run.interrupted
+    line["verified"] = [t.name for t in run.verified()]
+    line["open"], line["put_back"] = list(run.open), list(run.put_back)
+    line["external_changes"] = list(run.external_changes)
+    line["outcomes"] = [_outcome(o) for o in run.outcomes]
     return _line(line)
 
 
 def ended_line(exit_code: int, error: str, rule: str = "", remarks: Sequence[tuple[str, str]] = ()) -> str:
     """Return the last line of a command that ended before anything was begun; `error` is empty after a signal."""
-    none: dict[str, Any] = dict.fromkeys(("done", "failed", "unknown", "skipped"), 0)
-    none |= {
+    line = _nothing(exit_code, remarks)
+    line["interrupted"] = exit_code in (129, 130, 143)
+    if error:
+        line["error"] = error
+    if rule:
+        line["rule"] = rule
+    return _line(line)
+
+
+def _nothing(exit_code: int, remarks: Sequence[tuple[str, str]]) -> SummaryLine:
+    return {
+        "type": "summary",
+        "exit_code": exit_code,
         "seconds": 0.0,
-        "interrupted": exit_code in (129, 130, 143),
+        "done": 0,
+        "failed": 0,
+        "unknown": 0,
+        "skipped": 0,
+        "interrupted": False,
         "verified": [],
         "open": [],
         "put_back": [],
         "external_changes": [],
         "outcomes": [],
-        "remarks": _remarks(remarks),
+        "remarks": [{"rule": rule, "text": text} for rule, text in remarks],
     }
-    none |= {"error": error} if error else {}
-    none |= {"rule": rule} if rule else {}
-    return _line({"type": "summary", "exit_code": exit_code, **none})
 
 
-def _remarks(remarks: Sequence[tuple[str, str]]) -> list[RemarkLine]:
-    return [{"rule": rule, "text": text} for rule, text in remarks]
+def _outcome(outcome: Outcome) -> OutcomeLine:
+    error, step = outcome.error, outcome.planned
+    return {
+        "step": step.id,
+        "target": step.step.target.name,
+        "state": outcome.state,
+        "error": error.message if error else None,
+        "reason": outcome.reason,
+        "rule": error.rule if error else outcome.rule,
+    }
 
 
 def _line(document: Mapping[str, object]) -> str:

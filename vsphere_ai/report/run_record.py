@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from vsphere_ai.model.text import duration, safe, shown
-from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved
+from pydantic import JsonValue
+
+from vsphere_ai.model.text import counted, duration, safe, shown
+from vsphere_ai.planning.document import NOT_REVERTED, SCHEMA_VERSION, Approved, ItemDocument
 from vsphere_ai.runs.history import OVER, look, see, state_of, way_on
 
 if TYPE_CHECKING:
@@ -29,21 +31,21 @@ PENDING = {
 LOCKS = {"none": "none", "local": "on this machine", "vcenter": "on this machine and in vCenter"}
 
 
-def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, Any]:
+def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, object]:
     """Return a run in a few fields: who, where, when, and how it ended. `among` are all runs, when they are known."""
     known = look() if among is None else among  # which may close pending actions of this one
-    run = record.run
+    run, seen = record.run, see(record)
     return {
         "run": record.id,
-        "state": state_of(see(record), known),
+        "state": state_of(seen, known),
         "started": run.started,
         "user": f"{run.user}@{run.machine}",
         "vcenter": run.scope.vcenter,
         "what": run.what,
         "exit_code": run.exit_code,
-        "resume_command": way_on(see(record), known),
+        "resume_command": way_on(seen, known),
         "pending": [{"kind": p.kind, "name": p.target.name} for p in record.pending()],
-        "closed": run.closed.model_dump(mode="json") if run.closed else None,
+        "closed": run.closed,
     }
 
 
@@ -54,7 +56,7 @@ def run_document(record: Journal) -> dict[str, object]:
     return {
         "schema_version": SCHEMA_VERSION,
         **summary(record),
-        "ended": max((s.ended for s in steps), default="") if run.ended else None,
+        "ended": _ended(record),
         "attempts": max((s.attempt for s in steps), default=0),
         "signal": run.signal or None,
         "open": list(run.open),
@@ -91,125 +93,132 @@ def _pending(each: RecordedPending) -> dict[str, object]:
     }
 
 
-def runs_lines(documents: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line per run, of its summary."""
-    for each in documents:
-        pending = f"  {len(each['pending'])} pending" if each["pending"] else ""
-        yield safe(f"{each['run']}  {each['state']:<11} {each['vcenter']}  {each['what']}  ({each['user']}){pending}")
+def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[str]:
+    """Yield a line per run; `among` are all runs."""
+    for each in records:
+        run, state, left = each.run, state_of(see(each), among), len(each.pending())
+        words = f"{each.id}  {state:<11} {run.scope.vcenter}  {run.what}  ({run.user}@{run.machine})"
+        yield safe(f"{words}  {left} pending" if left else words)
 
 
 def left_lines(record: Journal) -> list[str]:
     """Return what a run has left open: pending actions, and steps that were not done."""
     begun = {s.id for s in record.steps() if s.state == "done"}
     undone = sum(s.id not in begun for s in Approved.read(record.documents.approved).steps)
-    lines = [f"  ! {safe(d.target.name)} {PENDING.get(d.kind, d.kind)}" for d in record.pending()]
+    lines = [f"  ! {safe(_so(d.target.name, d.kind))}" for d in record.pending()]
     count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
     run = f"Run {record.id} ({safe(record.run.what)})"
     if not lines:
         return [f"{run} has left nothing open{count}."]
-    return [f"{run} has left open{count}:", *lines,
-            f"To put that back instead: vsphere-ai resume {record.id} --cleanup"]  # fmt: skip
+    instead = f"To put that back instead: vsphere-ai resume {record.id} --cleanup"
+    return [f"{run} has left open{count}:", *lines, instead]
 
 
-def record_text(document: dict[str, Any]) -> str:
-    """Return a record as text."""
-    return "\n".join([*_head(document), *_approved(document["approved"]), *_steps(document), *_end(document)])
+def record_text(record: Journal) -> str:
+    """Return everything that a journal holds of its run as text."""
+    known, approved = look(), Approved.read(record.documents.approved)
+    seen = see(record)
+    state, way = state_of(seen, known), way_on(seen, known)
+    parts = (_head(record, state, approved), _approved(approved), _steps(record, approved), _end(record, state, way))
+    return "\n".join(line for part in parts for line in part)
 
 
-def _head(document: dict[str, Any]) -> Iterator[str]:
-    yield f"Run {document['run']}: {document['state']}"
-    process = f", process {document['process']}" if document["process"] else ""
+def _ended(record: Journal) -> str | None:
+    return max((s.ended for s in record.steps()), default="") if record.run.ended else None
+
+
+def _head(record: Journal, state: str, approved: Approved) -> Iterator[str]:
+    run, server = record.run, approved.vcenter.name if approved.vcenter else ""
+    yield f"Run {record.id}: {state}"
+    process = f", process {run.pid}" if run.pid else ""
+    by = f" after signal {run.signal}" if run.signal else ""
+    ended = _ended(record)
+    how = "it was cut off, or is still under way" if ended is None else f"{ended} with exit code {run.exit_code}{by}"
     rows = (
-        ("what", document["what"]),
-        ("vCenter", f"{document['vcenter']} ({document['server']})" if document["server"] else document["vcenter"]),
-        ("by", f"{document['user']}{process}"),
-        ("started", document["started"]),
-        ("ended", _how(document)),
-        ("operation", f"{document['operation']} in vCenter's tasks and logs"),
-        ("lock", LOCKS.get(document["lock"] or "", document["lock"] or "")),
-        ("inventory", document["scope"]["inventory"]),
-        ("limit", document["scope"].get("limit")),
+        ("what", run.what),
+        ("vCenter", f"{run.scope.vcenter} ({server})" if server else run.scope.vcenter),
+        ("by", f"{run.user}@{run.machine}{process}"),
+        ("started", run.started),
+        ("ended", how),
+        ("operation", f"{record.id} in vCenter's tasks and logs"),
+        ("lock", LOCKS[run.lock] if run.lock else ""),
+        ("inventory", run.inventory),
+        ("limit", run.scope.limit),
     )
-    yield from (f"  {name:<10} {safe(str(value))}" for name, value in rows if value)
+    yield from (f"  {name:<10} {safe(value)}" for name, value in rows if value)
 
 
-def _how(document: dict[str, object]) -> str:
-    if document["ended"] is None:
-        return "it was cut off, or is still under way"
-    by = f" after signal {document['signal']}" if document["signal"] else ""
-    return f"{document['ended']} with exit code {document['exit_code']}{by}"
-
-
-def _approved(approved: dict[str, Any]) -> Iterator[str]:
-    lines = [line for item in approved["items"] for line in _item(item)]
+def _approved(approved: Approved) -> Iterator[str]:
+    lines = [line for item in approved.items for line in _item(item)]
     if not lines:
         return
     yield "\nAPPROVED"
     yield from lines
-    for key, words in (("reboots", "reboot"), ("power_cycles", "off and on again")):
-        names = ", ".join(t["name"] for t in approved["impact"].get(key, ()))
-        if names:
-            yield f"  {words}: {safe(names)}"
+    for targets, words in ((approved.impact.reboots, "reboot"), (approved.impact.power_cycles, "off and on again")):
+        if targets:
+            yield f"  {words}: {safe(', '.join(t.name for t in targets))}"
 
 
-def _item(item: dict[str, Any]) -> Iterator[str]:
-    whose = f"{item['target']['name']}: {item['kind']}"
-    for change in item["changes"]:
-        before, after = (_shown(change[key]) for key in ("before", "after"))
-        yield f"  {safe(whose)} {safe(change['field'])}  {before} → {after}"
-    for note in item.get("notes", ()):
-        if note.startswith(NOT_REVERTED):  # what a rollback does not put back
-            yield f"  {safe(whose)} {safe(note)}"
+def _item(item: ItemDocument) -> Iterator[str]:
+    whose = safe(f"{item.target.name}: {item.kind}")
+    for change in item.changes:
+        yield f"  {whose} {safe(change.field)}  {_shown(change.before)} → {_shown(change.after)}"
+    # what a rollback does not put back
+    yield from (f"  {whose} {safe(note)}" for note in item.notes if note.startswith(NOT_REVERTED))
 
 
-def _shown(value: Any) -> str:
+def _shown(value: JsonValue) -> str:
     if isinstance(value, dict):
         first, *rest = (str(v) for v in value.values()) if value else ("none",)
         return safe(f"{first} ({', '.join(rest)})" if rest else first)
     return shown(tuple(_shown(v) for v in value) if isinstance(value, list) else value)
 
 
-def _steps(document: dict[str, Any]) -> Iterator[str]:
+def _steps(record: Journal, approved: Approved) -> Iterator[str]:
     yield "\nSTEPS (UTC)"
-    attempt, wide = 1, max((len(s["target"]) for s in document["steps"]), default=0)
-    for step in document["steps"]:
-        if step["attempt"] != attempt:
-            attempt = step["attempt"]
+    steps = record.steps()
+    attempt, wide = 1, max((len(s.target) for s in steps), default=0)
+    for step in steps:
+        if step.attempt != attempt:
+            attempt = step.attempt
             yield f"  resumed, attempt {attempt}"
-        took = _took(step) if step["ended"] else ""
-        state = "began, its end is not known" if step["state"] == "begun" else step["state"]
-        yield f"  {_clock(step['began'])}  {safe(step['target']):<{wide}}  {safe(step['summary'])} — {state}{took}"
-        if step["error"]:
-            yield f"            {safe(step['error'])}"
-    left = len(document["not_begun"])
+        state = "began, its end is not known" if step.state == "begun" else step.state
+        yield f"  {_clock(step.began)}  {safe(step.target):<{wide}}  {safe(step.summary)} — {state}{_took(step)}"
+        if step.error:
+            yield f"            {safe(step.error)}"
+    left = len({s.id for s in approved.steps} - {s.id for s in steps})
     if left and attempt == 1:  # a resumed run plans again, with steps of its own
-        yield f"  {left} step{'' if left == 1 else 's'} not begun"
+        yield f"  {counted(left, 'step')} not begun"
 
 
 def _clock(moment: str) -> str:
     return moment[11:19]
 
 
-def _took(step: dict[str, Any]) -> str:
-    seconds = (datetime.fromisoformat(step["ended"]) - datetime.fromisoformat(step["began"])).total_seconds()
+def _took(step: RecordedStep) -> str:
+    if not step.ended:
+        return ""
+    seconds = (datetime.fromisoformat(step.ended) - datetime.fromisoformat(step.began)).total_seconds()
     return f" ({duration(seconds)})" if seconds >= 1 else ""
 
 
-def _end(document: dict[str, Any]) -> Iterator[str]:
-    open_actions = [d for d in document["pending_actions"] if not d["closed"]]
-    if open_actions or document["open"]:
+def _end(record: Journal, state: str, way: str) -> Iterator[str]:
+    left = [each for each in record.ever_pending() if not each.closed]
+    lines = [f"{_so(d.pending.target.name, d.pending.kind)} (since {_clock(d.opened)})" for d in left]
+    lines = lines or list(record.run.open)
+    if lines:
         yield "\nPENDING"
-    for pending in open_actions:
-        words = PENDING.get(pending["kind"], pending["kind"])
-        yield f"  ! {safe(pending['name'])} {words} (since {_clock(pending['opened'])})"
-    if not open_actions:
-        yield from (f"  ! {safe(line)}" for line in document["open"])
-    if document["closed"]:
-        yield f"\nCLOSED by {safe(document['closed']['by'])}, {document['closed']['at'][:19]} UTC"
-        for left in document["closed"]["left"]:
-            yield f"  {safe(left['name'])} {PENDING.get(left['kind'], left['kind'])}: not put back"
+    yield from (f"  ! {safe(line)}" for line in lines)
+    closed = record.run.closed
+    if closed:
+        yield f"\nCLOSED by {safe(closed.by)}, {closed.at[:19]} UTC"
+        yield from (f"  {safe(_so(each.name, each.kind))}: not put back" for each in closed.left)
     yield ""
-    if document["state"] not in OVER:
-        yield f"Finish it: {document['resume_command']}"
-    if document["steps"] and document["state"] != "rolled back":
-        yield f"Go back to before it: vsphere-ai rollback {document['run']}"
+    if state not in OVER:
+        yield f"Finish it: {way}"
+    if record.steps() and state != "rolled back":
+        yield f"Go back to before it: vsphere-ai rollback {record.id}"
+
+
+def _so(name: str, kind: str) -> str:
+    return f"{name} {PENDING.get(kind, kind)}"

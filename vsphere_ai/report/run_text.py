@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from vsphere_ai.execution.outcome import Event, Run, failures
-from vsphere_ai.model.text import duration, safe
+from vsphere_ai.model.text import counted, duration, safe
 
 WORDS = {"start": "…", "done": "done", "failed": "FAILED", "unknown": "UNKNOWN", "skipped": "skipped"}
 
@@ -29,7 +29,7 @@ def run_text(run: Run) -> str:
     verified = run.verified()
     lines = [
         f"{run.count('done')} of {total} steps done in {duration(run.seconds)}, "
-        f"{len(verified)} target{'' if len(verified) == 1 else 's'} read back and found as planned"
+        f"{counted(len(verified), 'target')} read back and found as planned"
     ]
     for outcome in failures(run.outcomes):
         step, error = outcome.planned.step, outcome.error
@@ -43,13 +43,7 @@ def run_text(run: Run) -> str:
         lines.append(f"{steps} not started because of that")
     if run.interrupted:
         lines.append("stopped by the operator; run the same command again to continue from what is there")
-    if run.put_back:
-        lines.append("PUT BACK")
-        lines += [f"  {safe(line)}" for line in run.put_back]
-    if run.external_changes:
-        lines.append("EXTERNAL CHANGES")
-        lines += [f"  {safe(line)}" for line in run.external_changes]
-    if run.open:
-        lines.append("LEFT OPEN")
-        lines += [f"  ! {safe(line)}" for line in run.open]
+    listed = (("PUT BACK", run.put_back), ("EXTERNAL CHANGES", run.external_changes))
+    for title, sentences in (*listed, ("LEFT OPEN", tuple(f"! {line}" for line in run.open))):
+        lines += [title, *(f"  {safe(line)}" for line in sentences)] if sentences else []
     return "\n".join(lines)

@@ -12,7 +12,8 @@ from vsphere_ai.fabric.pairs import Pair
 from vsphere_ai.fabric.trace import Trace
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import PlainObject
-from vsphere_ai.model.text import safe
+from vsphere_ai.model.text import counted, safe
+from vsphere_ai.report.layout import grouped
 from vsphere_ai.report.playbook_text import flow, play_heads
 
 MOST_PAIRS = 100
@@ -37,8 +38,7 @@ def trace_text(estate: Estate, traces: Sequence[Trace], pairs: Sequence[Pair]) -
     broken = sum(bool(t.having("broken")) for t in traces)
     unknown = sum(bool(t.having("unknown")) and not t.having("broken") for t in traces)
     count = {"whole": len(traces) - broken - unknown, "broken": broken, "not known": unknown}
-    word = "path" if len(traces) == 1 else "paths"
-    lines.append(f"{len(traces)} {word}: " + ", ".join(f"{n} {what}" for what, n in count.items() if n))
+    lines.append(f"{counted(len(traces), 'path')}: " + ", ".join(f"{n} {what}" for what, n in count.items() if n))
     return "\n".join(lines)
 
 
@@ -117,17 +117,14 @@ def _pairs(pairs: Sequence[Pair]) -> Iterator[str]:
         yield f"  {len(good)} pairs use RoCE or memory copy; the others:"
     shown = [p for p in pairs if len(good) <= MOST_PAIRS or p not in good]
     for pair in shown[:MOST_PAIRS]:
-        said = safe(f"{pair.why}{_causes(pair)}")
-        yield from wrap(f"{safe(f'{pair.one} - {pair.other}'):<30} {said}", WIDTH, initial_indent="  ",
-                        subsequent_indent=" " * 33)  # fmt: skip
+        line = f"{safe(f'{pair.one} - {pair.other}'):<30} {safe(f'{pair.why}{_causes(pair)}')}"
+        yield from wrap(line, WIDTH, initial_indent="  ", subsequent_indent=" " * 33)
     if len(shown) > MOST_PAIRS:
         yield f"  and {len(shown) - MOST_PAIRS} more pairs (--format json has all)"
 
 
 def _causes(pair: Pair) -> str:
     causes = [c for c in pair.causes if pair.use != "tcp" or c.link.name != "MTU"]  # it is slow, but it is RoCE
-    by_owner: dict[str, list[str]] = {}
-    for cause in causes:
-        by_owner.setdefault(cause.owner.name, []).append(cause.link.name)
+    by_owner = grouped((c.owner.name, c.link.name) for c in causes)
     said = "; ".join(f"{name} ({', '.join(links)})" for name, links in by_owner.items())
     return (" because of " if pair.use != "roce" else ", but not for long frames: ") + said if said else ""
