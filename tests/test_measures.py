@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 203,
-    "bare Any at the doors of modules": 33,
+    "Any in signatures of functions": 199,
+    "bare Any at the doors of modules": 32,
     "getattr with a default": 12,
-    "median lines of a file": 104,
-    "lines of the product": 44_958,
+    "median lines of a file": 103.5,
+    "lines of the product": 44_894,
     "arrows between rooms": 74,
     "floors": 9,
 }

@@ -9,26 +9,17 @@ from typing import ClassVar, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import nic_settings
-from vsphere_ai.fabric.nic_settings import (
-    COALESCE,
-    COALESCE_OPTIONS,
-    MOST,
-    NIC,
-    PAUSE,
-    RINGS,
-    Coalesce,
-    Pause,
-    coalescing_in,
-)
+from vsphere_ai.fabric.nic_settings import COALESCE, MOST, PAUSE, RINGS, Pause, coalescing_in
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Probe, Shell, Step
+from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.mixins import Pauses, ReadBySsh
-from vsphere_ai.resources.nics.checks import coalesce_problems, ring_problems, unread_problems
+from vsphere_ai.resources.nics.checks import coalesce_problems, problem, ring_problems, speed_problems, unread_problems
 from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, Nic, settled_nic, speed_of
+from vsphere_ai.resources.nics.steps import nic_steps
 from vsphere_ai.resources.roce import Roce
 
 NICS = "config.network.pnic"
@@ -47,10 +38,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
     target = "host"
     shorthand = "nics"
     keyed = True
-    traits = Traits(
-        after=("roce",),
-        properties={"HostSystem": (NICS,)},
-    )
+    traits = Traits(after=("roce",), properties={"HostSystem": (NICS,)})
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
     nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
@@ -90,25 +78,17 @@ class HostNics(ReadBySsh, Pauses, Resource):
         """The NIC does not exist, its pause cannot be read, or it cannot have what is wanted of it."""
         facts = view.facts(target.ref)
         found = {str(n["device"]): n for n in facts.get(NICS) or ()}
-        playbook = view.said(HostNics, target.ref)
-        said = (playbook.nics if playbook else None) or self.nics or {}
-        now = self.observe(facts, view.estate)
-        there = (now.nics if now else None) or {}
+        said = (view.said(HostNics, target.ref) or self).nics or self.nics or {}
+        there = (self.observe(facts, view.estate) or HostNics()).nics or {}
         for probe, field, words in ((PAUSE, "pause", "flow control"), (COALESCE, "coalesce", "interrupt coalescing")):
             if any(getattr(n, field) is not None for n in said.values()):
                 yield from unread_problems(target, facts, probe, words)
         for name, wanted in said.items():
             if name not in found:
-                yield Problem(target, "nics.missing", f"this host has no NIC {name}",
-                              f"it has {', '.join(sorted(found)) or 'none that vCenter shows'}")  # fmt: skip
+                there_are = f"it has {', '.join(sorted(found)) or 'none that vCenter shows'}"
+                yield self.problem(target, "missing", f"this host has no NIC {name}", there_are)
                 continue
-            speeds = [s["speedMb"] for s in found[name].get("validLinkSpecification", ()) if s["duplex"]]
-            if isinstance(wanted.speed, int) and wanted.speed not in speeds:
-                yield Problem(target, "nics.speed", f"{name} cannot be set to {wanted.speed} Mbit/s",
-                              f"its speeds: {', '.join(map(str, speeds)) or 'it only negotiates'}")  # fmt: skip
-            if wanted.speed == "auto" and found[name].get("autoNegotiateSupported") is False:
-                yield Problem(target, "nics.speed", f"{name} does not negotiate its speed",
-                              f"its speeds: {', '.join(map(str, speeds))}")  # fmt: skip
+            yield from speed_problems(target, found[name], wanted.speed)
             if wanted.pause is not None and any(n.pause for n in there.values()) and there[name].pause is None:
                 yield self.problem(target, "pause", f"{name} has no global pause", "leave pause out for it")
             if wanted.coalesce is not None and nic_settings.output_of(facts, COALESCE.name):
@@ -122,8 +102,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
         on = sorted(n for n, w in (self.nics or {}).items() if w.pauses)
         if on:
             yield f"the ports of the physical switch at {', '.join(on)} need flow control on too"
-        now = self.observe(view.facts(target.ref), view.estate)
-        was = (now.nics if now else None) or {}
+        was = (self.observe(view.facts(target.ref), view.estate) or HostNics()).nics or {}
         resized = sorted(n for n, w in (self.nics or {}).items() if w.rings and w.rings != was.get(n, Nic()).rings)
         if resized:
             yield f"the link of {', '.join(resized)} may go down for a moment when its rings change (unverified)"
@@ -137,20 +116,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
             if not re.fullmatch(VMNIC, name):
                 raise ValueError(f"{name!r} is not the name of a NIC")
             now = before.get(name) or Nic()
-            if wanted.speed is not None and wanted.speed != now.speed:
-                yield _speed_step(change.target, name, wanted.speed)
-            if wanted.pause is not None and wanted.pause != now.pause:
-                flags = (("-r", wanted.pause.rx), ("-t", wanted.pause.tx))
-                words = [word for flag, on in flags if on is not None for word in (flag, str(on).lower())]
-                yield Shell(
-                    target=change.target,
-                    kinds=(self.kind,),
-                    argv=("esxcli", "network", "nic", "pauseParams", "set", "-n", name, *words),
-                    needs_maintenance=True,
-                    after_reboot=later,
-                    summary=f"set global pause of {name}: {wanted.pause}",
-                )
-            yield from _settings_steps(change.target, name, wanted, now, later=later)
+            yield from nic_steps(change, name, wanted, now, later=later)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Drivers come up with settings of their own after a reboot."""
@@ -167,45 +133,8 @@ class HostNics(ReadBySsh, Pauses, Resource):
 
 def _pfc_problem(target: Target, view: View, name: str, wanted: Nic, driver: str) -> Iterator[Problem]:
     """Flow control per priority that is there already; what a playbook wants of both is the business of `roce`."""
-    roce, said = view.get(Roce, target.ref), view.said(Roce, target.ref)
-    priority, wished = roce.pfc_priority if roce else None, said.pfc_priority if said else None
+    priority = (view.get(Roce, target.ref) or Roce()).pfc_priority
+    wished = (view.said(Roce, target.ref) or Roce()).pfc_priority
     if wanted.pauses and driver == NO_GLOBAL_PAUSE and wished is None and priority not in (None, "off"):
-        yield Problem(target, "nics.pfc", f"{name}: PFC on priority {priority} switches global pause off",
-                      "add roce: {pfc_priority: off} to the play, or leave pause out")  # fmt: skip
-
-
-def _speed_step(target: Target, name: str, speed: int | str) -> Step:
-    link = {"linkSpeed": {"_typeName": "PhysicalNicLinkInfo", "speedMb": speed, "duplex": True}}
-    return Invoke(
-        target=target,
-        kinds=("nics",),
-        path="configManager.networkSystem",
-        method="UpdatePhysicalNicLinkSpeed",
-        args={"device": name, **(link if isinstance(speed, int) else {})},
-        needs_maintenance=True,
-        summary=f"set speed of {name} to {speed}",
-    )
-
-
-def _settings_steps(target: Target, name: str, wanted: Nic, now: Nic, *, later: bool) -> Iterator[Step]:
-    if wanted.rings is not None and wanted.rings != now.rings:
-        words = [w for flag, way in (("-r", "rx"), ("-t", "tx")) if (n := getattr(wanted.rings, way))
-                 is not None for w in (flag, str(n))]  # fmt: skip
-        yield Shell(
-            target=target,
-            kinds=("nics",),
-            argv=(*NIC, "ring", "current", "set", "-n", name, *words),
-            needs_maintenance=True,
-            after_reboot=later,
-            summary=f"set rings of {name}: {wanted.rings}",
-        )
-    if wanted.coalesce is not None and wanted.coalesce != now.coalesce:
-        differs = [n for n in COALESCE_OPTIONS if getattr(wanted.coalesce, n) != getattr(now.coalesce or Coalesce(), n)]
-        given = ((COALESCE_OPTIONS[n], getattr(wanted.coalesce, n)) for n in differs)
-        yield Shell(
-            target=target,
-            kinds=("nics",),
-            argv=(*NIC, "coalesce", "set", "-n", name, *(f"{o}={str(v).lower()}" for o, v in given if v is not None)),
-            after_reboot=later,
-            summary=f"set interrupt coalescing of {name}: {wanted.coalesce}",
-        )
+        message = f"{name}: PFC on priority {priority} switches global pause off"
+        yield problem(target, "pfc", message, "add roce: {pfc_priority: off} to the play, or leave pause out")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from vsphere_ai.fabric.nic_settings import (
-    Coalesce,
-    Pause,
-    Rings,
-)
+from vsphere_ai.fabric.nic_settings import Coalesce, Pause, Rings
+from vsphere_ai.model.plain import PlainObject, inside
 
 VMNIC = r"vmnic[0-9]{1,4}"
-
-
 READ_BY_SSH = ("pause", "rings", "coalesce")
 
 
@@ -52,10 +46,10 @@ class Nic(BaseModel):
         return self.pause is not None and bool(self.pause.rx or self.pause.tx)
 
 
-def speed_of(nic: Mapping[str, Any]) -> int | str:
+def speed_of(nic: PlainObject) -> int | str:
     """Return the speed in Mbit/s that a NIC is set to, or `auto`."""
-    link = (nic.get("spec") or {}).get("linkSpeed")
-    return int(link["speedMb"]) if link else "auto"
+    speed = inside(nic, "spec.linkSpeed.speedMb")
+    return speed if isinstance(speed, int) else "auto"
 
 
 def settled_nic(wanted: Nic, now: Nic | None) -> Nic:

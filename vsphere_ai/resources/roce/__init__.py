@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
@@ -11,26 +12,13 @@ from vsphere_ai.fabric.nic_settings import DCB
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.module_options import changed, parsed, written
 from vsphere_ai.model.state import Change, Problem, Target, observed
-from vsphere_ai.model.steps import Invoke, Probe, Query, Step
+from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksVCenter, Pauses, ReadBySsh, stated
-from vsphere_ai.resources.roce.driver import (
-    CORE,
-    DEVICES,
-    NICS,
-    RDMA,
-    TRUST,
-    common_version,
-    described,
-    driver_of,
-    forced_in,
-    in_words,
-    module_problems,
-    number_in,
-    pfc_in,
-    rdma_devices,
-)
+from vsphere_ai.resources.roce import driver
+from vsphere_ai.resources.roce.driver import CORE, DEVICES, NICS, RDMA, TRUST, common_version, driver_of, rdma_devices
 
 MANAGER = "configManager.kernelModuleSystem"
 Version = Literal["rocev1", "rocev2", "both"]
@@ -53,10 +41,7 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
 
     kind = "roce"
     target = "host"
-    traits = Traits(
-        decides={f"query:{CORE}": "pfc_priority"},
-        properties={"HostSystem": (DEVICES, NICS)},
-    )
+    traits = Traits(decides={f"query:{CORE}": "pfc_priority"}, properties={"HostSystem": (DEVICES, NICS)})
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
     probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work
 
@@ -94,49 +79,45 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
         known = [f"query:{module}" in facts.properties for module in (CORE, RDMA)]
         return cls.model_construct(
             version=common_version(found),
-            pfc_priority=pfc_in(core) if known[0] else None,
+            pfc_priority=driver.pfc_in(core) if known[0] else None,
             trust=TRUST.get(core.get("trust_state") or "1") if known[0] else None,
-            dscp=forced_in(rdma.get("dscp_force")) if known[1] else None,
-            pcp=forced_in(rdma.get("pcp_force")) if known[1] else None,
-            ecn=number_in(core.get("ecn")) == 1 if known[0] else None,
-            devices={str(d["device"]): described(d, facts) for d in found},
+            dscp=driver.forced_in(rdma.get("dscp_force")) if known[1] else None,
+            pcp=driver.forced_in(rdma.get("pcp_force")) if known[1] else None,
+            ecn=driver.number_in(core.get("ecn")) == 1 if known[0] else None,
+            devices={str(d["device"]): driver.described(d, facts) for d in found},
         )
 
     def settle(self, target: Target, view: View) -> Self:
         """A host whose devices speak both versions has the wanted one; what is left out stays."""
-        full = super().settle(target, view)
-        now = view.state(target.ref, self.kind)
-        spoken = now.version if now else None
-        return full.model_copy(update={"version": spoken}) if spoken == "both" else full
+        full, now = super().settle(target, view), view.get(Roce, target.ref)
+        return full.model_copy(update={"version": "both"}) if now and now.version == "both" else full
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """No device, another driver, options that cannot be read, a version that is not spoken, untrusted marks."""
         facts = view.facts(target.ref)
         found = rdma_devices(facts)
         if found is None:
-            yield Problem(target, "roce.unreadable", "the RDMA devices of this host cannot be read",
-                          "connect the host to vCenter; it needs ESXi 7.0 or later")  # fmt: skip
+            remedy = "connect the host to vCenter; it needs ESXi 7.0 or later"
+            yield self.problem(target, "unreadable", "the RDMA devices of this host cannot be read", remedy)
             return
         if not found:
-            yield Problem(target, "roce.no-device", "this host has no RDMA device",
-                          "leave it out of the play, or fit a RoCE-capable NIC (esxcli rdma device list)")  # fmt: skip
+            remedy = "leave it out of the play, or fit a RoCE-capable NIC (esxcli rdma device list)"
+            yield self.problem(target, "no-device", "this host has no RDMA device", remedy)
             return
-        said = view.stated.get((target.ref, self.kind)) or self
+        said = view.said(Roce, target.ref) or self
         spoken = common_version(found)
         if said.version and spoken not in (said.version, "both"):
-            yield Problem(target, "roce.version", f"not every RDMA device of this host speaks {said.version}",
-                          "; ".join(f"{name}: {text}" for name, text in (self.devices or {}).items()))  # fmt: skip
-        yield from module_problems(target, facts, said)
+            each = "; ".join(f"{name}: {text}" for name, text in (self.devices or {}).items())
+            yield self.problem(target, "version", f"not every RDMA device of this host speaks {said.version}", each)
+        yield from driver.module_problems(target, facts, said)
         if said.dscp not in (None, "off") and self.trust == "pcp":
-            yield self.problem(
-                target, "trust", f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only", "write trust: dscp"
-            )
+            message = f"dscp {said.dscp} is set, and the NICs look at the VLAN tag only"
+            yield self.problem(target, "trust", message, "write trust: dscp")
         pausing = {n for said in stated(view, target.ref, Pauses) for n, p in said.pauses().items() if p.rx or p.tx}
-        both = [n for n in pausing if driver_of(facts, n) == CORE]
+        both = ", ".join(sorted(n for n in pausing if driver_of(facts, n) == CORE))
         if self.pfc_priority not in (None, "off") and both:
-            yield Problem(target, "roce.pause",
-                          f"global pause is wanted on {', '.join(sorted(both))}, PFC on priority {self.pfc_priority} "
-                          "switches it off", "use one of them: pfc_priority: off, or pause off in nics")  # fmt: skip
+            message = f"global pause is wanted on {both}, PFC on priority {self.pfc_priority} switches it off"
+            yield self.problem(target, "pause", message, "use one of them: pfc_priority: off, or pause off in nics")
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what the switch has to do alike, and where marked traffic misses the lossless priority."""
@@ -157,16 +138,9 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
             now = facts.get(f"query:{module}")
             text = written(changed(parsed(now), wanted))
             if wanted and text != written(parsed(now)):
-                yield Invoke(
-                    target=change.target,
-                    kinds=(self.kind,),
-                    path=MANAGER,
-                    method="UpdateModuleOptionString",
-                    args={"name": module, "options": text},
-                    needs_maintenance=True,
-                    needs_reboot=True,
-                    summary=f"set options of {module}: {in_words(wanted)}",
-                )
+                args, summary = {"name": module, "options": text}, f"set options of {module}: {driver.in_words(wanted)}"
+                step = invoke(change, MANAGER, "UpdateModuleOptionString", args, summary)
+                yield replace(step, needs_maintenance=True, needs_reboot=True)
 
     def _core(self, fields: set[str]) -> dict[str, str | None]:
         options: dict[str, str | None] = {}
@@ -181,21 +155,14 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
 
     def _rdma(self, fields: set[str]) -> dict[str, str | None]:
         marks = {"dscp_force": ("dscp", self.dscp), "pcp_force": ("pcp", self.pcp)}
-        return {
-            option: str(value) if isinstance(value, int) else None
-            for option, (name, value) in marks.items()
-            if name in fields
-        }
+        wanted = {option: value for option, (name, value) in marks.items() if name in fields}
+        return {option: str(value) if isinstance(value, int) else None for option, value in wanted.items()}
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """State every option, also a driver's default; flow control that differs each way cannot be stated."""
         if form == "shown":
             return Export(self)
-        odd = {"pfc_priority": None} if self._odd() else {}
+        odd = isinstance(self.pfc_priority, str) and self.pfc_priority != "off"
         left_out = f"roce left out: PFC is set to {self.pfc_priority}" if odd else ""
-        stated = self.model_copy(update={"version": None, "devices": None, **odd})
-        given = any(getattr(stated, name) is not None for name in type(self).model_fields)
-        return Export(stated if given else None, left_out)
-
-    def _odd(self) -> bool:
-        return isinstance(self.pfc_priority, str) and self.pfc_priority != "off"
+        stated = self.model_copy(update={"version": None, "devices": None, **({"pfc_priority": None} if odd else {})})
+        return Export(stated if any(value is not None for _, value in stated) else None, left_out)

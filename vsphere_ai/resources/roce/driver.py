@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
+from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.resources._helpers import factories
+
+problem = partial(factories.problem, "roce")
 
 # Mellanox/NVIDIA "Native ESXi Driver User Manual", module parameters; vSphere Storage 7.0, "Configuring a RoCE network"
 CORE, RDMA = "nmlx5_core", "nmlx5_rdma"
-
-
 TRUST = {"1": "pcp", "2": "dscp"}
-
-
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 
 
@@ -26,36 +26,37 @@ def module_problems(target: Target, facts: Facts, said: object) -> Iterator[Prob
     }
     drivers = {str(d.get("driver", "")) for d in rdma_devices(facts) or ()}
     if any(wants.values()) and RDMA not in drivers:
-        yield Problem(target, "roce.driver",
-                      f"the RDMA driver of this host is {', '.join(sorted(drivers))}; its options are not known here",
-                      f"only those of {RDMA} (NVIDIA ConnectX-4 and later) are; see the manual of the NIC")  # fmt: skip
+        message = f"the RDMA driver of this host is {', '.join(sorted(drivers))}; its options are not known here"
+        remedy = f"only those of {RDMA} (NVIDIA ConnectX-4 and later) are; see the manual of the NIC"
+        yield problem(target, "driver", message, remedy)
         return
     for module, names in wants.items():
         if names and f"query:{module}" not in facts.properties:
             why = facts.unreadable.get(f"query:{module}", "the host does not show them")
-            yield Problem(target, "roce.options-unreadable", f"the options of {module} cannot be read: {why}",
-                          "grant Host.Config.Settings on the host; is the driver installed?")  # fmt: skip
+            remedy = "grant Host.Config.Settings on the host; is the driver installed?"
+            yield problem(target, "options-unreadable", f"the options of {module} cannot be read: {why}", remedy)
 
 
-def rdma_devices(facts: Facts) -> tuple[Mapping[str, Any], ...] | None:
+def rdma_devices(facts: Facts) -> tuple[HostRdmaDevice, ...] | None:
     """Return the RDMA devices; vCenter may leave the property out where there are none."""
     found = facts.get(DEVICES, () if NICS in facts.properties and DEVICES not in facts.unreadable else None)
     return None if found is None else tuple(found)
 
 
-def common_version(devices: Any) -> str | None:
+def common_version(devices: Iterable[HostRdmaDevice]) -> str | None:
     """Return the RoCE version that all devices speak."""
     able = [d.get("capability") or {} for d in devices]
-    one, two = (bool(able) and all(a.get(key) for a in able) for key in ("roceV1Capable", "roceV2Capable"))
+    one = bool(able) and all(a.get("roceV1Capable") for a in able)
+    two = bool(able) and all(a.get("roceV2Capable") for a in able)
     return "both" if one and two else "rocev2" if two else "rocev1" if one else None
 
 
-def described(device: Mapping[str, Any], facts: Facts) -> str:
+def described(device: HostRdmaDevice, facts: Facts) -> str:
     """Return a device in words."""
     link, can = device.get("connectionInfo") or {}, device.get("capability") or {}
     uplink = (device.get("backing") or {}).get("pairedUplink")
-    nic: Mapping[str, Any] = next((p for p in facts.get(NICS) or () if p.get("key") == uplink), {})
-    protocols = [word for key, word in (("roceV1Capable", "v1"), ("roceV2Capable", "v2")) if can.get(key)]
+    nic: PhysicalNic = next((p for p in facts.get(NICS) or () if p.get("key") == uplink), PhysicalNic())
+    protocols = [word for word, able in (("v1", can.get("roceV1Capable")), ("v2", can.get("roceV2Capable"))) if able]
     words = [
         str(nic.get("device", "no NIC")),
         " ".join(str(w) for w in (device.get("driver"), nic.get("driverVersion")) if w),
