@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 199,
+    "Any in signatures of functions": 185,
     "bare Any at the doors of modules": 32,
     "getattr with a default": 12,
     "median lines of a file": 103.5,
-    "lines of the product": 44_894,
-    "arrows between rooms": 74,
+    "lines of the product": 44_870,
+    "arrows between rooms": 73,
     "floors": 9,
 }
 

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from support.estates import A100, ESX1, OFF, ON, PCI, host, pci_device, smi
 
-from vsphere_ai.gpu import layout, vgpu
+from vsphere_ai.gpu import layout, listed_board, vgpu
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
-from vsphere_ai.gpu.listed_board import ListedBoard, board_as_listed, boards_as_listed
+from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.live import GPUS, PLACEMENTS, PROFILES
-from vsphere_ai.gpu.placement import Instance, transition
+from vsphere_ai.gpu.placement import transition
+from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Output, ProbeFailure
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -48,6 +49,12 @@ A100_550 = listing(named("session-a100-80gb.550.163.01.txt"))
 
 def seen(lists, *, device=A100, modes=BOTH_ON, instances=(), driver="550.163.01"):
     return host(ESX1, device=device, probes={**smi(modes, instances, driver), **lists})
+
+
+def board_as_listed(facts, pci, table):
+    """The board of one GPU and the disagreements, whatever the catalogue says of its device."""
+    found = listed_board._combined(listed_board._outputs(facts), ((pci, table),))[pci]
+    return found.board, found.disagreements
 
 
 def changed(lists, old, new):

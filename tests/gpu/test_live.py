@@ -5,7 +5,7 @@ from support.estates import A100, ESX1, ON, PCI, estate, gpu_info, guest, host, 
 
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import board_of_device
-from vsphere_ai.gpu.inventory import boards_of, nvidia_gpus
+from vsphere_ai.gpu.devices import boards_of, nvidia_gpus
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Facts, Output, ProbeFailure

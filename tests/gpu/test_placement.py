@@ -3,17 +3,27 @@
 import itertools
 import random
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
+from vsphere_ai.gpu.advice import nearest, pool
 from vsphere_ai.gpu.catalog import UnknownProfile, board, boards
 from vsphere_ai.gpu.layout import Item, parse
-from vsphere_ai.gpu.placement import Impossible, Instance, Transition, nearest, place, pool, transition
-from vsphere_ai.gpu.search import full_layouts, placed_layouts, plain_profiles
+from vsphere_ai.gpu.placement import Impossible, transition
+from vsphere_ai.gpu.search import Instance, Transition, full_layouts, placed_layouts, plain_profiles
 
 A100 = board("a100-40gb")
 A30 = board("a30-24gb")
+
+
+def place(of, wanted, kept=(), driver_major=None):
+    """Places for all of `wanted` beside instances that stay; None when there are none."""
+    stay = [replace(i, in_use=True) for i in kept]
+    items = [*(Item(i.profile_name, i.start) for i in stay), *wanted]
+    found = transition(of, stay, items, driver_major=driver_major)
+    return found.create if isinstance(found, Transition) else None
 
 
 def shape(b):

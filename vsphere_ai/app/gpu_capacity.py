@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.malformed import report_malformed
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with
 from vsphere_ai.app.session import EstateRequest, Session, load, open_session
-from vsphere_ai.capacity.document import Verdict, gpu_document
+from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.solve import Fit, solve
 from vsphere_ai.gpu import live
 from vsphere_ai.language.play import Playbook, TargetPlan
@@ -22,10 +21,14 @@ from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import NO_SPARE, question_of
+from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.planning.observing import observe, readable
 from vsphere_ai.planning.planner import Plan, view_as_planned, will_run
 from vsphere_ai.reading.collector import Depth
 from vsphere_ai.resources import kinds
+
+Uses = dict[str, tuple[GpuUse, ...]]
+"""Host name -> its GPUs."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class CapacityRequest:
 
 @dataclass(frozen=True)
 class CapacityResult:
-    """What is on each GPU, per host as plain values, and whether all fit; None where that was not asked."""
+    """What is on each GPU, per host, and whether all fit; None where that was not asked."""
 
     about: About
-    hosts: list[dict[str, Any]]
+    hosts: Uses
     verdict: Verdict | None
 
     @property
@@ -60,7 +63,7 @@ def capacity(request: CapacityRequest, emit: Emit = ignore) -> CapacityResult:
     with open_session(request.estate, playbook, emit) as session:
         plan, estate = _planned(session, playbook) if playbook else (None, _read(session))
 
-        def answered(estate: Estate) -> tuple[list[dict[str, Any]], Verdict | None]:
+        def answered(estate: Estate) -> tuple[Uses, Verdict | None]:
             return _answer(session, estate, playbook, plan, request.spare_hosts)
 
         (hosts, verdict), estate = evaluate(estate, answered)
@@ -99,7 +102,7 @@ def _depth(estate: Estate, hosts: Iterable[Target]) -> Depth:
 
 def _answer(
     session: Session, estate: Estate, loaded: Playbook | None, plan: Plan | None, spare_hosts: int | None
-) -> tuple[list[dict[str, Any]], Verdict | None]:
+) -> tuple[Uses, Verdict | None]:
     """Return what is on each GPU, and whether all fit: the VMs of a playbook, or those that run now."""
     problems: tuple[Problem, ...] = ()
     asked = 0
@@ -113,11 +116,10 @@ def _answer(
         asked = max((p.spare_hosts for p in desired.values()), default=0)
     spare = asked if spare_hosts is None else spare_hosts
     verdict = replace(_verdict(view, chosen, wanted, spare), problems=problems) if loaded or spare else None
-    return _host_documents(view, chosen, wanted), verdict
+    return _uses(view, chosen, wanted), verdict
 
 
 def _as_it_is(estate: Estate) -> View:
-
     return View(estate, observe(estate, kinds()))
 
 
@@ -133,33 +135,30 @@ def _concerned(estate: Estate, desired: Mapping[Target, TargetPlan]) -> tuple[Ta
     return tuple(h for h in estate.hosts if h.ref in refs)
 
 
-def _host_documents(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> list[dict[str, Any]]:
-
+def _uses(view: View, hosts: Iterable[Target], wanted: frozenset[str]) -> Uses:
     chosen = tuple(hosts)
     slots = question_of(view, wanted, chosen).farm.hosts
-    names = {v.ref: v.name for v in view.estate.vms}
-    gpus = {h: [gpu_document(s, names) for s in slots.get(h.name, ())] for h in chosen}
-    for host, documents in gpus.items():
-        _add_guests(documents, view, host)
-    return [{"host": host.name, "gpus": documents} for host, documents in gpus.items()]
+    return {h.name: tuple(_with_guests(slots.get(h.name, ()), view, h)) for h in chosen}
 
 
-def _add_guests(gpus: Iterable[dict[str, Any]], view: View, host: Target) -> None:
-    """Add to every running vGPU what nvidia-smi on the host reports: GPU instance, guest driver, licence state.
+def _with_guests(slots: Iterable[GpuSlot], view: View, host: Target) -> Iterator[GpuUse]:
+    """Yield the GPUs of a host, every running vGPU with what nvidia-smi reports of its guest.
 
-    Null where it reports nothing; VMs of one name on one host cannot be distinguished.
+    VMs of one name on one host cannot be distinguished.
     """
+    refs = {v.ref: v.name for v in view.estate.vms}
     names = [v.name for v in view.estate.vms_on(host.ref)]
     listed = [v for v in live.running(view.facts(host.ref)) or () if names.count(v.vm_name) == 1]
-    for gpu in gpus:
-        for one in gpu["running"]:
-            same = (v for v in listed if (v.pci, v.vm_name, v.profile) == (gpu["pci"], one["vm"], one["profile"]))
+    for slot in slots:
+        running = []
+        for one in slot.running:
+            vm = refs.get(one.vm, one.vm)
+            same = (v for v in listed if (v.pci, v.vm_name, v.profile) == (slot.pci, vm, one.profile))
             found = next(same, None)
             if found is not None:
                 listed.remove(found)
-            one["gpu_instance"] = found.gi if found else None
-            one["guest_driver"] = found.guest_driver if found else None
-            one["licence"] = found.licence if found else None
+            running.append(UsedVgpu(vm, one.profile, found))
+        yield GpuUse(slot, tuple(running))
 
 
 def _verdict(view: View, hosts: Iterable[Target], wanted: frozenset[str], spare_hosts: int) -> Verdict:

@@ -14,10 +14,10 @@ from vsphere_ai.gpu import live, moves
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.commands import normal_pci, pci_hint
 from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.layout_case import LayoutCase
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted_choice import subsystem_of
-from vsphere_ai.gpu.placement import Impossible, Instance, transition
+from vsphere_ai.gpu.placement import Impossible, LayoutCase, transition
+from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 
 

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from vsphere_ai.app.mig_xml import answered
 from vsphere_ai.errors import UsageError
-from vsphere_ai.gpu import catalog, moves, placement, search
+from vsphere_ai.gpu import catalog, moves, search
 from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu.advice import Layout, pool
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.layout_case import LayoutCase
-from vsphere_ai.gpu.placement import Impossible, Instance, Layout
+from vsphere_ai.gpu.placement import Impossible, LayoutCase, transition
+from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.standing import standing
 
 EMPTY_LAYOUT = ("", "[]")
@@ -49,10 +50,10 @@ def explain(request: LayoutRequest) -> Explained:
     board, driver, notes = _board_of(request)
     items = tuple(layouts.parse(request.layout))
     present = standing(board, request.current, request.in_use)
-    answer = placement.transition(board, present, items, driver_major=driver)
+    answer = transition(board, present, items, driver_major=driver)
     pooled: tuple[Layout, ...] = ()
     if not present and isinstance(answer, Impossible):
-        pooled = tuple(placement.pool(board, items, driver_major=driver) or ())
+        pooled = tuple(pool(board, items, driver_major=driver) or ())
     return Explained(LayoutCase(board, present, items, answer), pooled, notes)
 
 
@@ -63,7 +64,7 @@ def plan_layout(request: LayoutRequest) -> LayoutCase:
         raise UsageError("which GPU?", "give a board with --gpu, e.g. a100-40gb, or a host with --host")
     board = catalog.board(request.gpu)
     present = standing(board, request.current, request.in_use)
-    answer = placement.transition(board, present, items, driver_major=request.driver)
+    answer = transition(board, present, items, driver_major=request.driver)
     commands = () if isinstance(answer, Impossible) else tuple(moves.moves_on_paper(board, answer))
     return LayoutCase(board, present, items, answer, commands)
 

@@ -101,7 +101,7 @@ def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResul
 
 def _context(session: Session, planned: Planned, record: Journal, notice: Callable[[str], None]) -> Context:
     from vsphere_ai.execution.actions.context import Context
-    from vsphere_ai.gpu.inventory import nvidia_gpus
+    from vsphere_ai.gpu.devices import nvidia_gpus
     from vsphere_ai.planning.document import Approved
     from vsphere_ai.runs import ssh_markers
 

@@ -30,13 +30,14 @@ def command(playbook: Path | None, spare_hosts: int | None, form: str, estate: E
     Exits 1 when they do not fit where they are registered, or when `plan` refuses PLAYBOOK.
     """
     from vsphere_ai import app
+    from vsphere_ai.report.capacity_document import host_documents, verdict_document
     from vsphere_ai.report.capacity_text import capacity_text
     from vsphere_ai.report.json_text import json_text
 
     result = app.capacity(app.CapacityRequest(playbook, estate, spare_hosts), show_event)
-    verdict = {"verdict": result.verdict.document()} if result.verdict else {}
     if form == "json":
-        click.echo(json_text(vcenter=result.about, hosts=result.hosts, **verdict))
+        verdict = {"verdict": verdict_document(result.verdict)} if result.verdict else {}
+        click.echo(json_text(vcenter=result.about, hosts=host_documents(result.hosts), **verdict))
     else:
         click.echo(capacity_text(result.hosts, result.verdict))
     return result.exit_code

@@ -36,15 +36,28 @@ def is_nvidia_gpu(device: Mapping[str, Any]) -> bool:
     return vendor == NVIDIA and kind == DISPLAY_CLASS and device.get("subDeviceId") != 0
 
 
-def found_gpus(devices: Iterable[Mapping[str, object]]) -> tuple[Gpu, ...]:
+def found_gpus(devices: Iterable[Mapping[str, Any]]) -> tuple[Gpu, ...]:
     """Return the physical NVIDIA GPUs among PCI devices, by PCI address."""
     physical = sorted((d for d in devices if is_nvidia_gpu(d)), key=lambda d: str(d["id"]))
-    return tuple(_gpu(d) for d in physical)
+    return tuple(
+        Gpu(
+            d["id"],
+            d["deviceId"] & UNSIGNED,
+            d.get("deviceName", ""),
+            board_of_device(d["deviceId"], d.get("subDeviceId") or 0),
+        )
+        for d in physical
+    )
 
 
-def _gpu(device: Mapping[str, Any]) -> Gpu:
-    board = board_of_device(device["deviceId"], device.get("subDeviceId") or 0)
-    return Gpu(device["id"], device["deviceId"] & UNSIGNED, device.get("deviceName", ""), board)
+def boards_of(facts: Facts) -> dict[str, Board | None]:
+    """Return PCI address -> board of every NVIDIA GPU of a host, with the vGPU names of that device; None = unknown."""
+    return {gpu.pci: gpu.board for gpu in found_gpus(facts.get("hardware.pciDevice", ()))}
+
+
+def nvidia_gpus(facts: Facts) -> tuple[Mapping[str, Any], ...]:
+    """Return the NVIDIA entries of graphicsInfo; the BMC's own VGA is listed there as well."""
+    return tuple(g for g in facts.get("config.graphicsInfo", ()) if "nvidia" in g.get("vendorName", "").lower())
 
 
 def is_vgpu(device: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import Board, Engines, Profile, boards
-from vsphere_ai.gpu.inventory import boards_of
+from vsphere_ai.gpu.devices import boards_of
 from vsphere_ai.gpu.listings import (
     GpuStatus,
     ListedInstance,
@@ -21,6 +21,7 @@ from vsphere_ai.gpu.listings import (
     parse_placements,
     parse_profiles,
 )
+from vsphere_ai.gpu.search import needs_newer
 from vsphere_ai.gpu.vgpu import VgpuNameError, VgpuProfile, board_of, parse
 from vsphere_ai.model.facts import Facts, Output
 
@@ -47,12 +48,6 @@ class ListedBoard:
         if documented is None or listed is None or _alike(documented, listed):
             return None
         return documented, listed
-
-
-def board_as_listed(facts: Facts, pci: str, table: Board | None) -> tuple[Board | None, tuple[str, ...]]:
-    """Return the board of one GPU and the disagreements, see `boards_as_listed`."""
-    found = _combined(_outputs(facts), ((pci, table),))[pci]
-    return found.board, found.disagreements
 
 
 def boards_as_listed(facts: Facts) -> Mapping[str, ListedBoard]:
@@ -203,7 +198,7 @@ def _board(gpu: _Offer, table: Board | None) -> tuple[Board | None, tuple[str, .
         )
         return board, (f"the catalogue has no placements of {table.title}; the host's own list is used",)
     # what the loaded driver is too old for is not listed, and stays in the table: the reason then names the driver
-    newer = [p for p in table.profiles if _too_new(p, gpu.driver_major) and p.id not in places]
+    newer = [p for p in table.profiles if needs_newer(p, gpu.driver_major) and p.id not in places]
     board = replace(
         table, profiles=(*profiles, *newer), memory_slices=slices, compute_slices=whole.compute_slices, verified=True
     )
@@ -257,7 +252,7 @@ def _differences(table: Board, profiles: Sequence[Profile], driver_major: int | 
             if here != there and here not in documented.aliases:
                 yield f"{mine.name}: the host lists {what} {_said(here)}, the catalogue {_said(there)}"
     for each in table.profiles:
-        if each.name not in seen and not _too_new(each, driver_major):
+        if each.name not in seen and not needs_newer(each, driver_major):
             yield f"the host does not list {each.name} (id {each.id}), which the catalogue has for {table.key}"
 
 
@@ -283,10 +278,6 @@ def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:
         if found
         else board
     )
-
-
-def _too_new(profile: Profile, driver_major: int | None) -> bool:
-    return driver_major is not None and (profile.min_driver or 0) > driver_major
 
 
 def _alike(one: Profile, two: Profile) -> bool:

@@ -19,8 +19,8 @@ from vsphere_ai.gpu.listings import (
     parse_instances,
     parse_profiles,
 )
-from vsphere_ai.gpu.placement import Instance
 from vsphere_ai.gpu.running import RunningVgpu, parse_running
+from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
 from vsphere_ai.model.steps import Probe
 

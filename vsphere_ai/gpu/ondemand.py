@@ -31,15 +31,6 @@ class MigState:
     """Instances that time-sliced vGPUs share: (where, framebuffer in GB of each, how many more it takes)."""
 
 
-@dataclass(frozen=True)
-class Stuck:
-    """The first VM that cannot power on: which one of the order, its profile, and what stood until then."""
-
-    index: int
-    profile: str
-    placed: tuple[Instance, ...]
-
-
 @cache
 def default_starts(board: Board, profile: Profile) -> tuple[int, ...]:
     """Return the legal starts in the order in which the driver tries them when it is given none.
@@ -133,24 +124,6 @@ def claims(
     return tuple(
         (replace(state, mask=state.mask | p.mask, tags=tags), p.start) for p in places if not state.mask & p.mask
     )
-
-
-def predict(
-    board: Board, present: Iterable[Instance], order: Sequence[str], *, driver_major: int | None = None
-) -> tuple[Instance, ...] | Stuck:
-    """Return the instance each VM gets, in power-on order (`order` holds one MIG profile name per VM).
-
-    Returns `Stuck` when one cannot power on; `UnknownProfile` when the board has no such profile.
-    """
-    state = mig_state(board, present)
-    placed: list[Instance] = []
-    for index, name in enumerate(order):
-        got = claim(board, state, board.profile(name), driver_major)
-        if got is None:
-            return Stuck(index, name, tuple(placed))
-        state = got[0]
-        placed.append(Instance(board.profile(name).name, got[1], in_use=True))
-    return tuple(placed)
 
 
 def best_order(

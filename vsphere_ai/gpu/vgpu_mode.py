@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.inventory import boards_of, nvidia_gpus
+from vsphere_ai.gpu.devices import boards_of, nvidia_gpus
 from vsphere_ai.model.facts import Facts
 
 FIRST_API = (8, 0, 3, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import RunningVm

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.language.play import Power, Rolling
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target

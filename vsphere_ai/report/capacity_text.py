@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vsphere_ai.capacity.document import Verdict
+from vsphere_ai.capacity.gpu import GpuSlot
+from vsphere_ai.capacity.host import Given
+from vsphere_ai.capacity.solve import Fit, Undecided
+from vsphere_ai.gpu.drawing import draw
+from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
+from vsphere_ai.gpu.running import RunningVgpu
 from vsphere_ai.model.text import counted, safe
+from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
+from vsphere_ai.report.capacity_document import left_over, room_by_profile
 from vsphere_ai.report.layout import grouped
 
 WIDTH = 80
@@ -15,92 +21,91 @@ ROOM = ("capacity.", "vgpu.")
 _ASSUMED = "where running VMs stand could not be read, and is assumed"
 
 
-def capacity_text(hosts: list[dict[str, Any]], verdict: Verdict | None) -> str:
+def capacity_text(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None) -> str:
     """Return what is on each GPU of hosts, and whether the VMs fit. Lines of at most 80 columns."""
     return "\n".join(safe(line) for line in _lines(hosts, verdict))
 
 
-def _lines(hosts: list[dict[str, Any]], verdict: Verdict | None) -> Iterator[str]:
-    without = [h["host"] for h in hosts if not h["gpus"]]
-    for host in hosts:
-        if host["gpus"]:
-            vms = {r["vm"] for gpu in host["gpus"] for r in gpu["running"]}
-            yield f"{host['host']}  {counted(len(host['gpus']), 'GPU')}, {counted(len(vms), 'VM')}"
-            for gpu in host["gpus"]:
+def _lines(hosts: Mapping[str, Sequence[GpuUse]], verdict: Verdict | None) -> Iterator[str]:
+    for host, gpus in hosts.items():
+        if gpus:
+            vms = {used.vm for gpu in gpus for used in gpu.running}
+            yield f"{host}  {counted(len(gpus), 'GPU')}, {counted(len(vms), 'VM')}"
+            for gpu in gpus:
                 yield from _gpu_lines(gpu)
             yield ""
+    without = [host for host, gpus in hosts.items() if not gpus]
     if without:
         yield from _wrapped("No GPU that gives vGPUs: ", without)
     if verdict is not None:
         yield from _verdict_lines(verdict)
 
 
-def _gpu_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
-    mode = "MIG" if gpu["mode"] == "mig" else f"time-sliced, {gpu['sizes']} sizes"
-    yield f"  {gpu['pci']}  {gpu['title'].partition(',')[0].partition(' (')[0]}  {mode}"
-    if gpu["mode"] == "mig":
-        yield from _slice_lines(gpu)
-    if gpu["running"]:
-        yield from _wrapped("    runs    ", [f"{r['vm']} ({_short(r['profile'])})" for r in gpu["running"]])
-        yield from _guest_lines(gpu["running"])
-    room = [f"{count} x {_short(name)}" for name, count in gpu["room"].items() if count]
+def _gpu_lines(gpu: GpuUse) -> Iterator[str]:
+    slot, mig = gpu.slot, gpu.slot.mode == "mig"
+    mode = "MIG" if mig else f"time-sliced, {'mixed' if slot.kind.mixed else 'equal'} sizes"
+    yield f"  {slot.pci}  {slot.board.title.partition(',')[0].partition(' (')[0]}  {mode}"
+    found = fragmentation(slot.board, slot.present, driver_major=slot.driver_major) if mig else None
+    if found:
+        yield from _slice_lines(slot, found)
+    if gpu.running:
+        yield from _wrapped("    runs    ", [f"{used.vm} ({_short(used.profile)})" for used in gpu.running])
+        yield from _guest_lines(gpu.running)
+    room = [f"{count} x {_short(name)}" for name, count in room_by_profile(slot).items() if count]
     yield from _wrapped("    fits    ", room or ["nothing more"], " or ")
-    for gain in gpu.get("defragment", ()):
-        move = " and ".join(f"{i['profile']} at {i['start']}" for i in gain["move_for_one_more"])
-        busy = sum(i["in_use"] for i in gain["move_for_one_more"])
+    for gain in (r for r in found.profiles if r.move) if found else ():
+        move = " and ".join(f"{i.profile_name} at {i.start}" for i in gain.move)
+        busy = sum(i.in_use for i in gain.move)
         cost = f", {counted(busy, 'VM')} off and on" if busy else ""
-        yield from _wrapped("    move    ", [f"{move}: room for one more {gain['profile']}{cost}"])
+        yield from _wrapped("    move    ", [f"{move}: room for one more {gain.profile}{cost}"])
 
 
-def _guest_lines(running: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _guest_lines(running: Iterable[UsedVgpu]) -> Iterator[str]:
     """Group running vGPUs by what their guests report; nothing where nvidia-smi reports nothing."""
-    asked = [r for r in running if any(r[key] is not None for key in ("gpu_instance", "guest_driver", "licence"))]
-    for reported, vms in grouped(map(_guest, asked)).items():
+    shown = (_guest(used.vm, used.guest) for used in running if used.guest)
+    for reported, vms in grouped(filter(None, shown)).items():
         yield from _wrapped(f"    guests  {reported}: ", vms)
 
 
-def _guest(one: Mapping[str, Any]) -> tuple[str, str]:
+def _guest(vm: str, guest: RunningVgpu) -> tuple[str, str] | None:
     """Return what a guest reports of driver and licence, and its VM."""
-    driver = f"driver {one['guest_driver']}" if one["guest_driver"] else "no driver loaded"
-    licence = (one["licence"] or "licence not shown").partition(" (")[0].lower()
-    where = f" (GPU instance {one['gpu_instance']})" if one["gpu_instance"] is not None else ""
-    return f"{driver}, {licence}", f"{one['vm']}{where}"
+    if (guest.gi, guest.guest_driver, guest.licence) == (None, None, None):
+        return None
+    driver = f"driver {guest.guest_driver}" if guest.guest_driver else "no driver loaded"
+    licence = (guest.licence or "licence not shown").partition(" (")[0].lower()
+    return f"{driver}, {licence}", f"{vm}{f' (GPU instance {guest.gi})' if guest.gi is not None else ''}"
 
 
-def _slice_lines(gpu: Mapping[str, Any]) -> Iterator[str]:
-    for line in gpu["picture"]:
+def _slice_lines(slot: GpuSlot, found: Fragmentation) -> Iterator[str]:
+    for line in draw(slot.board, slot.present):
         yield f"    {line}"
-    free, stranded = len(gpu["free_slices"]), gpu["stranded_slices"]
-    lost = f", {', '.join(map(str, stranded))} stranded: no profile can use it as things stand" if stranded else ""
-    yield f"    slices  {free} of {gpu['slices']} free{lost}"
-    if not gpu["placement_known"]:
+    stranded = ", ".join(map(str, found.stranded))
+    lost = f", {stranded} stranded: no profile can use it as things stand" if stranded else ""
+    yield f"    slices  {len(found.free)} of {slot.board.memory_slices} free{lost}"
+    if slot.guessed:
         yield f"            {_ASSUMED}"
 
 
 def _verdict_lines(verdict: Verdict) -> Iterator[str]:
-    document = verdict.document()
-    sure = "exact" if document["exact"] else "not certain"
+    answer = verdict.answer
+    sure = "exact" if answer.exact else "not certain"
     spare = f" after the loss of any {counted(verdict.spare_hosts, 'host')}" if verdict.spare_hosts else ""
-    if not verdict.fits and "explanation" not in document:
+    if not isinstance(answer, Fit):
+        yield f"NOT DECIDED{spare}" if isinstance(answer, Undecided) else f"DOES NOT FIT{spare} ({sure})"
+        yield from _wrapped("  ", [answer.explanation])
+        yield from _wrapped("  left over: ", left_over(verdict, answer.vms))
+        room = [f"{count or 'no'} more {name}" for name, count in answer.room.items()]
+        yield from _wrapped("  room now:  ", room)
+        return
+    if not verdict.fits:
         yield f"DOES NOT FIT{spare} where the VMs are ({sure})"
         yield from _problem_lines(verdict, ROOM)
         return
-    if "explanation" in document:
-        yield f"DOES NOT FIT{spare} ({sure})" if document["decided"] else f"NOT DECIDED{spare}"
-        yield from _wrapped("  ", [document["explanation"]])
-        if document["left_over"]:
-            yield from _wrapped("  left over: ", document["left_over"])
-        room = [f"{count or 'no'} more {name}" for name, count in document["room"].items()]
-        yield from _wrapped("  room now:  ", room)
-        return
-    yield f"{'FITS' if verdict.fits else 'DOES NOT FIT'}{spare} ({sure})"
-    if not document["power_on_order"]:
-        yield "  No VM has to power on."
-    else:
-        yield "  Power on in this order:"
-    for place in document["power_on_order"]:
-        yield from _place_lines(place)
-    for warning in document["warnings"]:
+    yield f"FITS{spare} ({sure})"
+    yield "  Power on in this order:" if answer.assignment else "  No VM has to power on."
+    for ref, (host, places) in answer.assignment.items():
+        yield from _place_lines(verdict.targets[ref].name, host, verdict.homes[ref], places)
+    for warning in answer.warnings:
         yield from _wrapped("  ! ", [warning])
     others = sorted({p.rule for p in verdict.problems})
     if others:
@@ -114,12 +119,11 @@ def _problem_lines(verdict: Verdict, rules: tuple[str, ...]) -> Iterator[str]:
             yield from _wrapped("    ", [problem.help])
 
 
-def _place_lines(place: Mapping[str, Any]) -> Iterator[str]:
-    moved = "" if place["host"] == place["registered_on"] else f" (now on {place['registered_on']})"
-    yield f"  {place['vm']} on {place['host']}{moved}"
-    for vgpu in place["vgpus"]:
-        at = "" if vgpu["start"] is None else f" at slice {vgpu['start']}"
-        yield f"      {vgpu['gpu']}  {vgpu['profile']}{at}"
+def _place_lines(vm: str, host: str, home: str, places: Iterable[Given]) -> Iterator[str]:
+    yield f"  {vm} on {host}{'' if host == home else f' (now on {home})'}"
+    for given in places:
+        at = "" if given.start is None else f" at slice {given.start}"
+        yield f"      {given.gpu}  {given.profile}{at}"
 
 
 def _short(profile: str) -> str:

@@ -6,12 +6,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from vsphere_ai.gpu.advice import Layout
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.layout import Item
-from vsphere_ai.gpu.layout_case import LayoutCase
 from vsphere_ai.gpu.moves import Move
-from vsphere_ai.gpu.placement import Impossible, Instance, Layout
+from vsphere_ai.gpu.placement import Impossible, LayoutCase
+from vsphere_ai.gpu.search import Instance
 
 WIDTH = 80
 _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."

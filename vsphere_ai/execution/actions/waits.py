@@ -9,7 +9,7 @@ from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreacha
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say, polling
 from vsphere_ai.execution.actions.sent import Sent
 from vsphere_ai.gpu.commands import QUERY_GPUS
-from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.gpu.listings import parse_gpus
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target

@@ -8,8 +8,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from vsphere_ai.gpu import vgpu_mode
-from vsphere_ai.gpu.devices import found_gpus
-from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.devices import found_gpus, nvidia_gpus
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step

@@ -13,7 +13,8 @@ from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted import Entry
-from vsphere_ai.gpu.placement import Impossible, Transition, transition
+from vsphere_ai.gpu.placement import Impossible, transition
+from vsphere_ai.gpu.search import Transition
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View

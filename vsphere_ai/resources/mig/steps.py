@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from vsphere_ai.gpu import commands, live, moves
-from vsphere_ai.gpu.placement import Transition
+from vsphere_ai.gpu.search import Transition
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Shell, Step
 from vsphere_ai.model.view import View

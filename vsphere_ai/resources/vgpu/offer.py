@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.catalog import Board
-from vsphere_ai.gpu.inventory import nvidia_gpus
+from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import readable
 from vsphere_ai.model.facts import Facts

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vsphere_ai.capacity.fragmentation import fragmentation
 from vsphere_ai.gpu.catalog import board
+from vsphere_ai.gpu.fragmentation import fragmentation
 from vsphere_ai.gpu.search import Instance, Placed, allowed, placed_layouts
 
 A100 = board("a100-40gb")
