@@ -23,7 +23,8 @@ PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"
 )
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
-RULE_CALLS = {"Problem": 1, "problem": 1, "ProbeFailure": 0}  # where the rule id stands among the arguments
+RULE_CALLS = {"Problem": 1, "problem": 1, "ProbeFailure": 0, "memory_problems": 2, "firmware_problems": 2,
+              "version_problems": 2}  # where the rule id stands among the arguments  # fmt: skip
 
 
 @cache
@@ -110,12 +111,17 @@ def test_a_page_without_a_place_for_the_fields_is_refused():
 
 @cache
 def rule_ids() -> dict[str, str]:
-    """Every rule id a problem of a plan may have, and the module it comes from."""
+    """Every rule id a problem of a plan may have, and the kind that has it; empty where it is of none."""
     found = {}
-    room = ROOT / "vsphere_ai" / "resources"
-    of_module = {cls.__module__.split(".")[2]: kind for kind, cls in kinds().items()}
+    folders = {".".join(cls.__module__.split(".")[:3]): kind for kind, cls in kinds().items()}
+    derived: dict[str, set[str]] = {}  # module of a base -> the kinds that inherit from it
+    for kind, cls in kinds().items():
+        for base in cls.__mro__:
+            derived.setdefault(base.__module__, set()).add(kind)
     for path in sorted((ROOT / "vsphere_ai").rglob("*.py")):
-        home = path.relative_to(room).parts[0].removesuffix(".py") if path.is_relative_to(room) else path.stem
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        home = folders.get(".".join(module.split(".")[:3]), "")
+        of = {home} if home else derived.get(module, set())
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             name = getattr(node.func, "id", getattr(node.func, "attr", "")) if isinstance(node, ast.Call) else ""
             if name in RULE_CALLS:
@@ -125,7 +131,9 @@ def rule_ids() -> dict[str, str]:
                 )
                 if isinstance(given, ast.Constant):
                     own = name == "problem" and "." not in given.value
-                    found[f"{of_module[home]}.{given.value}" if own else given.value] = home
+                    assert of or not own, f"{path}: {given.value} is of no kind"
+                    found |= {f"{kind}.{given.value}": kind for kind in of} if own else {}
+                    found |= {} if own else {given.value: home}
     return found
 
 
@@ -137,9 +145,8 @@ def test_rule_ids_are_found():
 def test_a_rule_id_is_explained(rule):
     pages = [p for p in PAGES if f"`{rule}`" in text_of(p)]
     assert pages, f"no page explains {rule} (what it means, what to do)"
-    module = next((cls for cls in kinds().values() if cls.__module__.split(".")[2] == rule_ids().get(rule)), None)
-    if module is not None:
-        assert ROOT / "docs" / "kinds" / f"{module.kind}.md" in pages, f"explain it on the page of {module.kind}"
+    if kind := rule_ids().get(rule):
+        assert ROOT / "docs" / "kinds" / f"{kind}.md" in pages, f"explain it on the page of {kind}"
 
 
 def said_ids() -> set[str]:

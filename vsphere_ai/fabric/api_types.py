@@ -192,8 +192,10 @@ class DeviceBacking(TypedDict, total=False):
     assignedId: str
     customLabel: str
     allowedDevice: tuple[AllowedDevice, ...]
-    vgpu: str
     migrateSupported: bool | None
+    vendorId: int
+    deviceId: str
+    vgpu: str
     port: PortConnection
     deviceName: str
     opaqueNetworkId: str
@@ -212,6 +214,13 @@ class DeviceInfo(TypedDict, total=False):
     label: str
 
 
+class GroupMembership(TypedDict):
+    """VirtualDeviceDeviceGroupInfo."""
+
+    groupInstanceKey: int
+    sequenceId: int
+
+
 class VirtualDevice(TypedDict, total=False):
     """VirtualDevice of a VM, Ethernet adapters and PCI devices included."""
 
@@ -220,8 +229,23 @@ class VirtualDevice(TypedDict, total=False):
     deviceInfo: DeviceInfo
     connectable: Connectable
     backing: DeviceBacking
-    deviceGroupInfo: object
+    deviceGroupInfo: GroupMembership
     deviceProtocol: str
+
+
+class DeviceGroup(TypedDict):
+    """VirtualMachineVirtualDeviceGroupsVendorDeviceGroup of a VM."""
+
+    _typeName: str
+    groupInstanceKey: int
+    deviceGroupName: str
+
+
+class GroupMember(TypedDict):
+    """VendorDeviceGroupInfoComponentDeviceInfo: a member of a group that a host offers, with a template of it."""
+
+    type: str
+    device: VirtualDevice
 
 
 class Shares(TypedDict, total=False):

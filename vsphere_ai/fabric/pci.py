@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice
+from vsphere_ai.fabric.api_types import DeviceBacking, PciDevice, VirtualDevice
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.plain import PlainObject
 
 DEVICES, NUMA, PASSTHRU = "hardware.pciDevice", "hardware.numaInfo", "config.pciPassthruInfo"
 PATHS = (DEVICES, NUMA, PASSTHRU)
@@ -144,12 +142,12 @@ def matching(facts: Facts, vendor: int, device: int, label: str = "") -> tuple[s
     )
 
 
-def claim_of(device: PlainObject) -> Claim | None:
+def claim_of(device: VirtualDevice) -> Claim | None:
     """Return what a VM's device, or the template of one, takes of the host; None when it is no whole device.
 
     A dynamic device of a running VM is the one the host has assigned to it.
     """
-    backing = cast(DeviceBacking, device.get("backing") or {})
+    backing: DeviceBacking = device.get("backing") or {}
     if backing.get("_typeName") == FIXED:
         return Claim(str(backing.get("id")).lower())
     if backing.get("_typeName") != DYNAMIC:

@@ -12,8 +12,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_settings import hardware_version
-from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources._helpers import vm_settings
 
 MINIMUM_VERSION = 13  # vSphere Networking 7.0, PVRDMA support: VM compatibility 13
 PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user for hardware versions 14 to 19 only
@@ -21,14 +20,10 @@ PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user fo
 
 def version_problems(target: Target, view: View, chosen: Collection[str]) -> Iterator[Problem]:
     """Check the VM's hardware version against PVRDMA, and against the protocols that are chosen anew."""
-    version = hardware_version(target, view)
-    if version is not None and version < MINIMUM_VERSION:
-        yield Problem(
-            target,
-            "pvrdma.hardware-version",
-            f"hardware version {version}; PVRDMA needs at least {MINIMUM_VERSION}",
-            upgrade_for(target, view, MINIMUM_VERSION),
-        )
+    yield from vm_settings.version_problems(
+        target, view, "pvrdma.hardware-version", MINIMUM_VERSION, "PVRDMA needs at least"
+    )
+    version = vm_settings.hardware_version(target, view)
     if version is not None and chosen and version not in PROTOCOL_VERSIONS:
         yield Problem(
             target,

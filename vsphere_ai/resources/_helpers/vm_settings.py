@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.gpu.window import MMIO_KEY, MMIO_SIZE_KEY
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.mixins import VmDevices, device_states
+from vsphere_ai.resources.remedies import upgrade_for
 from vsphere_ai.resources.vm_hardware import VmHardware
 
 
@@ -50,46 +49,11 @@ def window_keys(change: Change) -> dict[str, str]:
     return keys | ({MMIO_SIZE_KEY: str(change.after.mmio_size_gb)} if "mmio_size_gb" in fields else {})
 
 
-def gpu_settings_seen(facts: Facts) -> dict[str, Any]:
-    """Return what goes with the GPUs of a VM, as the fields of a state: memory, firmware, MMIO window."""
-    locked = bool(facts.get("config.memoryReservationLockedToMax"))
-    return {"memory_locked": locked, "firmware": facts.get("config.firmware"), **window_seen(facts)}
-
-
-def large_bar_settings(vm: Target, view: View, settled: VmDevices, kind: str) -> dict[str, Any]:
-    """Return what GPUs with a large BAR need, as the fields of a state: firmware, and a window for all GPUs of the VM.
-
-    `settled` is the state of `kind`. A window that is larger already stays: others may have asked for it.
-    """
-    before = window_seen(view.facts(vm.ref))["mmio_size_gb"] or 0
-    size = names.mmio_size_gb(max(1, gpu_memory_of(vm, view, settled, kind)))  # an unreadable profile counts nothing
-    return {"firmware": "efi", "mmio_64bit": True, "mmio_size_gb": max(size, before)}
-
-
-def gpu_reconfigure(
-    change: Change,
-    summary: str,
-    devices: Iterable[Mapping[str, object]],
-    *,
-    spec: Mapping[str, object] | None = None,
-    extra: Iterable[tuple[str, str]] = (),
-) -> Reconfigure:
-    """Return the one reconfigure that gives or takes GPUs, with those settings of GPUs that change.
-
-    `devices` are device changes; `spec` and `extra` what the kind sets besides.
-    """
-    fields = {f.name for f in change.fields}
-    memory = {"memoryReservationLockedToMax": True} if "memory_locked" in fields else {}
-    firmware = {"firmware": change.after.firmware} if "firmware" in fields else {}
-    return Reconfigure(
-        target=change.target,
-        kinds=(change.kind,),
-        needs_power_off=True,
-        device_changes=tuple(devices),
-        spec={**(spec or {}), **memory, **firmware},
-        extra_config=(*window_keys(change).items(), *extra),
-        summary=summary,
-    )
+def version_problems(vm: Target, view: View, rule: str, least: int, needs: str) -> Iterator[Problem]:
+    """Yield that the hardware version a VM will have is below `least`; `needs`: ``a device group needs``."""
+    version = hardware_version(vm, view)
+    if version is not None and version < least:
+        yield Problem(vm, rule, f"hardware version {version}; {needs} {least}", upgrade_for(vm, view, least))
 
 
 def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:

@@ -15,10 +15,10 @@ from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
     NetworkAdapter,
 )
-from vsphere_ai.resources._helpers.vm_settings import hardware_version, memory_problems
+from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
 from vsphere_ai.resources.mixins import offered, stated
 from vsphere_ai.resources.pvrdma import Pvrdma
-from vsphere_ai.resources.remedies import leave_some_out, upgrade_for
+from vsphere_ai.resources.remedies import leave_some_out
 
 SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
 
@@ -35,11 +35,8 @@ def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Pr
     if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
         yield Problem(target, "adapters.distributed", f"{nic.type} on {name}, which is a standard port group",
                       "name a distributed port group")  # fmt: skip
-    version = hardware_version(target, view)
-    if nic.type == "sriov" and version is not None and version < SRIOV_VERSION:
-        yield Problem(target, "adapters.hardware-version",
-                      f"hardware version {version}; SR-IOV needs at least {SRIOV_VERSION}",
-                      upgrade_for(target, view, SRIOV_VERSION))  # fmt: skip
+    if nic.type == "sriov":
+        yield from version_problems(target, view, "adapters.hardware-version", SRIOV_VERSION, "SR-IOV needs at least")
 
 
 def network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:

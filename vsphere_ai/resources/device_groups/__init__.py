@@ -8,26 +8,22 @@ from typing import Any, Self
 from pydantic import Field
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_devices import device_change
-from vsphere_ai.resources._helpers.vm_settings import (
-    firmware_notes,
-    gpu_reconfigure,
-    gpu_settings_seen,
-    large_bar_settings,
-)
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.vm_settings import firmware_notes
+from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.device_groups.checks import room_problems, unknown_group, vm_problems
 from vsphere_ai.resources.device_groups.group import (
     GROUP,
     GROUPS,
     OFFER,
-    difference,
+    Group,
     groups_listed,
     is_vgpu_name,
     lost_members,
@@ -39,14 +35,14 @@ from vsphere_ai.resources.device_groups.group import (
     present_groups,
     stray_members,
 )
-from vsphere_ai.resources.mixins import AsksVCenter, Judged, VmDevices
+from vsphere_ai.resources.mixins import AsksVCenter
 
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
 SIMPLE = ("nvidiaVgpu", "pciPassthru")
 """Types of members whose template says all there is; a NIC of a group would need a network."""
 
 
-class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
+class DeviceGroups(AsksVCenter, GpuDevices):
     """Gives a VM vendor device groups, exactly the listed ones, each as often as it is listed.
 
     A host with ESXi 8.0 offers them: GPUs joined by NVLink or NVSwitch, or a GPU and the NIC next to it. All members
@@ -54,19 +50,13 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     """
 
     kind = "device_groups"
-    target = "vm"
     shorthand = "groups"
+    called, entry = "device groups", "a group"
     traits = Traits(
         decides={"config.hardware.device": "groups"},
         after=("graphics", "hardware", "mig", "passthrough", "pci_devices", "vgpu"),
         properties={
-            "VirtualMachine": (
-                "config.deviceGroups",
-                "config.extraConfig",
-                "config.firmware",
-                "config.hardware.device",
-                "config.memoryReservationLockedToMax",
-            ),
+            "VirtualMachine": ("config.deviceGroups", *VM_PROPERTIES),
             "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),
         },
         duties=(
@@ -112,19 +102,14 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
         """A VM with a device group."""
-        return any(d.get("deviceGroupInfo") for d in facts.get("config.hardware.device", ()))
+        return any(d.get("deviceGroupInfo") for d in facts.get(DEVICES, ()))
 
     @classmethod
-    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
-        """Read the groups that have members, and the settings that go with them."""
-        if facts.get("config.hardware.device") is None:
-            return None
+    def found(cls, facts: Facts, estate: Estate) -> Mapping[str, object]:
+        """Read the groups that have members, and what these are."""
         have = present_groups(facts)
-        return cls.model_construct(
-            groups=tuple(sorted(g.name for g in have)),
-            members=tuple(sorted(name_of(d) for g in have for d in g.devices)),
-            **gpu_settings_seen(facts),
-        )
+        members = sorted(name_of(d) for g in have for d in g.devices)
+        return {"groups": tuple(sorted(g.name for g in have)), "members": tuple(members)}
 
     def settle(self, target: Target, view: View) -> Self:
         """Sort the names (their order means nothing) and add what the groups imply."""
@@ -132,18 +117,16 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         wanted = tuple(sorted(self.groups if self.groups is not None else (now.groups or ()) if now else ()))
         settled = self.model_copy(update={"groups": wanted})
         members = tuple(sorted(map(name_of, settled._devices(target, view))))
-        implied: dict[str, Any] = {"members": members, "memory_locked": True if wanted else None}
-        if settled.gpu_memory_gb(target, view):
-            implied |= large_bar_settings(target, view, settled, self.kind)
-        return settled.model_copy(update=implied)
+        return self.with_needs(target, view, groups=wanted, members=members)
 
-    def _devices(self, vm: Target, view: View) -> tuple[Mapping[str, Any], ...]:
+    def _devices(self, vm: Target, view: View) -> tuple[VirtualDevice, ...]:
         """Return the members the VM will have: those of the groups it keeps, and the templates of new ones."""
         present = present_groups(view.facts(vm.ref))
-        kept, _, new = difference(self.groups if self.groups is not None else [g.name for g in present], present)
+        wanted = self.groups if self.groups is not None else [g.name for g in present]
+        kept, _, new = difference(wanted, present, Group.named)
         on = view.estate.host_of(vm.ref)
         offer = offer_of(view.facts(on.ref)) if on else {}
-        return (*(d for g in kept for d in g.devices), *(c["device"] for n in new for c in offer.get(n, ())))
+        return (*(d for g in kept for d in g.devices), *(c["device"] for n in sorted(new) for c in offer.get(n, ())))
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """The vGPUs among the members take room on GPUs like any other."""
@@ -169,35 +152,29 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
         host = view.facts(on.ref) if on else None
         return sum(memory_gb(d, host) for d in self._devices(vm, view))
 
-    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+    def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
         """VSphere before 8.0, names the host does not offer, members it cannot give, versions and memory."""
-        if not self.groups:
+        about, facts = view.estate.about, view.facts(host.ref)
+        if about.api_numbers < FIRST_API:
+            found, help_ = api_fields.why_missing(about, FIRST_API)
+            help_ = help_ or "list single devices with vgpu: or pci_devices:"
+            yield self.problem(target, "vsphere", f"{found}; device groups came with vSphere 8.0", help_)
             return
-        on = view.estate.host_of(target.ref)
-        if on is None:
-            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
-            return
-        if view.estate.about.api_numbers < FIRST_API:
-            found, help_ = api_fields.why_missing(view.estate.about, FIRST_API)
-            yield Problem(target, "device_groups.vsphere", f"{found}; device groups came with vSphere 8.0",
-                          help_ or "list single devices with vgpu: or pci_devices:")  # fmt: skip
-            return
-        present = present_groups(view.facts(target.ref))
         yield from vm_problems(target, view, self.firmware)
-        _, _, new = difference(self.groups, present)
-        unreadable = view.facts(on.ref).unreadable.get(f"query:{OFFER}")
+        _, _, new = difference(self.groups or (), present_groups(view.facts(target.ref)), Group.named)
+        unreadable = facts.unreadable.get(f"query:{OFFER}")
         if new and unreadable:
-            yield self.problem(target, "unreadable", f"the device groups of {on.name} cannot be read: {unreadable}")
+            yield self.problem(target, "unreadable", f"the device groups of {host.name} cannot be read: {unreadable}")
             return
-        offer = offer_of(view.facts(on.ref))
-        for name in dict.fromkeys(new):
+        offer = offer_of(facts)
+        for name in sorted({*new}):
             if name not in offer:
-                yield unknown_group(target, on, name, offer)
-            elif odd := sorted({str(c["type"]) for c in offer[name]} - {*SIMPLE}):
-                yield Problem(target, "device_groups.member",
-                              f"{name} has members of type {', '.join(odd)}, which need settings of their own",
-                              "add this group in the vSphere Client; from then on it is left as it is")  # fmt: skip
-        yield from room_problems(target, view, on, self._devices(target, view))
+                yield unknown_group(target, host, name, offer)
+            elif odd := sorted({c["type"] for c in offer[name]} - {*SIMPLE}):
+                what = f"{name} has members of type {', '.join(odd)}, which need settings of their own"
+                help_ = "add this group in the vSphere Client; from then on it is left as it is"
+                yield self.problem(target, "member", what, help_)
+        yield from room_problems(target, view, host, self._devices(target, view))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what a name means, what else of groups is on the VM, and what a changed firmware does."""
@@ -211,31 +188,24 @@ class DeviceGroups(VmDevices, AsksVCenter, Judged, Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: a group that stays keeps its key and its members."""
         facts, on = view.facts(change.target.ref), view.estate.host_of(change.target.ref)
-        _, removed, new = difference(self.groups or (), present_groups(facts))
+        _, removed, missing = difference(self.groups or (), present_groups(facts), Group.named)
+        new = {-1 - n: name for n, name in enumerate(sorted(missing))}
         offer = offer_of(view.facts(on.ref)) if on else {}
         gone = {g.key for g in removed}
         # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)
         listed = [g for g in groups_listed(facts) if g["groupInstanceKey"] not in gone]
-        listed += [
-            {"_typeName": GROUP, "groupInstanceKey": -1 - n, "deviceGroupName": name} for n, name in enumerate(new)
-        ]
-        added = [new_member(c["device"], -1 - n) for n, name in enumerate(new) for c in offer.get(name, ())]
-        words = [f"remove {g.name}" for g in removed] + [f"add {name}" for name in new]
-        yield gpu_reconfigure(
+        listed += [{"_typeName": GROUP, "groupInstanceKey": k, "deviceGroupName": name} for k, name in new.items()]
+        yield self.reconfigure(
             change,
-            "device groups: " + (", ".join(words) or "settings a group needs"),
-            (
-                *(device_change("remove", d) for g in removed for d in g.devices),
-                *(device_change("add", d) for d in added),
-            ),
+            [Part(g.name, g.devices) for g in removed],
+            [Part(name, tuple(new_member(c["device"], k) for c in offer.get(name, ()))) for k, name in new.items()],
             spec={"deviceGroups": {"_typeName": GROUPS, "deviceGroup": tuple(listed)}} if removed or new else None,
         )
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
-        """Say what carries the mark of a group and is in none that can be stated."""
-        strays = stray_members(view.facts(target.ref)) if form == "playbook" else []
-        left_out = f"device_groups left out: {'; '.join(strays)}" if strays else ""
-        return Export(self if self.groups or form == "shown" else None, left_out)
+    def not_stated(self, target: Target, view: View) -> str:
+        """Devices that carry the mark of a group and are in none that can be stated."""
+        strays = stray_members(view.facts(target.ref))
+        return f"device_groups left out: {'; '.join(strays)}" if strays else ""
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with groups runs where all of them are offered, as far as the host was asked."""

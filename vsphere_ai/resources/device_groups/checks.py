@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking
-from vsphere_ai.resources._helpers.vm_settings import (
-    firmware_problems,
-    hardware_version,
-    memory_problems,
-)
-from vsphere_ai.resources.device_groups.group import (
-    name_of,
-)
-from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources._helpers.vm_settings import firmware_problems, memory_problems, version_problems
+from vsphere_ai.resources.device_groups.group import name_of
 
 HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
 
@@ -37,7 +30,7 @@ def unknown_group(target: Target, on: Target, name: str, offer: Mapping[str, obj
     return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
 
 
-def room_problems(target: Target, view: View, on: Target, devices: Iterable[Mapping[str, Any]]) -> Iterator[Problem]:
+def room_problems(target: Target, view: View, on: Target, devices: Iterable[VirtualDevice]) -> Iterator[Problem]:
     """Whole devices are counted here; room for vGPUs is a matter of all VMs of the host (see `capacity`)."""
     wanted: dict[str, list[pci.Claim]] = {}
     for device in devices:
@@ -59,11 +52,8 @@ def room_problems(target: Target, view: View, on: Target, devices: Iterable[Mapp
 
 def vm_problems(target: Target, view: View, firmware: str | None) -> Iterator[Problem]:
     """Yield settings of the VM that a device group does not work with."""
-    version = hardware_version(target, view)
-    if version is not None and version < HARDWARE_VERSION:
-        yield Problem(target, "device_groups.hardware-version",
-                      f"hardware version {version}; a device group needs {HARDWARE_VERSION}",
-                      upgrade_for(target, view, HARDWARE_VERSION))  # fmt: skip
-    yield from memory_problems(target, view, "device_groups.memory", "a device group needs")
+    needs = "a device group needs"
+    yield from version_problems(target, view, "device_groups.hardware-version", HARDWARE_VERSION, needs)
+    yield from memory_problems(target, view, "device_groups.memory", needs)
     if firmware == "efi":
         yield from firmware_problems(target, view, "device_groups.firmware", "the GPUs of a group need")

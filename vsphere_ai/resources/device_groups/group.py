@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from vsphere_ai.fabric.api_types import DeviceGroup, GroupMember, VirtualDevice
 from vsphere_ai.gpu import window
 from vsphere_ai.model.facts import Facts
 
@@ -23,12 +22,16 @@ OFFER = "vendor-device-groups"
 _NAME = re.compile(r"(?P<vendor>[^:@%]+):(?P<count>\d+)@(?P<device>[^@%]+)(?:%(?P<link>.+))?")
 
 
-class _Group(NamedTuple):
+class Group(NamedTuple):
     """A group a VM has, with its members."""
 
     key: int
     name: str
-    devices: tuple[Mapping[str, Any], ...]
+    devices: tuple[VirtualDevice, ...]
+
+    def named(self) -> str:
+        """Return what it is in a list of groups."""
+        return self.name
 
 
 def meaning(name: str) -> str:
@@ -43,28 +46,28 @@ def meaning(name: str) -> str:
     )
 
 
-def groups_listed(facts: Facts) -> tuple[Mapping[str, Any], ...]:
+def groups_listed(facts: Facts) -> tuple[DeviceGroup, ...]:
     """Return the groups of a VM as it has them, also those no playbook can state."""
     return tuple((facts.get("config.deviceGroups") or {}).get("deviceGroup", ()))
 
 
-def present_groups(facts: Facts) -> tuple[_Group, ...]:
+def present_groups(facts: Facts) -> tuple[Group, ...]:
     """Return the vendor groups of a VM that have members, in the order of their keys."""
-    members: dict[int, list[Mapping[str, Any]]] = {}
+    members: dict[int, list[VirtualDevice]] = {}
     for device in facts.get("config.hardware.device", ()):
         if info := device.get("deviceGroupInfo"):
             members.setdefault(info["groupInstanceKey"], []).append(device)
     return tuple(
-        _Group(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
+        Group(g["groupInstanceKey"], g["deviceGroupName"], tuple(members[g["groupInstanceKey"]]))
         for g in sorted(groups_listed(facts), key=lambda g: int(g["groupInstanceKey"]))
         if g["_typeName"] == GROUP and g["groupInstanceKey"] in members
     )
 
 
-def lost_members(facts: Facts) -> list[Mapping[str, Any]]:
+def lost_members(facts: Facts) -> list[VirtualDevice]:
     """Return the devices that carry the mark of a group no playbook can state."""
     known = {g.key for g in present_groups(facts)}
-    devices = facts.get("config.hardware.device", ())
+    devices: tuple[VirtualDevice, ...] = facts.get("config.hardware.device", ())
     return [d for d in devices if (info := d.get("deviceGroupInfo")) and info["groupInstanceKey"] not in known]
 
 
@@ -83,23 +86,12 @@ def stray_members(facts: Facts) -> list[str]:
     return words
 
 
-def difference(wanted: Sequence[str], present: Sequence[_Group]) -> tuple[list[_Group], list[_Group], list[str]]:
-    """Return the groups that stay, those that go, and the names that are missing; of two alike the older stays."""
-    missing = Counter(wanted)
-    kept: list[_Group] = []
-    removed: list[_Group] = []
-    for group in present:
-        (kept if missing[group.name] > 0 else removed).append(group)
-        missing[group.name] -= 1
-    return kept, removed, sorted((+missing).elements())
-
-
-def offer_of(host: Facts) -> dict[str, tuple[Mapping[str, Any], ...]]:
+def offer_of(host: Facts) -> dict[str, tuple[GroupMember, ...]]:
     """Return the groups a host offers by name, with the descriptions of their members."""
     return {g["deviceGroupName"]: tuple(g.get("componentDeviceInfo", ())) for g in host.get(f"query:{OFFER}") or ()}
 
 
-def name_of(device: Mapping[str, Any]) -> str:
+def name_of(device: VirtualDevice) -> str:
     """Return what a device is: a vGPU profile, the vendor and device id of a whole one, else its type."""
     backing = device.get("backing") or {}
     if backing.get("vgpu"):
@@ -117,15 +109,16 @@ def is_vgpu_name(called: str) -> bool:
     return "-" in called
 
 
-def memory_gb(device: Mapping[str, object], host: Facts | None) -> int:
+def memory_gb(device: VirtualDevice, host: Facts | None) -> int:
     """Return the GB that a member adds to the MMIO window."""
     called = name_of(device)
     vendor, colon, model = called.partition(":")
     return window.of_device(int(vendor, 16), int(model, 16)) if colon else window.of_vgpu(called, host)
 
 
-def new_member(template: Mapping[str, Any], key: int) -> dict[str, Any]:
+def new_member(template: VirtualDevice, key: int) -> dict[str, object]:
     """Return a new member as its template has it; the sequence id is the template's (VirtualDeviceDeviceGroupInfo)."""
-    sequence = (template.get("deviceGroupInfo") or {}).get("sequenceId", 0)
+    info = template.get("deviceGroupInfo")
+    sequence = info.get("sequenceId", 0) if info else 0
     membership = {"_typeName": MEMBERSHIP, "groupInstanceKey": key, "sequenceId": sequence}
     return {"_typeName": template["_typeName"], "backing": template.get("backing"), "deviceGroupInfo": membership}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from dataclasses import replace
+from typing import Self
 
 from pydantic import Field
 
@@ -16,36 +17,30 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
-    gpu_reconfigure,
-    gpu_settings_seen,
-    hardware_version,
-    large_bar_settings,
     memory_problems,
+    version_problems,
 )
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import Judged, VmDevices
+from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.pci_devices.checks import Place, dynamic_problems, fixed_problems
 from vsphere_ai.resources.pci_devices.device import (
     DEVICE,
     Device,
     backing_of,
     claim_of,
-    difference,
     ids_of,
     passed_devices,
     stated_device,
 )
-from vsphere_ai.resources.remedies import upgrade_for
 
 DYNAMIC_VERSION = 17  # Dynamic DirectPath I/O: vSphere 7.0, VM compatibility 17
 MAX_DEVICES = 16  # vSphere 7.0 configuration maximums: DirectPath I/O devices of a VM
 
 
-class PciDevices(VmDevices, Judged, Resource):
+class PciDevices(GpuDevices):
     """Gives a VM whole PCI devices, exactly the listed ones; vGPUs and network adapters are never touched.
 
     What such a device needs follows by itself: all memory reserved, and for a GPU with a large BAR EFI firmware and
@@ -54,18 +49,13 @@ class PciDevices(VmDevices, Judged, Resource):
     """
 
     kind = "pci_devices"
-    target = "vm"
     shorthand = "devices"
+    called, entry = "PCI devices", "a device"
     traits = Traits(
         decides={"config.hardware.device": "devices"},
         after=("hardware", "passthrough", "vgpu"),
         properties={
-            "VirtualMachine": (
-                "config.hardware.device",
-                "config.extraConfig",
-                "config.firmware",
-                "config.memoryReservationLockedToMax",
-            ),
+            "VirtualMachine": VM_PROPERTIES,
             "HostSystem": pci.PATHS,
         },
         duties=(
@@ -94,20 +84,14 @@ class PciDevices(VmDevices, Judged, Resource):
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
         """A VM with whole PCI devices."""
-        return any(is_whole(d) for d in facts.get("config.hardware.device", ()))
+        return any(is_whole(d) for d in facts.get(DEVICES, ()))
 
     @classmethod
-    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
-        """Read the passthrough devices and the settings that go with them."""
-        if facts.get("config.hardware.device") is None:
-            return None
+    def found(cls, facts: Facts, estate: Estate) -> Mapping[str, object]:
+        """Read the passthrough devices, and the host that fixed ones tie the VM to."""
         found = tuple(d for p in passed_devices(facts) if (d := stated_device(p)) is not None)
         on = estate.host_of(facts.ref)
-        return cls.model_construct(
-            devices=found,
-            host=on.name if on and any(d.host_device for d in found) else None,
-            **gpu_settings_seen(facts),
-        )
+        return {"devices": found, "host": on.name if on and any(d.host_device for d in found) else None}
 
     def settle(self, target: Target, view: View) -> Self:
         """Keep the order that is there, and add what the devices imply."""
@@ -115,13 +99,8 @@ class PciDevices(VmDevices, Judged, Resource):
         have = (now.devices or ()) if now else ()
         wanted = have if self.devices is None or Counter(self.devices) == Counter(have) else self.devices
         on = view.estate.host_of(target.ref)
-        implied: dict[str, Any] = {"devices": wanted, "memory_locked": True if wanted else None}
-        if on and any(d.host_device for d in wanted):
-            implied["host"] = on.name
-        settled = self.model_copy(update={"devices": wanted})
-        if settled.gpu_memory_gb(target, view):
-            implied |= large_bar_settings(target, view, settled, self.kind)
-        return self.model_copy(update=implied)
+        fixed = any(d.host_device for d in wanted)
+        return self.with_needs(target, view, devices=wanted, host=on.name if on and fixed else self.host)
 
     def gpu_memory_gb(self, vm: Target, view: View) -> int:
         """Count the GPUs with a large BAR among the devices; where the playbook leaves them open, among those there."""
@@ -135,37 +114,30 @@ class PciDevices(VmDevices, Judged, Resource):
         """Return the devices listed, and those no playbook can state, which stay."""
         present = [d for d in passed_devices(view.facts(vm.ref)) if not d.get("deviceGroupInfo")]
         listed = [d for p in present if (d := stated_device(p))] if self.devices is None else self.devices
-        removed, new = difference(listed, present)
+        _, removed, new = difference(listed, present, stated_device)
         claims = (*(pci.claim_of(d) for d in present if d not in removed), *map(claim_of, new))
         return tuple(c for c in claims if c is not None)
 
-    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+    def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
         """Devices the host does not have, does not pass through, or has given to another VM; versions and memory."""
-        if not self.devices:
-            return
-        on = view.estate.host_of(target.ref)
-        if on is None:
-            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
-            return
+        devices = self.devices or ()
         yield from self._vm_problems(target, view)
         now = view.get(PciDevices, target.ref)
-        place = Place(target, view, on, (now.devices if now else None) or ())
-        fixed = [d.host_device for d in self.devices if d.host_device]
-        for address, count in Counter(fixed).items():
+        place = Place(target, view, host, (now.devices if now else None) or ())
+        for address, count in Counter(d.host_device for d in devices if d.host_device).items():
             if count > 1:
                 yield self.problem(target, "twice", f"{address} is listed {count} times", "a device is in a VM once")
             yield from fixed_problems(place, address)
-        for model, count in Counter(d for d in self.devices if not d.host_device).items():
+        for model, count in Counter(d for d in devices if not d.host_device).items():
             yield from dynamic_problems(place, model, count)
 
     def _vm_problems(self, target: Target, view: View) -> Iterator[Problem]:
         if len(self.devices or ()) > MAX_DEVICES:
             yield self.problem(target, "count", f"{len(self.devices or ())} devices, a VM has at most {MAX_DEVICES}")
-        version = hardware_version(target, view)
-        if any(d.vendor for d in self.devices or ()) and version is not None and version < DYNAMIC_VERSION:
-            yield Problem(target, "pci_devices.hardware-version",
-                          f"hardware version {version}; a device by vendor and device id needs {DYNAMIC_VERSION}",
-                          f"{upgrade_for(target, view, DYNAMIC_VERSION)}, or name a host_device")  # fmt: skip
+        if any(d.vendor for d in self.devices or ()):
+            what = "a device by vendor and device id needs"
+            for old in version_problems(target, view, "pci_devices.hardware-version", DYNAMIC_VERSION, what):
+                yield replace(old, help=f"{old.help}, or name a host_device")
         yield from memory_problems(target, view, "pci_devices.memory", "a passthrough device needs")
         if self.firmware == "efi":
             yield from firmware_problems(target, view, "pci_devices.firmware", "this GPU needs")
@@ -179,25 +151,19 @@ class PciDevices(VmDevices, Judged, Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One reconfigure: what stays keeps its key."""
-        facts = view.facts(change.target.ref)
-        removed, added = difference(self.devices or (), passed_devices(facts))
-        new = [{"_typeName": DEVICE, "backing": backing_of(d, change.target, view)} for d in added]
-        words = [f"remove {stated_device(d)}" for d in removed] + [f"add {d}" for d in added]
-        yield gpu_reconfigure(
+        present = passed_devices(view.facts(change.target.ref))
+        _, removed, added = difference(self.devices or (), present, stated_device)
+        yield self.reconfigure(
             change,
-            "PCI devices: " + (", ".join(words) or "settings a device needs"),
-            (*(device_change("remove", d) for d in removed), *(device_change("add", d) for d in new)),
+            [Part(str(stated_device(d)), (d,)) for d in removed],
+            [Part(str(d), ({"_typeName": DEVICE, "backing": backing_of(d, change.target, view)},)) for d in added],
         )
 
-    def export(self, target: Target, view: View, form: Form) -> Export:
-        """Devices with a choice of models cannot be stated; those of a device group are of another kind."""
-        odd = 0
-        if form == "playbook":
-            odd = sum(
-                stated_device(d) is None for d in passed_devices(view.facts(target.ref)) if not d.get("deviceGroupInfo")
-            )
-        left_out = f"pci_devices left out: {odd} with a choice of models" if odd else ""
-        return Export(self if self.devices or form == "shown" else None, left_out)
+    def not_stated(self, target: Target, view: View) -> str:
+        """Devices with a choice of models; those of a device group are of another kind."""
+        present = [d for d in passed_devices(view.facts(target.ref)) if not d.get("deviceGroupInfo")]
+        odd = sum(stated_device(d) is None for d in present)
+        return f"pci_devices left out: {odd} with a choice of models" if odd else ""
 
     def implied_fields(self) -> Mapping[str, object]:
         """Without a device nothing ties the VM to a host."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Annotated, Any, Self
+from collections.abc import Iterator
+from typing import Annotated, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.fabric import pci
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
@@ -63,14 +63,14 @@ class Device(BaseModel):
         return self.host_device or f"{self.vendor}:{self.device}{label}"
 
 
-def passed_devices(facts: Facts) -> Iterator[Mapping[str, Any]]:
+def passed_devices(facts: Facts) -> Iterator[VirtualDevice]:
     """Yield the VM's passthrough devices that are no vGPUs."""
     for device in facts.get("config.hardware.device", ()):
         if device["_typeName"] == DEVICE and not (device.get("backing") or {}).get("vgpu"):
             yield device
 
 
-def stated_device(device: Mapping[str, Any]) -> Device | None:
+def stated_device(device: VirtualDevice) -> Device | None:
     """Return a device as a playbook states it; None for one no playbook can state."""
     backing = device.get("backing") or {}
     if device.get("deviceGroupInfo"):
@@ -80,23 +80,8 @@ def stated_device(device: Mapping[str, Any]) -> Device | None:
     allowed = backing.get("allowedDevice", ())
     if backing.get("_typeName") != pci.DYNAMIC or len(allowed) != 1:
         return None
-    vendor, model = (f"{allowed[0][k] & 0xFFFF:04x}" for k in ("vendorId", "deviceId"))
+    vendor, model = (f"{i & 0xFFFF:04x}" for i in (allowed[0]["vendorId"], allowed[0]["deviceId"]))
     return Device.model_construct(vendor=vendor, device=model, label=backing.get("customLabel") or None)
-
-
-def difference(
-    wanted: Iterable[Device], present: Iterable[Mapping[str, Any]]
-) -> tuple[list[Mapping[str, object]], list[Device]]:
-    """Return the devices that go and those that are missing; what no playbook can state stays."""
-    missing = Counter(wanted)
-    removed = []
-    for device in present:
-        there = stated_device(device)
-        if there is not None and missing[there]:
-            missing[there] -= 1
-        elif there is not None:
-            removed.append(device)
-    return removed, list(missing.elements())
 
 
 def claim_of(device: Device) -> pci.Claim:

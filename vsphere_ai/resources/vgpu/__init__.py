@@ -4,34 +4,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu import window
-from vsphere_ai.gpu.devices import is_vgpu
+from vsphere_ai.gpu.devices import VGPU_BACKING, is_vgpu
 from vsphere_ai.gpu.live import why_unread
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_devices import device_change
-from vsphere_ai.resources._helpers.vm_settings import (
-    advanced_settings,
-    firmware_notes,
-    gpu_reconfigure,
-    gpu_settings_seen,
-    large_bar_settings,
-)
-from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import Judged, VmDevices, vgpus_of
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.vm_settings import advanced_settings, firmware_notes
+from vsphere_ai.resources.base import Traits
+from vsphere_ai.resources.mixins import vgpus_of
 from vsphere_ai.resources.vgpu.checks import contradictions, count_problems
 from vsphere_ai.resources.vgpu.offer import offers, parsed_name, why_not
 
-BACKING = "VirtualPCIPassthroughVmiopBackingInfo"
 
-
-class Vgpu(VmDevices, Judged, Resource):
+class Vgpu(GpuDevices):
     """Gives a VM vGPUs, exactly the listed profiles, each as often as it is listed.
 
     What a vGPU needs follows by itself: all memory reserved, EFI firmware, the 64-bit MMIO keys with a window that is
@@ -39,18 +32,13 @@ class Vgpu(VmDevices, Judged, Resource):
     """
 
     kind = "vgpu"
-    target = "vm"
     shorthand = "profiles"
+    called, entry = "vGPU", "a vGPU"
     traits = Traits(
         decides={"config.hardware.device": "profiles", "config.extraConfig": "uvm"},
         after=("graphics", "mig", "hardware"),
         properties={
-            "VirtualMachine": (
-                "config.hardware.device",
-                "config.extraConfig",
-                "config.firmware",
-                "config.memoryReservationLockedToMax",
-            ),
+            "VirtualMachine": VM_PROPERTIES,
             "HostSystem": ("config.sharedPassthruGpuTypes", "config.graphicsInfo", "hardware.pciDevice"),
         },
     )
@@ -71,22 +59,14 @@ class Vgpu(VmDevices, Judged, Resource):
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
         """A VM with vGPUs."""
-        return any(is_vgpu(d) for d in facts.get("config.hardware.device", ()))
+        return any(is_vgpu(d) for d in facts.get(DEVICES, ()))
 
     @classmethod
-    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
-        """Read the vGPU devices and the settings that go with them."""
-        devices = facts.get("config.hardware.device")
-        if devices is None:
-            return None
-        extra = advanced_settings(facts)
-        profiles = [d["backing"]["vgpu"].lower() for d in devices if _is_vgpu(d)]
-        on = [extra.get(_uvm_key(i)) == "1" for i in range(sum(map(is_vgpu, devices)))]  # those of groups count too
-        return cls.model_construct(
-            profiles=tuple(sorted(profiles)),
-            uvm=all(on) if len(set(on)) == 1 else None if on else False,  # None: on for some of its vGPUs only
-            **gpu_settings_seen(facts),
-        )
+    def found(cls, facts: Facts, estate: Estate) -> Mapping[str, object]:
+        """Read the profiles, and whether unified memory is on; None: for some of the vGPUs only."""
+        devices, extra = facts.get(DEVICES, ()), advanced_settings(facts)
+        on = {extra.get(_uvm_key(i)) == "1" for i in range(sum(map(is_vgpu, devices)))}  # those of groups count too
+        return {"profiles": tuple(sorted(map(_profile, _own(facts)))), "uvm": on == {True} if len(on) < 2 else None}
 
     def settle(self, target: Target, view: View) -> Self:
         """Sort the profiles (their order means nothing) and add what they imply."""
@@ -95,25 +75,15 @@ class Vgpu(VmDevices, Judged, Resource):
         wanted = tuple(sorted(p.lower() for p in profiles))
         if not wanted:
             return self.model_copy(update={"profiles": wanted, "uvm": None})
-        settled = self.model_copy(update={"profiles": wanted})
-        return settled.model_copy(
-            update={"memory_locked": True, **large_bar_settings(target, view, settled, self.kind)}
-        )
+        return self.with_needs(target, view, large_bar=True, profiles=wanted)
 
-    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+    def problems_on(self, host: Target, target: Target, view: View) -> Iterator[Problem]:
         """Unknown profiles, profiles the VM's host will not offer, and how many one VM may have."""
         wanted = Counter(self.profiles or ())
-        if not wanted:
-            return
-        host = view.estate.host_of(target.ref)
-        if host is None:
-            yield self.problem(target, "host-unknown", "the host of this VM cannot be read")
-            return
         for profile in wanted:
             if not offers(host.ref, profile, view):
-                yield self.problem(
-                    target, "profile", f"{host.name} will not offer {profile}", why_not(target, host, profile, view)
-                )
+                message, help_ = f"{host.name} will not offer {profile}", why_not(target, host, profile, view)
+                yield self.problem(target, "profile", message, help_)
         yield from count_problems(target, view, wanted)
         yield from contradictions(target, view)
 
@@ -138,28 +108,13 @@ class Vgpu(VmDevices, Judged, Resource):
             )
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
-        """One reconfigure: devices that stay keep their key, a changed profile is one out and one in."""
+        """A changed profile is one out and one in."""
         facts = view.facts(change.target.ref)
-        devices = [d for d in facts.get("config.hardware.device", ()) if _is_vgpu(d)]
-        missing = Counter(self.profiles or ())
-        removed = []
-        for device in devices:
-            name = device["backing"]["vgpu"].lower()
-            if missing[name]:
-                missing[name] -= 1
-            else:
-                removed.append(device)
-        added = sorted(missing.elements())
-        changes = [device_change("remove", d) for d in removed]
-        changes += [
-            device_change("add", {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": BACKING, "vgpu": p}})
-            for p in added
-        ]
-        words = [f"remove {d['backing']['vgpu']}" for d in removed] + [f"add {p}" for p in added]
-        yield gpu_reconfigure(
+        _, removed, added = difference(self.profiles or (), _own(facts), _profile)
+        yield self.reconfigure(
             change,
-            "vGPU: " + (", ".join(words) or "settings a vGPU needs"),
-            changes,
+            [Part(d["backing"]["vgpu"], (d,)) for d in removed],
+            [Part(p, (_device(p),)) for p in sorted(added)],
             extra=self._uvm_keys(facts, len(vgpus_of(change.target, view))),
         )
 
@@ -171,10 +126,6 @@ class Vgpu(VmDevices, Judged, Resource):
             value = "1" if self.uvm else ""  # an empty value removes the key
             if have.get(_uvm_key(index), "") != value:
                 yield _uvm_key(index), value
-
-    def export(self, target: Target, view: View, form: Form) -> Export:
-        """Most VMs have no vGPU."""
-        return Export(self if self.profiles or form == "shown" else None)
 
     def vgpus(self, vm: Target, view: View) -> tuple[str, ...]:
         """Those of the list; where the playbook leaves it open, those that are there."""
@@ -196,12 +147,18 @@ def _is_on(facts: Facts) -> bool:
     return bool(facts.get("runtime.powerState") == "poweredOn")
 
 
-def _is_vgpu(device: Mapping[str, Any]) -> bool:
-    """Return whether a device is a vGPU of the VM's own; members of a device group come and go with their group."""
-    if device.get("deviceGroupInfo"):
-        return False
-    backing = device.get("backing") or {}
-    return bool(backing.get("_typeName") == BACKING and backing.get("vgpu"))
+def _own(facts: Facts) -> list[VirtualDevice]:
+    """Return the vGPUs of the VM's own; members of a device group come and go with their group."""
+    devices: tuple[VirtualDevice, ...] = facts.get(DEVICES, ())
+    return [d for d in devices if is_vgpu(d) and d["backing"].get("vgpu") and not d.get("deviceGroupInfo")]
+
+
+def _device(profile: str) -> VirtualDevice:
+    return {"_typeName": "VirtualPCIPassthrough", "backing": {"_typeName": VGPU_BACKING, "vgpu": profile}}
+
+
+def _profile(device: VirtualDevice) -> str:
+    return device["backing"]["vgpu"].lower()
 
 
 def _uvm_key(index: int) -> str:

@@ -7,11 +7,7 @@ from collections.abc import Iterator
 
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.vm_settings import (
-    hardware_version,
-    memory_problems,
-)
-from vsphere_ai.resources.remedies import upgrade_for
+from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
 from vsphere_ai.resources.vgpu.offer import is_whole, parsed_name
 from vsphere_ai.resources.vm_hardware import VmHardware
 
@@ -54,14 +50,8 @@ def count_problems(target: Target, view: View, wanted: Counter[str]) -> Iterator
                 f"vSphere 7.0 gives a VM several vGPUs only of whole GPUs, not {', '.join(partial)}",
                 "use profiles with the GPU's full framebuffer, or vSphere 8.0",
             )
-    version = hardware_version(target, view)
-    if total > 1 and version is not None and version < MULTI_VGPU_VERSION:
-        yield Problem(
-            target,
-            "vgpu.hardware-version",
-            f"hardware version {version}; several vGPUs need {MULTI_VGPU_VERSION}",
-            upgrade_for(target, view, MULTI_VGPU_VERSION),
-        )
+    if total > 1:
+        yield from version_problems(target, view, "vgpu.hardware-version", MULTI_VGPU_VERSION, "several vGPUs need")
     boards = {p.board for p in map(parsed_name, wanted) if p}
     if len(boards) > 1:
         yield Problem(target, "vgpu.boards", f"vGPUs of one VM come from one type of board, not {sorted(boards)}")
