@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 32,
     "getattr with a default": 12,
     "median lines of a file": 103.5,
-    "lines of the product": 44_870,
+    "lines of the product": 44_859,
     "arrows between rooms": 73,
     "floors": 9,
 }

@@ -8,33 +8,21 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from vsphere_ai.gpu import commands, live
+from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted_choice import Parted
-from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mig.checks import id_problems, layout_problems, listing_problems
-from vsphere_ai.resources.mig.gpu import (
-    GpuMig,
-    Layout,
-    Slot,
-    after_boot,
-    as_gpu,
-    boards_of,
-    gpus_read,
-    gpus_rebooted,
-    ids_in,
-    of_entry,
-    pci_of,
-    placed_layout,
-)
-from vsphere_ai.resources.mig.losses import lost_parts
-from vsphere_ai.resources.mig.steps import layout_steps, mode_steps
+from vsphere_ai.resources.mig.checks import gpu_problems, id_problems, read_problems
+from vsphere_ai.resources.mig.gpu import GpuMig, Layout, as_gpu, boards_of, gpus_read, gpus_rebooted, of_entry
+from vsphere_ai.resources.mig.losses import kept_modes, lost_parts
+from vsphere_ai.resources.mig.settle import settled_gpus
+from vsphere_ai.resources.mig.steps import gpu_steps
 from vsphere_ai.resources.mixins import DividesGpus, Files, Judged, Loss, ReadBySsh, ReadsFiles
 
 
@@ -96,28 +84,15 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
             listed = live.live(facts)
         except UnreadableOutput:
             return None  # problems() says so
-        if listed is None:
-            return None
-        return cls.model_construct(gpus=gpus_read(listed))
+        return None if listed is None else cls.model_construct(gpus=gpus_read(listed))
 
     def settle(self, target: Target, view: View) -> Self:
         """Spell the wanted state out per GPU, with the start of every instance."""
-        facts, now = view.facts(target.ref), view.state(target.ref, self.kind)
-        named = {pci_of(k): v for k, v in (self.gpus or {}).items()}
-        boards = boards_of(facts)
+        facts, now = view.facts(target.ref), (view.get(Mig, target.ref) or Mig()).gpus or {}
+        named = self.gpus or {}
         if self.parted:
-            named = {p: of_entry(e) for p, e in self.parted.by_gpu(facts, boards).items()}
-        everywhere = [pci for pci, board in boards.items() if board and board.mig_capable]
-        chosen = everywhere if self.mode or self.layout is not None else []
-        gpus, ids = {}, {}
-        for pci in sorted({*chosen, *named}):
-            wanted = named.get(pci, GpuMig.model_construct(mode=None, layout=None))
-            layout = wanted.layout if wanted.layout is not None else None if wanted.mode else self.layout
-            mode = wanted.mode or ("enabled" if layout else self.mode)
-            have = (now.gpus or {}).get(pci) if now else None
-            placed = placed_layout(view, Slot(target, pci, boards.get(pci)), layout, have)
-            gpus[pci] = GpuMig.model_construct(mode=mode, layout=placed)
-            ids[pci] = ids_in(layout)
+            named = {p: of_entry(e) for p, e in self.parted.by_gpu(facts, boards_of(facts)).items()}
+        gpus, ids = settled_gpus(target, view, named, GpuMig.model_construct(mode=self.mode, layout=self.layout), now)
         settled = self.model_copy(update={"mode": None, "layout": None, "parted": None, "gpus": gpus})
         # a settled state may be settled again
         settled._ids = ids if any(ids.values()) else self._ids
@@ -127,39 +102,19 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """SSH, GPUs that are not there or have no MIG, layouts that do not fit."""
         facts = view.facts(target.ref)
-        failure = next(
-            (o for o in map(facts.probes.get, (p.name for p in self.probes)) if isinstance(o, ProbeFailure)), None
-        )
-        if failure is not None:
-            yield self.problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
-        else:
-            yield from listing_problems(target, facts)
+        yield from read_problems(target, facts)
         # what a configuration is about is known only where nvidia-smi was read
         if not self.gpus and (not self._config or live.readable(facts).gpus):
             what = f"has no GPU that {self._config} is about" if self._config else "has no GPU with MIG"
             yield self.problem(target, "no-gpu", f"this host {what}", "leave it out of the play")
-        boards = boards_of(facts)
         yield from id_problems(target, facts, self._ids)
-        for pci, wanted in (self.gpus or {}).items():
-            board = boards.get(pci)
-            if pci not in boards:
-                hint = f"{meant} " if (meant := commands.pci_hint(pci)) else ""
-                there = f"{hint}it has {', '.join(boards) or 'none'}"
-                yield self.problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
-            elif board is None or not board.mig_capable:
-                yield self.problem(
-                    target,
-                    "not-capable",
-                    f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG",
-                    "leave it out, or name GPUs under mig: {gpus: …}",
-                )
-            else:
-                yield from layout_problems(view, Slot(target, pci, board), wanted, self._left(target, view, pci))
+        yield from gpu_problems(target, view, self.gpus or {}, self._left(target, view))
 
-    def _left(self, target: Target, view: View, pci: str) -> GpuMig | None:
-        observed = self.observe(view.facts(target.ref), view.estate)
-        left = observed._rebooted(view.facts(target.ref)) if observed and target.ref in view.rebooting else observed
-        return (left.gpus or {}).get(pci) if left else None
+    @classmethod
+    def _left(cls, target: Target, view: View) -> Mapping[str, GpuMig]:
+        """Return the GPUs as they were read, or as they are once this plan has rebooted the host."""
+        seen = cls.observe(view.facts(target.ref), view.estate) or cls()
+        return seen._rebooted(view.facts(target.ref)) if target.ref in view.rebooting else seen.gpus or {}
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Say what is not needed on vSphere, and where the host's list of profiles is not the documented one."""
@@ -168,8 +123,7 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         for pci in self.gpus or {}:
             for line in boards[pci].disagreements if pci in boards else ():
                 said.setdefault(line, []).append(pci)
-        for line, pcis in said.items():
-            yield f"GPU {', '.join(pcis)}: {line}"
+        yield from (f"GPU {', '.join(pcis)}: {line}" for line, pcis in said.items())
         if any(g.layout for g in (self.gpus or {}).values()):
             yield (
                 "instances made by hand on ESXi are gone after every reboot, and NVIDIA's guide omits them on "
@@ -178,16 +132,8 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Per GPU: the mode (a reboot on Ampere), then destroy what must go, then create with explicit starts."""
-        target, facts = change.target, view.facts(change.target.ref)
-        boards, before = boards_of(facts), (change.before.gpus if change.before else None) or {}
-        observed = self.observe(facts, view.estate)
-        read = (observed.gpus if observed else None) or {}
-        for pci, wanted in (self.gpus or {}).items():
-            slot, have = Slot(target, pci, boards.get(pci)), before.get(pci)
-            if wanted.mode and (have is None or have.mode != wanted.mode):
-                yield from mode_steps(view, slot, wanted.mode, read.get(pci))
-            if wanted.layout is not None and wanted.mode != "disabled":
-                yield from layout_steps(view, slot, wanted.layout, self._left(target, view, pci))
+        read = (self.observe(view.facts(change.target.ref), view.estate) or Mig()).gpus or {}
+        yield from gpu_steps(change, view, self.gpus or {}, read, self._left(change.target, view))
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A mode that waits for a reboot cannot be stated; vSphere makes the instances of running VMs itself."""
@@ -205,7 +151,9 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Instances are gone after a reboot; the mode stays on Ampere, and is lost with the driver on Hopper."""
-        return Projection(self._rebooted(view.facts(target.ref)) if after == "reboot" else self)
+        if after == "plan":
+            return Projection(self)
+        return Projection(self.model_copy(update={"gpus": self._rebooted(view.facts(target.ref))}))
 
     def is_divided(self, pci: str) -> bool | None:
         """Go by the mode that is at work, not by one that waits for a reboot."""
@@ -216,15 +164,15 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         """Those of the layout."""
         return gpu.layout if (gpu := (self.gpus or {}).get(pci)) else None
 
-    def _rebooted(self, facts: Facts) -> Self:
-        return self.model_copy(update={"gpus": gpus_rebooted(self.gpus or {}, boards_of(facts))})
+    def _rebooted(self, facts: Facts) -> Mapping[str, GpuMig]:
+        return gpus_rebooted(self.gpus or {}, boards_of(facts))
 
     @classmethod
     def loss(cls, host: Target, view: View) -> Loss | None:
         """Modes that are lost with the driver, and instances that neither a playbook nor vSphere makes again."""
         facts, seen = view.facts(host.ref), view.get(cls, host.ref)
         if seen is not None:
-            left, users = seen._rebooted(facts).gpus or {}, live.users(facts, view.estate)
+            users, left = live.users(facts, view.estate), seen._rebooted(facts)
             what = tuple(lost_parts(users, seen.gpus or {}, left, _stated(host, view)))
             return Loss(host, what) if what else None
         if not cls.is_fit(facts) or (host.ref, cls.kind) in view.stated:
@@ -237,9 +185,7 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
         seen = view.get(cls, host.ref)
         if seen is None:
             return {}
-        wanted, left = _stated(host, view), seen._rebooted(view.facts(host.ref)).gpus or {}
-        open_ = {pci: gpu for pci, gpu in left.items() if not (pci in wanted and wanted[pci].mode)}
-        return {pci: mode for pci, gpu in sorted(open_.items()) if (mode := after_boot(gpu.mode))}
+        return kept_modes(seen._rebooted(view.facts(host.ref)), _stated(host, view))
 
 
 def _stated(host: Target, view: View) -> Mapping[str, GpuMig]:

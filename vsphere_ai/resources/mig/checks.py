@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from vsphere_ai.gpu import live
+from vsphere_ai.gpu import commands, live
 from vsphere_ai.gpu.listed_board import ListedBoard, boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.placement import Impossible
-from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.facts import Facts, ProbeFailure
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.mig.gpu import (
-    GpuMig,
-    Slot,
-    way_to,
-)
+from vsphere_ai.resources._helpers import factories
+from vsphere_ai.resources.mig.gpu import GpuMig, Slot, boards_of, way_to
 
+problem = partial(factories.problem, "mig")
 UNLISTED = "have mode: enabled applied first; the layout once the host lists the GPU's profiles"
 
 
-def listing_problems(target: Target, facts: Facts) -> Iterator[Problem]:
-    """Yield that the answer of nvidia-smi is missing or cannot be read."""
+def read_problems(target: Target, facts: Facts) -> Iterator[Problem]:
+    """Yield that nvidia-smi was not asked, or that its answer cannot be read."""
+    outputs = (facts.probes.get(probe.name) for probe in live.PROBES)
+    failure = next((o for o in outputs if isinstance(o, ProbeFailure)), None)
+    if failure is not None:
+        yield problem(target, failure.rule, f"MIG cannot be read: {failure.reason}", failure.help)
+        return
     try:
         if live.live(facts) is None:
-            yield Problem(target, "mig.not-read", "MIG was not read on this host")
+            yield problem(target, "not-read", "MIG was not read on this host")
     except UnreadableOutput as error:
-        yield Problem(target, "mig.unreadable", error.message, error.remedy)
+        yield problem(target, "unreadable", error.message, error.remedy)
 
 
 def meanings_of(boards: Mapping[str, ListedBoard], ids: Mapping[str, Sequence[str]]) -> dict[str, dict[str, str]]:
@@ -47,34 +51,42 @@ def id_problems(target: Target, facts: Facts, ids: Mapping[str, Sequence[str]]) 
         for number in dict.fromkeys(ids[pci]):
             other = listed.other_meaning(number)
             if other is not None:
-                yield Problem(
-                    target,
-                    "mig.id",
-                    f"GPU {pci}: id {number} is {other[1].name} on this host, {other[0].name} in the catalogue",
-                    "write the profile's name",
-                )
+                meant = f"id {number} is {other[1].name} on this host, {other[0].name} in the catalogue"
+                yield problem(target, "id", f"GPU {pci}: {meant}", "write the profile's name")
     for number, meanings in meanings_of(boards, ids).items():
         if len({name.partition("g.")[0] for name in meanings.values()}) > 1:
             each = " and ".join(f"{name} on {pci}" for pci, name in meanings.items())
-            yield Problem(target, "mig.id", f"id {number} is {each}", "write profile names, per GPU under gpus")
+            yield problem(target, "id", f"id {number} is {each}", "write profile names, per GPU under gpus")
+
+
+def gpu_problems(
+    target: Target, view: View, gpus: Mapping[str, GpuMig], left: Mapping[str, GpuMig]
+) -> Iterator[Problem]:
+    """Yield GPUs that a host does not have or that have no MIG, and layouts that do not fit on what is `left` there."""
+    boards = boards_of(view.facts(target.ref))
+    for pci, wanted in gpus.items():
+        board = boards.get(pci)
+        if pci not in boards:
+            hint = f"{meant} " if (meant := commands.pci_hint(pci)) else ""
+            there = f"{hint}it has {', '.join(boards) or 'none'}"
+            yield problem(target, "gpu-unknown", f"there is no NVIDIA GPU {pci}", there)
+        elif board is None or not board.mig_capable:
+            message = f"GPU {pci} ({board.title if board else 'unknown board'}) has no MIG"
+            yield problem(target, "not-capable", message, "leave it out, or name GPUs under mig: {gpus: …}")
+        else:
+            yield from layout_problems(view, Slot(target, pci, board), wanted, left.get(pci))
 
 
 def layout_problems(view: View, slot: Slot, wanted: GpuMig, before: GpuMig | None) -> Iterator[Problem]:
     """Yield why a GPU cannot have its layout; `before` is what stands on it then."""
     target, pci, board = slot
-    if board is None:
-        return
-    if wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
+    if board is None or wanted.layout is None or (wanted.mode == "disabled" and not wanted.layout):
         return
     if wanted.mode == "disabled":
-        yield Problem(target, "mig.contradiction", f"GPU {pci}: a layout needs mode: enabled")
+        yield problem(target, "contradiction", f"GPU {pci}: a layout needs mode: enabled")
     way = way_to(view, slot, wanted.layout, before)
     if isinstance(way, Impossible):
         close = "; ".join(f"{n.short} (-cgi {n.cgi})" for n in way.nearest)
         what = f"cut into {', '.join(wanted.layout)}" if wanted.layout else "emptied"
-        yield Problem(
-            target,
-            "mig.layout",
-            f"GPU {pci} ({board.title}) cannot be {what}: {'; '.join(way.reasons)}",
-            f"closest legal layouts: {close}" if close else UNLISTED if board.named_profiles else "",
-        )
+        remedy = f"closest legal layouts: {close}" if close else UNLISTED if board.named_profiles else ""
+        yield problem(target, "layout", f"GPU {pci} ({board.title}) cannot be {what}: {'; '.join(way.reasons)}", remedy)

@@ -8,8 +8,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from vsphere_ai.gpu import commands, live
 from vsphere_ai.gpu import layout as layouts
+from vsphere_ai.gpu import live
 from vsphere_ai.gpu.catalog import Board
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.parted import Entry
@@ -48,6 +48,11 @@ class GpuMig(BaseModel):
     mode: Annotated[str, AfterValidator(_mode)] | None = None
     layout: Layout | None = None
 
+    def filled(self, mode: str | None, layout: tuple[str, ...] | None) -> GpuMig:
+        """Return what is wanted of the GPU with what holds for every GPU of its host; a mode alone has no layout."""
+        own = self.layout if self.layout is not None else None if self.mode else layout
+        return GpuMig.model_construct(mode=self.mode or ("enabled" if own else mode), layout=own)
+
 
 def as_gpu(value: object) -> object:
     """Return a bare layout as the settings of a GPU."""
@@ -65,28 +70,12 @@ def of_entry(entry: Entry) -> GpuMig:
     return GpuMig.model_construct(mode="enabled" if entry.enabled else "disabled", layout=layout)
 
 
-def ids_in(layout: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the profiles that a layout gives by id."""
-    return tuple(i.profile for i in layouts.parse(tuple(layout)) if i.profile.isdigit()) if layout else ()
-
-
 class Slot(NamedTuple):
     """One GPU of a host."""
 
     target: Target
     pci: str
     board: Board | None
-
-
-def placed_layout(
-    view: View, slot: Slot, layout: tuple[str, ...] | None, have: GpuMig | None
-) -> tuple[str, ...] | None:
-    """Return the layout with the start of every instance; as it was written when it cannot be placed."""
-    way = way_to(view, slot, layout, have) if layout is not None else None
-    if not isinstance(way, Transition):
-        return layout
-    made = sorted((*way.keep, *way.create), key=lambda i: i.start)
-    return tuple(f"{i.profile_name}:{i.start}" for i in made)
 
 
 def way_to(view: View, slot: Slot, layout: Sequence[str], have: GpuMig | None) -> Transition | Impossible | None:
@@ -125,18 +114,7 @@ def gpus_read(listed: live.Live) -> dict[str, GpuMig]:
 
 def gpus_rebooted(gpus: Mapping[str, GpuMig], boards: Mapping[str, Board | None]) -> dict[str, GpuMig]:
     """Return what a reboot leaves: no instances, and the mode where the board keeps it."""
-    left = {}
-    for pci, gpu in gpus.items():
-        board = boards.get(pci)
-        # a pending mode stays visible as such: it is a reason for the reboot, and must not vanish because of it
-        kept = gpu.mode if board is not None and board.mig_mode_persists else "disabled"
-        left[pci] = GpuMig.model_construct(mode=kept, layout=())
-    return left
-
-
-def pci_of(text: str) -> str:
-    """Return a PCI address as hosts spell it; as it was written when it is none."""
-    try:
-        return commands.normal_pci(text)
-    except ValueError:
-        return text
+    keeping = {pci for pci, board in boards.items() if board is not None and board.mig_mode_persists}
+    # a pending mode stays visible as such: it is a reason for the reboot, and must not vanish because of it
+    modes = {pci: gpu.mode if pci in keeping else "disabled" for pci, gpu in gpus.items()}
+    return {pci: GpuMig.model_construct(mode=mode, layout=()) for pci, mode in modes.items()}

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.resources.mig.gpu import (
-    GpuMig,
-)
+from vsphere_ai.resources.mig.gpu import GpuMig, after_boot
 
 Gpus = Mapping[str, GpuMig]
 
@@ -25,3 +23,9 @@ def lost_parts(users: Mapping[str, str], seen: Gpus, left: Gpus, wanted: Gpus) -
             continue
         but = f" (vSphere makes again what {names} needs)" if names else ""
         yield f"GPU instances {', '.join(gpu.layout)} of GPU {pci}{but}"
+
+
+def kept_modes(left: Gpus, wanted: Gpus) -> dict[str, str]:
+    """Return PCI address -> the mode that has to be there after a reboot, where no playbook states another."""
+    unstated = {pci: gpu for pci, gpu in left.items() if not (pci in wanted and wanted[pci].mode)}
+    return {pci: mode for pci, gpu in sorted(unstated.items()) if (mode := after_boot(gpu.mode))}
