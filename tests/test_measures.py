@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 185,
-    "bare Any at the doors of modules": 32,
+    "Any in signatures of functions": 131,
+    "bare Any at the doors of modules": 23,
     "getattr with a default": 12,
-    "median lines of a file": 103.5,
-    "lines of the product": 44_859,
+    "median lines of a file": 103,
+    "lines of the product": 44_723,
     "arrows between rooms": 73,
     "floors": 9,
 }

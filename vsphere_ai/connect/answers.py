@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import io
+import socket
 import time
 import zlib
 from collections.abc import Callable
@@ -21,8 +22,16 @@ _ANY_WRAPPER = 47  # zlib's number for "gzip or zlib, detect it"
 class Answer(http.client.HTTPResponse):
     """A response that reads as plain XML, whatever it was packed with. Raises instead of reading on and on."""
 
-    def __init__(self, *args: Any, seconds: float, note: Callable[[bytes], None] = lambda _: None, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(
+        self,
+        sock: socket.socket,
+        debuglevel: int = 0,
+        *,
+        method: str | None = None,
+        seconds: float,
+        note: Callable[[bytes], None] = lambda _: None,
+    ) -> None:
+        super().__init__(sock, debuglevel, method)
         self._seconds, self._until = seconds, 0.0
         self._note = note
         self._body: io.BytesIO | None = None

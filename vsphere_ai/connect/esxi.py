@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import NoReturn, Self
 
 import paramiko
@@ -91,9 +90,7 @@ class Ssh:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -111,13 +108,12 @@ class Ssh:
         for left in reversed(range(self.limits.attempts)):
             try:
                 self._transport = self._logged_in(keys)
+                return
             except Broken as broken:
                 # A login that breaks off may have counted as a failed one, unless the credential is known to be right.
                 if not left or not (broken.before_login or self._gate.knows(self._credential())):
                     raise
                 time.sleep(self.limits.pause)
-            else:
-                return
 
     def check_credential(self) -> None:
         """Raise Denied when another host refused the same credential before: it is not going to be tried."""
@@ -219,8 +215,7 @@ class Ssh:
             ) from error
         except OSError as error:
             raise Unreachable(
-                f"{at.host}: {at.address}:{at.port} cannot be reached: {_say(error)}",
-                "Check address and firewalls.",
+                f"{at.host}: {at.address}:{at.port} cannot be reached: {_say(error)}", "Check address and firewalls."
             ) from error
         with contextlib.suppress(OSError):  # reset already: the handshake will fail
             # Two small packets a command: with Nagle's algorithm on, each costs 40 ms.
@@ -302,14 +297,12 @@ class Ssh:
             raise Denied(f"the SSH key {path} cannot be used: {_say(error)}", "Check file and passphrase.") from error
 
 
-def fetch_host_key(
-    address: str, port: int, limits: SshLimits | None = None, *, known: HostKeys | None = None, host: str = ""
-) -> paramiko.PKey:
+def fetch_host_key(address: str, port: int, *, known: HostKeys | None = None, host: str = "") -> paramiko.PKey:
     """Return the key a host shows now, for an operator to compare and trust, without a login.
 
     With `known` the host is asked for a type of key that is known of it, so that the two can be compared.
     """
-    limits = limits or SshLimits()
+    limits = SshLimits()
     try:
         raw = socket.create_connection((address, port), limits.connect)
         transport = paramiko.Transport(raw, disabled_algorithms=WEAK)

@@ -22,15 +22,7 @@ from vsphere_ai.connect.outage import Limits, Lost, Outage, Trial, distrusted
 from vsphere_ai.connect.plain import NAMESPACE, NotExpressible, fields_of, version_id
 from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, reason_of
-from vsphere_ai.connect.vmomi import (
-    ManagedObject,
-    Method,
-    ServiceContent,
-    SoapAdapter,
-    VmomiSupport,
-    vim,
-    vmodl,
-)
+from vsphere_ai.connect.vmomi import ManagedObject, Method, ServiceContent, SoapAdapter, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
 
 T = TypeVar("T")

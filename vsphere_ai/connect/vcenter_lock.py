@@ -12,10 +12,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Protocol
 
 from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import OutcomeUnknown, StepFailed, VimFault
@@ -88,13 +87,6 @@ class _Taken(Exception):
     """The name exists already."""
 
 
-class Announce(Protocol):
-    """Called with the reference of a lock as soon as it is there, before it is complete."""
-
-    def __call__(self, ref: str) -> None:
-        """Write it down."""
-
-
 class VCenterLock:
     """A lock we hold, made by `acquire`."""
 
@@ -150,9 +142,17 @@ def find(vcenter: VCenter) -> Found | None:
 
 
 def acquire(
-    vcenter: VCenter, holder: Holder, *, dead: Collection[str] = (), every: float = PERIOD, announce: Announce
+    vcenter: VCenter,
+    holder: Holder,
+    *,
+    dead: Collection[str] = (),
+    every: float = PERIOD,
+    announce: Callable[[str], None],
 ) -> VCenterLock:
-    """Take the lock; `Busy` when another run has it. Locks in `dead` are known to have lost their holders."""
+    """Take the lock; `Busy` when another run has it. Locks in `dead` are known to have lost their holders.
+
+    `announce` is called with the reference of the lock as soon as it is there, before it is complete.
+    """
     home = _home(vcenter)
     for _ in range(MOST_ATTEMPTS):
         try:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark, UsageError
 from vsphere_ai.language.yaml import MAX_NODES, Broken, Fault, Node, read_stream
@@ -76,7 +75,7 @@ class Document:
     name: str
     text: str
     root: Node
-    data: Any
+    data: object
 
     def node(self, path: DocumentPath) -> Node:
         """Return the node at a path, or the deepest one on the way that exists."""

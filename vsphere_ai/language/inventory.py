@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -264,15 +264,8 @@ def _with_lab(inventory: Inventory) -> Inventory:
             f"{path} does not say how to reach the lab", "start it anew: vsphere-ai lab down; vsphere-ai lab up"
         )
     lab = load_inventory(path)
-    return Inventory(
-        path=inventory.path,
-        vcenters=lab.vcenters,
-        hosts={**lab.hosts, **inventory.hosts},
-        vms={**lab.vms, **inventory.vms},
-        ssh=lab.ssh,
-        base=inventory.base,
-        lab=True,
-    )
+    hosts, vms = {**lab.hosts, **inventory.hosts}, {**lab.vms, **inventory.vms}
+    return replace(inventory, vcenters=lab.vcenters, hosts=hosts, vms=vms, ssh=lab.ssh)
 
 
 def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> dict[str, VCenterSettings]:

@@ -5,11 +5,21 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import astuple, dataclass, field
+from functools import cache, cached_property
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    JsonValue,
+    PlainSerializer,
+    PlainValidator,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+)
 
 from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.language.validation import describe
@@ -24,7 +34,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,6})s)?")
 _DAY = 86_400
 
 
-def seconds(value: object) -> Any:
+def seconds(value: object) -> int:
     """Return the seconds of ``30m``, ``1h30m`` or ``90s``: more than 0 and at most a day."""
     found = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if found and value:
@@ -105,6 +115,28 @@ class Stated:
     mark: Mark
 
 
+def _state_document(stated: Stated) -> dict[str, object]:
+    state = stated.state.model_dump(mode="json", exclude_unset=True)
+    return {"kind": stated.state.kind, "state": state, "mark": astuple(stated.mark)}
+
+
+def _stated_of(document: dict[str, JsonValue], info: ValidationInfo) -> Stated:
+    kind: type[Resource] = info.context[document["kind"]]  # type: ignore[index] # the kinds, see `from_document`
+    # JSON has lists where the models have tuples; pydantic's JSON mode knows that.
+    mark = TypeAdapter(Place).validate_python(document["mark"])
+    return Stated(kind.model_validate_json(json.dumps(document["state"])), mark)
+
+
+def _fields(*names: str) -> BeforeValidator:
+    return BeforeValidator(lambda given: dict(zip(names, given, strict=True)) if isinstance(given, list) else given)
+
+
+# how a saved plan keeps them
+Place = Annotated[Mark, _fields("file", "line", "column"), PlainSerializer(astuple)]
+Meant = Annotated[Target, _fields("kind", "name", "ref"), PlainSerializer(astuple)]
+Wanted = Annotated[Stated, PlainValidator(_stated_of), PlainSerializer(_state_document)]
+
+
 @dataclass(frozen=True)
 class Play:
     """What some hosts or some VMs should be. `mark` is the play's place, `pattern_mark` that of its pattern."""
@@ -112,15 +144,15 @@ class Play:
     name: str
     target: TargetKind
     pattern: str
-    states: tuple[Stated, ...]
+    states: tuple[Wanted, ...]
     rolling: Rolling = field(default_factory=Rolling)
     power: Power = field(default_factory=Power)
     vcenter: str = ""
     spare_hosts: int = 0
     """Hosts that may fail while all VMs of the play still find a GPU elsewhere; 0 asks for none."""
-    mark: Mark = field(default_factory=lambda: Mark(""))
-    pattern_mark: Mark = field(default_factory=lambda: Mark(""))
-    targets: tuple[Target, ...] | None = None
+    mark: Place = field(default_factory=lambda: Mark(""))
+    pattern_mark: Place = field(default_factory=lambda: Mark(""))
+    targets: tuple[Meant, ...] | None = None
     """What the pattern meant when a run was approved: these and no others, by reference; those that are gone are left
     out. None: the pattern is looked up."""
 
@@ -163,97 +195,32 @@ def stated_of(desired: Mapping[Target, TargetPlan]) -> Mapping[tuple[str, str], 
     return (desired if isinstance(desired, Desired) else Desired(desired)).stated
 
 
-def to_document(playbook: Playbook) -> dict[str, Any]:
+@cache
+def _saved() -> TypeAdapter[tuple[Play, ...]]:
+    return TypeAdapter(tuple[Play, ...])
+
+
+def to_document(playbook: Playbook) -> dict[str, JsonValue]:
     """Return a playbook as plain JSON values, to be kept inside of a saved plan."""
-    return {
-        "format": FORMAT,
-        "path": playbook.path,
-        "digest": playbook.digest,
-        "plays": [_play_document(play) for play in playbook.plays],
-    }
+    plays = _saved().dump_python(playbook.plays, mode="json", exclude_unset=True, exclude_none=True)
+    return {"format": FORMAT, "path": playbook.path, "digest": playbook.digest, "plays": plays}
 
 
-def from_document(document: Mapping[str, Any], kinds: Kinds) -> Playbook:
+def from_document(document: Mapping[str, JsonValue], kinds: Kinds) -> Playbook:
     """Return the playbook of `to_document`; `InputError` when the document is not one."""
     try:
         if document["format"] != FORMAT:
             raise ValueError(f"its format is {document['format']}, this version reads {FORMAT}")
-        plays = tuple(_play(play, kinds) for play in document["plays"])
+        plays = _saved().validate_json(json.dumps(document["plays"]), context=kinds)
+        for play in plays:
+            if any(stated.state.target != play.target for stated in play.states):
+                raise ValueError(f"it has settings that are not of a {play.target}")
         return Playbook(str(document["path"]), str(document["digest"]), plays)
     except RecursionError:
-        message = "the saved playbook cannot be read: it is nested too deeply"
-        raise InputError([Diagnostic(Mark("saved plan"), message, "make the plan again")]) from None
-    except (KeyError, TypeError, ValueError, AttributeError) as error:  # a ValidationError is a ValueError
-        reason = f"{error.error_count()} values are wrong" if isinstance(error, ValidationError) else str(error)
-        message = f"the saved playbook cannot be read: {reason}"
-        raise InputError([Diagnostic(Mark("saved plan"), message, "make the plan again")]) from None
-
-
-def _play_document(play: Play) -> dict[str, object]:
-    return {
-        "name": play.name,
-        "target": play.target,
-        "pattern": play.pattern,
-        "vcenter": play.vcenter,
-        "spare_hosts": play.spare_hosts,
-        "states": [
-            {
-                "kind": stated.state.kind,
-                "state": stated.state.model_dump(mode="json", exclude_unset=True),
-                "mark": _mark_document(stated.mark),
-            }
-            for stated in play.states
-        ],
-        "rolling": play.rolling.model_dump(mode="json", exclude_unset=True),
-        "power": play.power.model_dump(mode="json", exclude_unset=True),
-        "mark": _mark_document(play.mark),
-        "pattern_mark": _mark_document(play.pattern_mark),
-        **({} if play.targets is None else {"targets": [[t.kind, t.name, t.ref] for t in play.targets]}),
-    }
-
-
-def _mark_document(mark: Mark) -> list[str | int]:
-    return [mark.file, mark.line, mark.column]
-
-
-def _mark(document: Any) -> Mark:
-    file, line, column = document
-    return Mark(_text(file), int(line), int(column))
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{describe(value)} stands where text belongs")
-    return value
-
-
-def _kind(value: Any) -> TargetKind:
-    if value not in get_args(TargetKind):
-        raise ValueError(f"{describe(value)} is no kind of target")
-    kind: TargetKind = value
-    return kind
-
-
-def _play(document: Mapping[str, Any], kinds: Kinds) -> Play:
-    # JSON has lists where the models have tuples; pydantic's JSON mode knows that.
-    states = (
-        Stated(kinds[each["kind"]].model_validate_json(json.dumps(each["state"])), _mark(each["mark"]))
-        for each in document["states"]
-    )
-    meant, target = document.get("targets"), _kind(document["target"])
-    stated = tuple(states)
-    if any(s.state.target != target for s in stated):
-        raise ValueError(f"it has settings that are not of a {target}")
-    return Play(
-        name=_text(document["name"]),
-        target=target,
-        pattern=_text(document["pattern"]),
-        states=stated,
-        rolling=Rolling.model_validate_json(json.dumps(document["rolling"])),
-        power=Power.model_validate_json(json.dumps(document["power"])),
-        vcenter=_text(document["vcenter"]),
-        spare_hosts=int(document["spare_hosts"]),
-        mark=_mark(document["mark"]),
-        pattern_mark=_mark(document["pattern_mark"]),
-        targets=None if meant is None else tuple(Target(_kind(k), _text(name), _text(ref)) for k, name, ref in meant),
-    )
+        reason = "it is nested too deeply"
+    except ValidationError as error:
+        reason = f"{error.error_count()} values are wrong"
+    except (KeyError, TypeError, ValueError) as error:
+        reason = str(error)
+    message = f"the saved playbook cannot be read: {reason}"
+    raise InputError([Diagnostic(Mark("saved plan"), message, "make the plan again")])

@@ -8,23 +8,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
+
+from pydantic import BeforeValidator
 
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load, load_beside
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.patterns import PatternError, parse
-from vsphere_ai.language.play import (
-    Desired,
-    Kinds,
-    Options,
-    Play,
-    Playbook,
-    Power,
-    Rolling,
-    Stated,
-    TargetPlan,
-)
+from vsphere_ai.language.play import Desired, Kinds, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
 from vsphere_ai.model.facts import Estate
@@ -34,7 +26,6 @@ from vsphere_ai.resources.mixins import File, ReadsFiles, Spot
 
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
-SETTINGS = ("name", *TARGETS, "rolling", "power", "vcenter", "spare_hosts")
 MOST_SPARE = 64
 
 Opts = TypeVar("Opts", bound=Options)
@@ -192,6 +183,28 @@ def _merged(one: Opts, other: Opts) -> Opts:
     return one.model_copy(update={name: getattr(other, name) for name in other.model_fields_set})
 
 
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return value
+    raise ValueError(f"expected text, but this is {describe(value)}\nwrite text; quote it when it looks like a number")
+
+
+def _spare(value: object) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_SPARE:
+        return value
+    raise ValueError(f"expected a number of hosts, but this is {describe(value)}\nwrite 0 to {MOST_SPARE}")
+
+
+class _Settings(Options):
+    """What a play says beside its pattern and its kinds."""
+
+    name: Annotated[str, BeforeValidator(_text)] = ""
+    vcenter: Annotated[str, BeforeValidator(_text)] = ""
+    rolling: Rolling = Rolling()
+    power: Power = Power()
+    spare_hosts: Annotated[int, BeforeValidator(_spare)] = 0
+
+
 class _Reader:
     """Reads the plays of one document; every fault is noted, and a play with a fault is left out."""
 
@@ -217,23 +230,21 @@ class _Reader:
         target = TARGETS.get(key)
         self.check_keys(value, path, target)
         pattern = self.pattern(value, (index, key)) if key else ""
-        vcenter = self.text(value, (index, "vcenter"))
-        name = self.text(value, (index, "name")) or f"{key} {pattern}"
-        rolling, power = self.options(Rolling, value, (index, "rolling")), self.options(Power, value, (index, "power"))
+        settings = self.settings(value, path)
         stated = tuple(self.stated(kind, path) for kind in value if kind in self.kinds)
         if not any(kind in self.kinds for kind in value):
             self.refuse(path, "this play says nothing of what should be", f"add one of: {self.known(target)}")
-        if target is None or rolling is None or power is None:
+        if target is None or settings is None:
             return None
         return Play(
-            name=name,
+            name=settings.name or f"{key} {pattern}",
             target=target,
             pattern=pattern,
             states=tuple(each for each in stated if each is not None),
-            rolling=rolling,
-            power=power,
-            vcenter=vcenter,
-            spare_hosts=self.spare_hosts(value, (index, "spare_hosts")),
+            rolling=settings.rolling,
+            power=settings.power,
+            vcenter=settings.vcenter,
+            spare_hosts=settings.spare_hosts,
             mark=self.document.mark_of(path),
             pattern_mark=self.document.mark_of((index, key)),
         )
@@ -259,8 +270,12 @@ class _Reader:
                 other = next(word for word, each in TARGETS.items() if each == kind.target)
                 message = f"'{key}' is a setting of {WORDS[kind.target]}, this play is for {WORDS[target]}"
                 self.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
-            elif not kind and key not in SETTINGS:
-                known = [*SETTINGS, *(name for name, each in self.kinds.items() if target in (None, each.target))]
+            elif not kind and key not in (*TARGETS, *_Settings.model_fields):
+                known = [
+                    *TARGETS,
+                    *_Settings.model_fields,
+                    *(name for name, each in self.kinds.items() if target in (None, each.target)),
+                ]
                 self.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
 
     def pattern(self, value: Mapping[str, object], path: DocumentPath) -> str:
@@ -281,32 +296,15 @@ class _Reader:
             self.refuse(path, error.message, error.help)
         return pattern
 
-    def text(self, value: Mapping[str, Any], path: DocumentPath) -> str:
-        given = value.get(str(path[-1]), "")
-        if isinstance(given, str):
-            return given
-        self.refuse(
-            path, f"expected text, but this is {describe(given)}", "write text; quote it when it looks like a number"
-        )
-        return ""
-
-    def spare_hosts(self, value: Mapping[str, Any], path: DocumentPath) -> int:
-        given = value.get("spare_hosts", 0)
-        if isinstance(given, int) and not isinstance(given, bool) and 0 <= given <= MOST_SPARE:
-            return given
-        self.refuse(path, f"expected a number of hosts, but this is {describe(given)}", f"write 0 to {MOST_SPARE}")
-        return 0
-
-    def options(self, model: type[Any], value: Mapping[str, Any], path: DocumentPath) -> Any:
-        name = str(path[-1])
-        if name not in value:
-            return model()
-        given = value[name]
-        for key in ("timeout", "shutdown_timeout", "settle"):
-            if isinstance(given, Mapping) and isinstance(given.get(key), int | float):
-                help = f"write e.g. {given[key]}s or {given[key]}m"
-                self.refuse((*path, key), "this time has no unit", help)
-        return validate(model, given, Place(self.document, path, self.faults))
+    def settings(self, value: Mapping[str, object], path: DocumentPath) -> _Settings | None:
+        given = {key: value[key] for key in _Settings.model_fields if key in value}
+        for part in ("rolling", "power"):
+            below = given.get(part)
+            for key in ("timeout", "shutdown_timeout", "settle"):
+                if isinstance(below, Mapping) and isinstance(below.get(key), int | float):
+                    help = f"write e.g. {below[key]}s or {below[key]}m"
+                    self.refuse((*path, part, key), "this time has no unit", help)
+        return validate(_Settings, given, Place(self.document, path, self.faults))
 
     def stated(self, name: str, path: DocumentPath) -> Stated | None:
         kind, at = self.kinds[name], (*path, name)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, TypeVar, get_args
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from vsphere_ai.language.document import Document, DocumentPath, Faults
 from vsphere_ai.model.state import is_observed
@@ -99,7 +100,7 @@ def describe(value: object, source: str = "") -> str:
 
 def _note(error: ValidationError, model: type[BaseModel], value: object, place: Place) -> None:
     """Turn pydantic's errors into diagnostics: the branches of a union that failed at one spot become one."""
-    by_spot: dict[DocumentPath, list[Any]] = {}
+    by_spot: dict[DocumentPath, list[ErrorDetails]] = {}
     for fault in error.errors(include_url=False):
         if fault["loc"][-1:] == ("[key]",) and fault["type"] in {*_CHOICES, "value_error"}:
             _wrong_key(fault, _spot(fault, value), place)
@@ -123,7 +124,7 @@ def _note(error: ValidationError, model: type[BaseModel], value: object, place: 
             _wrong_type(shallow, spot, place)
 
 
-def _wrong_key(fault: Any, spot: DocumentPath, place: Place) -> None:
+def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: Place) -> None:
     """Refuse a key that a mapping cannot have: none of its words, or no name of what it is about."""
     if fault["type"] in _CHOICES:
         message, help = f"unknown key '{spot[-1]}'", suggest(str(spot[-1]), _allowed(fault["ctx"]["expected"]))
@@ -132,7 +133,7 @@ def _wrong_key(fault: Any, spot: DocumentPath, place: Place) -> None:
     place.document.refuse_key(place.faults, place.at(spot), message, help)
 
 
-def _one(fault: Any, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:
+def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:
     document, faults, kind = place.document, place.faults, fault["type"]
     name, path = str(spot[-1]) if spot else "", place.at(spot)
     if kind == "extra_forbidden":
@@ -159,7 +160,7 @@ def _one(fault: Any, spot: DocumentPath, model: type[BaseModel], place: Place) -
         document.refuse(faults, path, f"{given}: {fault['msg'][:1].lower()}{fault['msg'][1:]}")
 
 
-def _wrong_type(found: list[Any], spot: DocumentPath, place: Place) -> None:
+def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> None:
     path = place.at(spot)
     wanted = list(dict.fromkeys(_EXPECTED.get(fault["type"]) or fault["ctx"]["expected"] for fault in found))
     given, expected = found[0]["input"], " or ".join(wanted)
@@ -179,14 +180,14 @@ def _given(place: Place, path: DocumentPath, value: object = ...) -> str:
     return describe(node.plain() if value is ... else value, node.source)
 
 
-def _spot(fault: Any, value: Any) -> DocumentPath:
+def _spot(fault: ErrorDetails, value: object) -> DocumentPath:
     """Return the part of an error's location that exists in the value: the names of union branches go."""
     spot: list[str | int] = []
     at, steps = value, fault["loc"]
     for index, step in enumerate(steps):
-        holds = step in at if isinstance(at, Mapping) else isinstance(at, tuple | list) and step in range(len(at))
-        if holds:
-            at = at[step]
+        below = at if isinstance(at, Mapping) else dict(enumerate(at)) if isinstance(at, tuple | list) else {}
+        if step in below:
+            at = below[step]
         elif not (fault["type"] == "missing" and index == len(steps) - 1):
             continue
         spot.append(step)

@@ -79,7 +79,7 @@ class Node:
             found = self.value[step]
         return found
 
-    def plain(self) -> Any:
+    def plain(self) -> object:
         """Return the value without places: mappings are dicts with text keys, lists are tuples."""
         if isinstance(self.value, dict):
             return {key: node.plain() for key, node in self.value.items()}
@@ -122,7 +122,7 @@ def read_stream(text: str, faults: list[Fault], most: int = MAX_NODES, documents
     return builder.roots
 
 
-def _events(text: str) -> Iterator[object]:
+def _events(text: str) -> Iterator[yaml.Event]:
     loader = _LOADER(text)
     try:
         while loader.check_event():
@@ -172,7 +172,7 @@ class _Builder:
         elif isinstance(event, yaml.CollectionEndEvent):
             self._close()
         elif isinstance(event, yaml.AliasEvent):
-            self._alias(event)
+            self._alias(event.anchor or "")
         elif isinstance(event, yaml.DocumentStartEvent):
             if len(self.roots) == self.documents:
                 self._stop("a second document starts here", "one file holds one document: remove this '---'")
@@ -201,7 +201,7 @@ class _Builder:
             frame.node.keys[key] = self.last
         frame.key = key
 
-    def _open(self, event: Any) -> None:
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
         self._no_tag(event)
         if len(self._stack) >= MAX_DEPTH:
             self._stop(f"this is nested more than {MAX_DEPTH} levels deep")
@@ -221,11 +221,10 @@ class _Builder:
         if frame.anchor:
             self._anchors[frame.anchor] = frame.node
 
-    def _alias(self, event: Any) -> None:
+    def _alias(self, name: str) -> None:
         self._aliases += 1
         if self._aliases > MAX_ALIASES:
             self._stop(f"more than {MAX_ALIASES} aliases are used")
-        name = event.anchor
         if name not in self._anchors:
             what = "has no anchor above it"
             self._stop(f"the alias *{_short(name)} {what}", "quote a value that starts with '*'", f"an alias {what}")
@@ -254,7 +253,7 @@ class _Builder:
             frame.node.value.setdefault(frame.key, node)
             frame.key = None
 
-    def _no_tag(self, event: Any) -> None:
+    def _no_tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag is not None:
             tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             hint = "remove it; quote a value that starts with '!'"

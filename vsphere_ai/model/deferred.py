@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 CONFIG_TARGET = "configTarget"
 """Begins a path in what a host offers to VMs (QueryConfigTarget), which is no property: ``configTarget.sriov``."""
@@ -71,11 +70,11 @@ def nested(path: Path, find: Callable[[Deferred], str]) -> Path:
     )
 
 
-def chosen(value: Any, path: Path) -> Any:
+def chosen(value: object, path: Path) -> object:
     """Follow a path behind its property path; None where that leads nowhere or to several elements."""
     for step in path[1:]:
         if isinstance(step, Choice):
-            found = [v for v in value or () if _at(v, step.field) == step.value]
+            found = [v for v in (value if isinstance(value, tuple | list) else ()) if _at(v, step.field) == step.value]
             value = found[0] if len(found) == 1 else None
         else:
             value = value.get(step) if isinstance(value, Mapping) else None

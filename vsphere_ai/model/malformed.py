@@ -214,12 +214,10 @@ def _in_hand(trace: TracebackType | None) -> set[int]:
     return {id(v) for frame in frames[-FRAMES:] for v in frame.f_locals.values() if _is_structure(v)}
 
 
-def _parts(value: Any) -> set[int]:
+def _parts(value: object) -> set[int]:
     """Return the identities of a value and of all mappings and tuples in it."""
-    if not _is_structure(value):
-        return set()
-    inner = value.values() if isinstance(value, Mapping) else value
-    return {id(value)}.union(*(_parts(v) for v in inner))
+    inner = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else ()
+    return {id(value)}.union(*map(_parts, inner)) if inner else set()
 
 
 def _is_structure(value: object) -> bool:

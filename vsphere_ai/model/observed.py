@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from vsphere_ai.model.state import State
 
@@ -37,13 +37,6 @@ class Observed(Mapping[Key, State | None]):
                 raise KeyError(key)
             self._found[key] = self._observe(*key)
         return self._found[key]
-
-    def get(self, key: Key, default: Any = None) -> Any:
-        """Return a state, observed when it is first asked for; `default` on an object that the kind is not for."""
-        found = self._found.get(key, self)
-        if found is not self:
-            return found
-        return self[key] if self._has(*key) else default
 
     def __contains__(self, key: object) -> bool:
         return key in self._found or (isinstance(key, tuple) and self._has(*key))
@@ -91,11 +84,6 @@ class Layered(Mapping[K, V]):
     def _laid(self, key: object) -> tuple[int, V] | None:
         entries = self._record.entries.get(key)  # type: ignore[arg-type]
         return next((e for e in reversed(entries) if e[0] <= self._size), None) if entries else None
-
-    def get(self, key: K, default: Any = None) -> Any:
-        """Return the value of a key, `default` where there is none."""
-        laid = self._laid(key)
-        return self._below.get(key, default) if laid is None else laid[1]
 
     def __getitem__(self, key: K) -> V:
         laid = self._laid(key)

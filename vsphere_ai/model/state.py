@@ -83,7 +83,7 @@ class FieldChange:
         return max(entries, int(self.sign == "-"))
 
 
-def _entries(of: object, without: object) -> list[Any]:
+def _entries(of: object, without: object) -> list[object]:
     """Return the entries of a list, or the keys of a mapping, that another has not; anything else has none."""
     if not isinstance(of, tuple | Mapping):
         return []
@@ -129,12 +129,12 @@ class Problem:
     help: str = ""
 
 
-def differences(before: object, after: object) -> tuple[FieldChange, ...]:
+def differences(before: object, after: BaseModel | None) -> tuple[FieldChange, ...]:
     """Return every field in which `after` asks for something else than `before` is, in the order of the model."""
-    return tuple(_differences(before, after))
+    return tuple(_differences(before, after)) if after is not None else ()
 
 
-def _differences(before: Any, after: Any) -> Iterator[FieldChange]:
+def _differences(before: object, after: BaseModel) -> Iterator[FieldChange]:
     for name in type(after).model_fields:
         old, new = getattr(before, name, None), getattr(after, name)
         if new is None:

@@ -6,10 +6,9 @@ import json
 import re
 import unicodedata
 from collections import Counter
-from typing import Any
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Return a value in words: nothing is ``none``, several equal things are counted."""
     if value is None or value == ():
         return "none"

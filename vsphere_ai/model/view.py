@@ -35,7 +35,7 @@ class View:
         """Return the state of a kind on an object: planned if this plan changes it, else observed; None if unknown."""
         return self._state(ref, kind)
 
-    def _state(self, ref: str, kind: str) -> Any:
+    def _state(self, ref: str, kind: str) -> object:
         planned = self.planned.get(ref)
         return planned[kind] if planned and kind in planned else self.states.get((ref, kind))
 
@@ -82,20 +82,19 @@ class View:
     def with_planned(self, ref: str, state: State) -> View:
         """Return the view with one more planned state laid over it."""
         own = {**self.planned.get(ref, {}), state.kind: state}
-        return self._like(planned=laid_over(self.planned, {ref: own}), new=state.kind)
+        return self._like(replace(self, planned=laid_over(self.planned, {ref: own})), new=state.kind)
 
     def after_reboots(self, hosts: frozenset[str], states: Mapping[Key, object]) -> View:
         """Return the view in which hosts reboot, with what that leaves of observed states in their place."""
-        return self._like(rebooting=hosts, states=laid_over(self.states, states))
+        return self._like(replace(self, rebooting=hosts, states=laid_over(self.states, states)))
 
     def with_facts(self, facts: Iterable[Facts]) -> View:
         """Return the view with objects as they will be read once what is planned so far is done."""
         changed = tuple(facts)
-        return self._like(estate=self.estate.with_objects(changed)) if changed else self
+        return self._like(replace(self, estate=self.estate.with_objects(changed))) if changed else self
 
-    def _like(self, *, new: str = "", **changes: Any) -> View:
-        """Return the view with changes; its kinds are not counted again unless one is `new`."""
-        made = replace(self, **changes)
+    def _like(self, made: View, *, new: str = "") -> View:
+        """Return a view made of this one; its kinds are not counted again unless one is `new`."""
         if not new or new in self.kinds:
             made.__dict__["kinds"] = self.kinds
         return made

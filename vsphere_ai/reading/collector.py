@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 from vsphere_ai.connect import service
 from vsphere_ai.connect.probing import Prober, Shells
@@ -14,7 +13,7 @@ from vsphere_ai.connect.vcenter import VCenter
 from vsphere_ai.errors import Denied, StepFailed, Unparsed, VimFault
 from vsphere_ai.model.facts import UNTYPED, Estate, Facts
 from vsphere_ai.model.malformed import evaluate
-from vsphere_ai.model.plain import objects
+from vsphere_ai.model.plain import Plain, objects
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.runs import ssh_markers
 
@@ -54,6 +53,7 @@ QUERY = "query:"
 """``query:NAME`` among a host's facts is the answer to the `Query` of that name."""
 _OPTION_MANAGER = "configManager.advancedOption"
 _IMAGE_MANAGER = "configManager.imageConfigManager"
+_MANAGERS = {_OPTION_MANAGER: "option manager", _IMAGE_MANAGER: "image manager"}
 _CHOSEN = ("HostSystem", "VirtualMachine")
 
 
@@ -151,8 +151,9 @@ def _with_answers(
     vcenter: VCenter, shells: Shells | None, request: Request, objects: dict[str, Facts], depth: Depth
 ) -> Estate:
     hosts = [objects[ref] for ref in sorted(depth.hosts) if ref in objects]
-    for facts in _extras(vcenter, hosts, request, depth.asked):
-        objects[facts.ref] = facts
+    worth = [host for host in hosts if host.ref in depth.asked or request.worth(host)]
+    calls = _calls(request).items()
+    objects |= _ask(vcenter, [(host, path, query) for host in worth for path, query in calls], request.parallel)
     objects |= _alarms(vcenter, hosts)
     objects |= _tasks(vcenter, [objects[ref] for ref in sorted(depth.vms) if ref in objects])
     objects |= _answers(vcenter, Estate(vcenter.about, objects), request, depth.hosts)
@@ -244,31 +245,19 @@ def _tasks(vcenter: VCenter, vms: Iterable[Facts]) -> dict[str, Facts]:
 
 
 def _closely(request: Request) -> dict[str, tuple[str, ...]]:
-    """Return what chosen hosts and VMs are read for, beside the light paths."""
-    paths = {kind: _real(kind, request.paths.get(kind, ())) for kind in _CHOSEN}
-    paths["HostSystem"] = tuple(dict.fromkeys((*paths["HostSystem"], *(q.path for q in request.queries))))
-    return {kind: real for kind, real in paths.items() if real}
-
-
-def _real(kind: str, wanted: Iterable[str]) -> tuple[str, ...]:
-    """Replace what is no property path by the managers it is asked from."""
-    asked = tuple(wanted)
-    real = [path for path in asked if not is_call(path)]
-    if kind == "HostSystem":
-        if any(path.startswith(OPTION) for path in asked):
-            real.append(_OPTION_MANAGER)
-        if SOFTWARE in asked:
-            real.append(_IMAGE_MANAGER)
-    return tuple(real)
+    """Return what chosen hosts and VMs are read for, beside the light paths; hosts also for the managers of calls."""
+    managers = {"HostSystem": [query.path for query in _calls(request).values()]}
+    paths = {
+        kind: (*(p for p in request.paths.get(kind, ()) if not is_call(p)), *managers.get(kind, ())) for kind in _CHOSEN
+    }
+    return {kind: tuple(dict.fromkeys(wanted)) for kind, wanted in paths.items() if wanted}
 
 
 def _merged(light: Facts, deep: Facts | None) -> Facts:
     if deep is None:
         return light
     return replace(
-        light,
-        properties={**light.properties, **deep.properties},
-        unreadable={**light.unreadable, **deep.unreadable},
+        light, properties={**light.properties, **deep.properties}, unreadable={**light.unreadable, **deep.unreadable}
     )
 
 
@@ -277,30 +266,30 @@ def is_call(path: str) -> bool:
     return path == SOFTWARE or path.startswith(OPTION)
 
 
-def _extras(vcenter: VCenter, hosts: list[Facts], request: Request, always: Collection[str]) -> list[Facts]:
+def _calls(request: Request) -> dict[str, Query]:
+    """Return what a host is asked by calls of its own, by the path of the answer among its facts."""
     wanted = request.paths.get("HostSystem", ())
-    keys = tuple(path for path in wanted if path.startswith(OPTION))
-    if not hosts or not (keys or request.queries or SOFTWARE in wanted):
-        return []
+    calls = {
+        path: Query(path, _OPTION_MANAGER, "QueryOptions", {"name": path.removeprefix(OPTION)}, keep=_first_value)
+        for path in wanted
+        if path.startswith(OPTION)
+    }
+    if SOFTWARE in wanted:
+        calls[SOFTWARE] = Query(SOFTWARE, _IMAGE_MANAGER, "fetchSoftwarePackages", keep=lambda found: found or ())
+    return calls | {f"{QUERY}{query.name}": query for query in request.queries}
 
-    def questions(host: Facts) -> Iterator[tuple[str, Callable[[], Any]]]:
-        for key in keys:
-            yield key, partial(_option, vcenter, host, key)
-        if SOFTWARE in wanted:
-            yield SOFTWARE, partial(_software, vcenter, host)
-        for query in request.queries:
-            yield f"{QUERY}{query.name}", partial(_query, vcenter, host, query)
 
-    chosen = [host for host in hosts if host.ref in always or request.worth(host)]
-    asked = [(host, *question) for host in chosen for question in questions(host)]
-    if not asked:
-        return []
-    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(asked))) as pool:
-        answers = pool.map(lambda each: _answered(*each), asked)
-        found = {host.ref: host for host in hosts}
-        for answer in answers:
+def _first_value(options: Plain) -> Plain:
+    return next((option.get("value", "") for option in objects(options)), None)
+
+
+def _ask(vcenter: VCenter, questions: Sequence[tuple[Facts, str, Query]], parallel: int) -> dict[str, Facts]:
+    """Ask objects, side by side, what stands behind each path; return their facts with the answers."""
+    found = {of.ref: of for of, *_ in questions}
+    with ThreadPoolExecutor(max_workers=calls_at_once(parallel, len(questions))) as pool:
+        for answer in pool.map(lambda question: _answered(vcenter, *question), questions):
             found[answer.ref] = _merged(found[answer.ref], answer)
-    return list(found.values())
+    return found
 
 
 def calls_at_once(hosts: int, calls: int) -> int:
@@ -308,27 +297,26 @@ def calls_at_once(hosts: int, calls: int) -> int:
     return max(1, min(4 * hosts, calls))
 
 
-def _answered(of: Facts, path: str, question: Callable[[], object]) -> Facts:
+def _answered(vcenter: VCenter, of: Facts, path: str, query: Query) -> Facts:
     try:
-        value = question()
+        value = _answer(vcenter, of, query)
     except (Denied, StepFailed, Unparsed) as error:
         said = f"{UNTYPED}: {error.message}" if isinstance(error, Unparsed) else error.message
         return Facts(of.ref, {}, {path: said})
     return Facts(of.ref, {} if value is None else {path: value})
 
 
-def _option(vcenter: VCenter, host: Facts, path: str) -> Any:
-    manager = host.get(_OPTION_MANAGER)
+def _answer(vcenter: VCenter, of: Facts, query: Query) -> object:
+    manager = of.get(query.path)
     if manager is None:
-        raise StepFailed(f"{host.name} has no option manager; it may be disconnected")
+        raise StepFailed(f"{of.name} has no {_MANAGERS.get(query.path, query.path)}; it may be disconnected")
     try:
-        values = vcenter.call(manager, "QueryOptions", {"name": path.removeprefix(OPTION)})
+        return query.keep(vcenter.call(manager, query.method, query.args))
     except VimFault as error:
         # vSphere's answer for a setting that this version of ESXi does not have.
-        if error.fault == "InvalidName":
+        if query.path == _OPTION_MANAGER and error.fault == "InvalidName":
             return None
         raise
-    return next((v.get("value", "") for v in objects(values)), None)
 
 
 def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collection[str]) -> dict[str, Facts]:
@@ -351,25 +339,5 @@ def _answers(vcenter: VCenter, estate: Estate, request: Request, deep: Collectio
     read = vcenter.read_objects(sorted({q.on for q in queries}), paths)
     asked = {ref: _merged(estate.get(ref) or Facts(ref), facts) for ref, facts in read.items()}
 
-    def answer(query: Query) -> Facts:
-        holder = asked[query.on]
-        return _answered(holder, f"{QUERY}{query.name}", partial(_query, vcenter, holder, query))
-
-    with ThreadPoolExecutor(max_workers=calls_at_once(request.parallel, len(queries))) as pool:
-        for facts in pool.map(answer, [q for q in queries if q.on in asked]):
-            asked[facts.ref] = _merged(asked[facts.ref], facts)
-    return asked
-
-
-def _query(vcenter: VCenter, holder: Facts, query: Query) -> Any:
-    manager = holder.get(query.path)
-    if manager is None:
-        raise StepFailed(f"{holder.name} has no {query.path}; it may be disconnected")
-    return query.keep(vcenter.call(manager, query.method, query.args))
-
-
-def _software(vcenter: VCenter, host: Facts) -> Any:
-    manager = host.get(_IMAGE_MANAGER)
-    if manager is None:
-        raise StepFailed(f"{host.name} has no image manager; it may be disconnected")
-    return vcenter.call(manager, "fetchSoftwarePackages") or ()
+    questions = [(asked[q.on], f"{QUERY}{q.name}", q) for q in queries if q.on in asked]
+    return asked | _ask(vcenter, questions, request.parallel)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from vsphere_ai.connect.vcenter_lock import Lost, VCenterLock
 from vsphere_ai.errors import VsphereAiError
-
-if TYPE_CHECKING:
-    from vsphere_ai.connect.vcenter_lock import VCenterLock
 
 STOPPING = 5.0
 """Seconds to wait for a renewal that is under way when the run ends."""
@@ -42,8 +39,6 @@ class LockRenewal:
         self._thread.join(STOPPING)
 
     def _run(self) -> None:
-        from vsphere_ai.connect.vcenter_lock import Lost
-
         why = "unexpected error while renewing the lock"
         try:
             wait = self._lock.every
