@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from support.steady import steady
 
 from vsphere_ai.lab import process, scenario_file
 from vsphere_ai.lab.faults import rule_file
@@ -29,15 +30,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 ANY = "..."
-# what differs from run to run: digests, clock, durations, the lab's port and process
-VOLATILE = (
-    (re.compile(r"\bPlan [0-9a-f]{8}\b"), "Plan 0123abcd"),
-    (re.compile(r"\b\d\d:\d\d:\d\d\b"), "12:00:00"),
-    (re.compile(r"\bin (?:\d+m)?\d+s\b"), "in 8s"),
-    (re.compile(r" \((?:\d+m)?\d+s\)"), " (3s)"),
-    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "40443"),
-    (re.compile(r"(?<=process )\d+"), "1234"),
-)
+STATE = "~/.local/state/vsphere-ai"
 
 
 @dataclass
@@ -82,13 +75,6 @@ def blocks(page: Path) -> list[Block]:
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
-
-
-def steady(text: str, state: Path) -> list[str]:
-    text = text.replace(str(state), "~/.local/state/vsphere-ai")
-    for pattern, stands_for in VOLATILE:
-        text = pattern.sub(stands_for, text)
-    return [line.rstrip() for line in text.splitlines()]
 
 
 def alike(expected: list[str], actual: list[str]) -> bool:
@@ -137,8 +123,7 @@ class Shell:
             text=True,
             timeout=100,
         )
-        # a sign of life says how busy the machine is
-        return done.returncode, re.sub(r"(?m)^still working, \d+ s.*\n", "", done.stdout)
+        return done.returncode, done.stdout
 
 
 @pytest.fixture
@@ -179,7 +164,7 @@ def carried_out(block: Block, shell: Shell, page: Path) -> str:
         code, output = shell.run(command.line)
         wanted = block.exit_code if number == len(block.commands) else 0
         assert code == wanted, f"{name_of(page)}: {command.line} ended with {code}\n{output}"
-        printed, expected = steady(output, shell.state), steady("\n".join(command.expected), shell.state)
+        printed, expected = steady(output, ((shell.state, STATE),)), steady("\n".join(command.expected))
         same = alike(expected, printed)
         update = bool(os.environ.get("UPDATE_DOCS"))
         assert same or (update and ANY not in expected), f"{name_of(page)}: {command.line} printed\n{output}"

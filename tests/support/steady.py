@@ -1,0 +1,37 @@
+"""What differs from run to run in what the tool prints, and what stands for it: one list for pages and screens."""
+
+from __future__ import annotations
+
+import getpass
+import re
+import socket
+
+VOLATILE = (
+    (re.compile(r"\bPlan [0-9a-f]{8}\b"), "Plan 0123abcd"),
+    (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{4}\b"), "20260101-120000-0123"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d(?=[T ]\d\d:\d\d|$| to )", re.MULTILINE), "2026-01-01"),
+    (re.compile(r"(?<= to )\d{4}-\d\d-\d\d$", re.MULTILINE), "2027-01-01"),
+    (re.compile(r"\d+ more days, until \d{4}-\d\d-\d\d"), "365 more days, until 2027-01-01"),
+    (re.compile(r"(?<![\d:])\d\d:\d\d:\d\d(?![\d:])(?:\.\d{3})?"), "12:00:00"),
+    (re.compile(r"\bin (?:\d+m)?\d+s\b"), "in 8s"),
+    (re.compile(r" \((?:\d+m)?\d+s\)"), " (3s)"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "40443"),
+    (re.compile(r"(?m)^still working, \d+ s.*\n"), ""),
+    (re.compile(r"(?<=clock is )\d\.\d s (?:ahead of|behind)"), "0.0 s ahead of"),
+    (re.compile(r"(?m)^(  ok    (?:Python|[a-z][\w]*)) \d+(?:\.\d+)+"), r"\1 1.2.3"),
+    (re.compile(r"00:50:56(:[0-9a-f]{2}){3}"), "00:50:56:00:00:01"),
+    (re.compile(r"SHA256:[\w+/]{43}"), "SHA256:0123"),
+    (re.compile(r"\btask-\d+"), "task-1"),
+    (re.compile(r"(?<=process )\d+"), "1234"),
+)
+"""Patterns and what stands for them: digests, runs, clocks, durations, the port and the processes of the lab."""
+
+
+def steady(text, folders=()):
+    """Return a text without what differs from run to run; `folders` are pairs of a path and what stands for it."""
+    for path, stands_for in folders:
+        text = text.replace(str(path), stands_for)
+    text = re.sub(rf"{re.escape(getpass.getuser())}(@| on ){re.escape(socket.gethostname())}", r"ops\1admin-01", text)
+    for pattern, stands_for in VOLATILE:
+        text = pattern.sub(stands_for, text)
+    return [line.rstrip() for line in text.splitlines()]
