@@ -10,13 +10,13 @@ import shlex
 from support.places import ROOT
 from support.steady import steady
 
-GOLDEN = ROOT / "tests" / "golden"
+GOLDEN = ROOT / "tests" / "e2e" / "golden"
 STEPS = re.compile(r"\A.*^12:00:00 [^\n]*\n", re.MULTILINE | re.DOTALL)
 CONNECTED = {"plan", "check", "doctor", "capacity", "show", "rdma", "apply", "verify", "unlock", "trust"}
 
 
 def compare(name, text):
-    """Compare a text with `tests/golden/NAME.txt`; write it there with UPDATE_GOLDEN=1."""
+    """Compare a text with `tests/e2e/golden/NAME.txt`; write it there with UPDATE_GOLDEN=1."""
     path = GOLDEN / f"{name}.txt"
     if os.environ.get("UPDATE_GOLDEN"):
         path.write_text(text, "utf-8")
