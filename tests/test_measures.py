@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 23,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 44_723,
+    "lines of the product": 44_594,
     "arrows between rooms": 73,
     "floors": 9,
 }

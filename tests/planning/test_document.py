@@ -75,8 +75,8 @@ def test_the_class_that_writes_a_document_reads_it(plan):
 
 
 def test_what_was_approved_may_lack_parts():
-    assert Approved.read({}) == Approved()
-    (step,) = Approved.read({"steps": [{"target": vars(ESX1)}]}).steps_of(ESX1.ref)
+    assert Approved.model_validate({}) == Approved()
+    (step,) = Approved.model_validate({"steps": [{"target": vars(ESX1)}]}).steps_of(ESX1.ref)
     assert (step.action, step.timeout) == ("", None)
 
 

@@ -125,7 +125,9 @@ def test_an_alarm_whose_name_cannot_be_read_is_named_by_its_reference(clock):
 
 def test_what_was_found_survives_the_journal():
     found = Found(ESX1, 2, (OLD,))
-    assert Approved.read(json.loads(json.dumps({"impact": {"found": [plain(found)]}}))).impact.found == (found,)
+    assert Approved.model_validate(json.loads(json.dumps({"impact": {"found": [plain(found)]}}))).impact.found == (
+        found,
+    )
 
 
 # -- VMs

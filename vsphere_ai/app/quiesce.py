@@ -109,7 +109,7 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
 def _approved(record: Journal) -> Approved:
     from vsphere_ai.planning.document import Approved
 
-    return Approved.read(record.documents.approved)
+    return Approved.model_validate(record.documents.approved)
 
 
 def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:

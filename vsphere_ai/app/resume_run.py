@@ -123,7 +123,7 @@ def _more(plan: Plan, record: Journal, emit: Emit) -> bool:
 
     remarks = [
         Remark("run.not-approved", f"not approved then: {line}")
-        for line in beyond(plan, Approved.read(record.documents.approved))
+        for line in beyond(plan, Approved.model_validate(record.documents.approved))
     ]
     remarks += [Remark("run.not-latest", line) for line in (reasons_to_ask(record) if plan.steps else ())]
     again = done_again(plan, record.done())

@@ -53,7 +53,7 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
         among = history.look()
         mine, others = run_changes.own(record, among), run_changes.after(record, among)
         planned, gone = plan_from(session, record, run_changes.to_put_back(playbook, mine, others), emit)
-        tried = [i for i in Approved.read(record.documents.approved).items if mine.tried(i.target, i.kind)]
+        tried = [i for i in Approved.model_validate(record.documents.approved).items if mine.tried(i.target, i.kind)]
         plan = with_not_reverted(planned.plan, tried, planned.estate, kinds())
         _report_shared_changes(plan, mine, others, emit)
         emit(Status(""))

@@ -107,7 +107,7 @@ def _context(session: Session, planned: Planned, record: Journal, notice: Callab
 
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
-    found = {f.host.ref: f for f in Approved.read(record.documents.approved).impact.found}
+    found = {f.host.ref: f for f in Approved.model_validate(record.documents.approved).impact.found}
     # what hosts and VMs share stays as it was read for the plan, unless the plan itself changes some of it
     shared = any(item.target.kind not in ("host", "vm") for item in plan.changed())
     back, instance = ReadBack(session, playbook, estate, shared), session.vcenter.about.instance
@@ -180,5 +180,5 @@ def _as_measured_first(impact: Impact, earlier: Journal) -> Impact:
     """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
     from vsphere_ai.planning.document import Approved
 
-    known = {f.host.ref: f for f in Approved.read(earlier.documents.approved).impact.found}
+    known = {f.host.ref: f for f in Approved.model_validate(earlier.documents.approved).impact.found}
     return replace(impact, found=tuple(known.get(f.host.ref, f) for f in impact.found))

@@ -52,8 +52,7 @@ def not_opted_in(estate: Estate, host: Target, *, by_drs: bool) -> str:
     if _version(estate.about) >= (DRS_BY_ITSELF if by_drs else SINCE_8_U1):
         return ""
     cluster = estate.cluster_of(host.ref)
-    drs: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("drsConfig") or {}
-    options = {o.get("key"): str(o.get("value")) for o in drs.get("option") or ()}
+    options = {o.get("key"): str(o.get("value")) for o in drs_config(cluster).get("option") or ()}
     if options.get(OPT_IN) == OPT_IN_VALUE:
         return ""
     name = cluster.name if cluster else "its cluster"
@@ -61,6 +60,12 @@ def not_opted_in(estate: Estate, host: Target, *, by_drs: bool) -> str:
         f"it has a vGPU, and vCenter {estate.about.version} moves it only where {OPT_IN} of DRS is {OPT_IN_VALUE}, "
         f"which {name} has {f'as {options[OPT_IN]}' if OPT_IN in options else 'not'}"
     )
+
+
+def drs_config(cluster: Facts | None) -> Mapping[str, Any]:
+    """Return the DRS settings of a cluster; empty when they cannot be read."""
+    found: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("drsConfig") or {}
+    return found
 
 
 def hot_migration(estate: Estate) -> bool:

@@ -181,6 +181,10 @@ class TargetPlan:
     """Whether a run may start the SSH service of a host; the inventory says."""
 
 
+Wanted = Mapping[Target, TargetPlan]
+"""What a playbook wants of each target."""
+
+
 class Desired(dict[Target, TargetPlan]):
     """What a playbook wants of each of its targets; not changed once it is made."""
 

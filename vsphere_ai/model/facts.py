@@ -158,6 +158,10 @@ class Estate:
             return None
         return kind
 
+    def is_on(self, vm: str) -> bool:
+        """Return whether a VM was powered on when it was read."""
+        return bool(self[vm].get("runtime.powerState") == "poweredOn")
+
     @cached_property
     def hosts(self) -> tuple[Target, ...]:
         """Every ESXi host, by name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 from vsphere_ai.model.facts import Facts, grouped
+from vsphere_ai.model.host_version import host_version
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.mixins import DividesGpus, SharesGpus, is_changed, offered, settled, vgpus_of
@@ -39,6 +41,10 @@ class Question:
     demands: tuple[VmDemand, ...]
     targets: Mapping[str, Target] = field(default_factory=dict)
 
+    def names(self, refs: Iterable[str]) -> str:
+        """Return the names of VMs as words."""
+        return ", ".join(sorted(self.targets[ref].name for ref in refs))
+
     def of_hosts(self, own: Mapping[str, str]) -> Question:
         """Return the question with every VM bound to one host (reference -> host name)."""
         bound = tuple(replace(d, hosts=frozenset({own[d.name]})) for d in self.demands)
@@ -52,9 +58,9 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
     GPU of the VM's host takes is the business of the `vgpu` kind and not repeated here.
     """
     question = _offered_at_home(view, question_of(view, vms_that_will_run))
-    own = {d.name: view.estate.host_of(d.name) for d in question.demands}
-    names = {ref: host.name for ref, host in own.items() if host is not None}
-    hosts = {host.name: host for host in own.values() if host is not None}
+    own = {d.name: host for d in question.demands if (host := view.estate.host_of(d.name)) is not None}
+    names = {ref: host.name for ref, host in own.items()}
+    hosts = {host.name: host for host in own.values()}
     at_home = question.of_hosts(names)
     demands = grouped(at_home.demands, lambda demand: names[demand.name])
     refused = False
@@ -65,7 +71,7 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
         unsure = any(s.unsure for s in slots)
         if unsure and not isinstance(answer, Fit):  # a VM that is not known of only takes room away
             answer = solve(replace(farm, slots=tuple(replace(s, unsure=False) for s in slots)), here)
-        problems = list(_refusals(hosts.get(name), answer, question.targets, unsure=unsure))
+        problems = list(_refusals(hosts[name], answer, question, unsure=unsure)) if name in hosts else []
         if problems and isinstance(answer, NoFit) and not answer.no_order:
             problems = [_with_moves(p, view, question, names) for p in problems]
         if not problems and name in hosts:
@@ -78,10 +84,8 @@ def problems_of(view: View, vms_that_will_run: frozenset[str], spare_hosts: int 
 
 def _with_moves(problem: Problem, view: View, question: Question, homes: Mapping[str, str]) -> Problem:
     """Say which VMs would find room on which other hosts, where that is all that would help."""
-    demands = [
-        replace(d, hosts=d.hosts & {homes[d.name], *(h.name for h in view.candidates(d.name))})
-        for d in question.demands
-    ]
+    may_go = {d.name: {homes[d.name], *(h.name for h in view.candidates(d.name))} for d in question.demands}
+    demands = [replace(d, hosts=d.hosts & may_go[d.name]) for d in question.demands]
     moves = moves_that_help(question.farm, demands, homes, problem.target.name)
     if not moves:
         return problem
@@ -100,23 +104,17 @@ def _offered_at_home(view: View, question: Question) -> Question:
     return replace(question, demands=tuple(d for d in question.demands if offered(d)))
 
 
-def _refusals(host: Target | None, answer: Answer, targets: Mapping[str, Target], *, unsure: bool) -> Iterator[Problem]:
-    if host is None:
-        return
+def _refusals(host: Target, answer: Answer, question: Question, *, unsure: bool) -> Iterator[Problem]:
     if isinstance(answer, NoFit) and answer.exact and not answer.no_order:
-        named = ", ".join(sorted(targets[ref].name for ref in answer.vms))
         room = room_words(answer.room)
         help_ = f"{room}, if nothing stands on its GPUs that was not read" if unsure else room
-        yield Problem(host, NO_ROOM, f"{named} cannot power on: {answer.explanation}", help_)
+        message = f"{question.names(answer.vms)} cannot power on: {answer.explanation}"
+        yield Problem(host, NO_ROOM, message, help_)
     # instances that were not read may open an order; vGPUs are attached by name, not in another order
     elif _in_no_order(answer) and not unsure:
-        named = ", ".join(sorted(targets[ref].name for ref in answer.assignment))
-        yield Problem(
-            host,
-            NO_ROOM,
-            f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other",
-            "state a MIG layout with explicit starts for this host",
-        )
+        named = question.names(answer.assignment)
+        message = f"{named} fit, but in no power-on order: the starts the driver chooses by itself block each other"
+        yield Problem(host, NO_ROOM, message, "state a MIG layout with explicit starts for this host")
 
 
 def _in_no_order(answer: Answer) -> bool:
@@ -137,17 +135,14 @@ def _beside_layouts(view: View, host: Target, question: Question, here: Sequence
         return
     vms = {d.name: d.profiles for d in here}
     for profile in sorted({p for ref in answer.vms for p in vms[ref]}):
-        named = ", ".join(sorted(question.targets[ref].name for ref in answer.vms if profile in vms[ref]))
+        named = question.names(ref for ref in answer.vms if profile in vms[ref])
         takes = next((t for s in fixed if isinstance(t := s.kind.takes(profile), Profile | Share)), None)
         if takes is not None:
             needed = takes.profile if isinstance(takes, Share) else takes
-            yield Problem(
-                host,
-                NOT_IN_LAYOUT,
-                f"{named}: the layout of the GPUs leaves no instance for {profile}, so vSphere would make one beside "
-                "it at power-on",
-                f"add {needed.name} to the layout, or leave the layout out: with mode: enabled vSphere makes instances",
-            )
+            lacks = f"the layout of the GPUs leaves no instance for {profile}"
+            message = f"{named}: {lacks}, so vSphere would make one beside it at power-on"
+            otherwise = "leave the layout out: with mode: enabled vSphere makes instances"
+            yield Problem(host, NOT_IN_LAYOUT, message, f"add {needed.name} to the layout, or {otherwise}")
 
 
 def _fixed(view: View, host: Target, slots: Iterable[GpuSlot]) -> tuple[GpuSlot, ...]:
@@ -171,13 +166,10 @@ def _without_spare(question: Question, at_home: Question, hosts: Mapping[str, Ta
         return
     losses = map(frozenset, combinations(sorted(hosts), min(spare, len(hosts))))
     for gone, refused in every_failure(question.farm, question.demands, fit, losses):
-        named, lost = ", ".join(sorted(question.targets[ref].name for ref in refused.vms)), sorted(gone)
-        yield Problem(
-            hosts[lost[0]],
-            NO_SPARE,
-            f"if {' and '.join(lost)} failed, {named} could not restart: {refused.explanation}",
-            f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs",
-        )
+        named, lost = question.names(refused.vms), sorted(gone)
+        message = f"if {' and '.join(lost)} failed, {named} could not restart: {refused.explanation}"
+        help_ = f"spare_hosts: {spare} asks for it; power off VMs, or add hosts with such GPUs"
+        yield Problem(hosts[lost[0]], NO_SPARE, message, help_)
 
 
 def room_words(room: Mapping[str, int]) -> str:
@@ -215,7 +207,9 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
     GPUs are left out of which neither the catalogue nor the host's own list says what they take.
     """
     facts, now = view.facts(host.ref), readable(view.facts(host.ref))
-    infos = {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
+    release = host_version(view, host.ref)
+    any_series = release is not None and release[0] >= ANY_SERIES
+    infos = _graphics(facts)
     slots = []
     for pci, listed in boards_as_listed(facts).items():
         board = listed.board
@@ -230,7 +224,7 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
             pci=pci,
             board=board,
             mode=mode,
-            sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=_version(facts) >= ANY_SERIES),
+            sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=any_series),
             offered=_offered(view, facts),
             spellings=_spellings(board, facts),
             driver_major=now.driver_major(pci),
@@ -258,9 +252,8 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Gu
         return replace(slot, instances=tuple(_instances(slot.board, layout)))
     if host in view.rebooting:
         return slot
-    there = [
-        Instance(i.profile_name, i.start) for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name)
-    ]
+    known = (i for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name))
+    there = [Instance(i.profile_name, i.start) for i in known]
     # vSphere takes the instance of a VM away when the VM powers off
     leaving = _instances_of(slot.board, view, guests.now)
     leaving.subtract(_instances_of(slot.board, view, [v for v in guests.now if v in guests.staying]))
@@ -272,10 +265,8 @@ def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Gu
 
 def _instances_of(board: Board, view: View, vms: Iterable[str]) -> Counter[str]:
     """Return how many GPU instances of each profile the vGPUs of VMs take; those that share one take as few as can."""
-    names = [n for vm in vms if _was_read(view, vm) for n in _observed_profiles(view.facts(vm)) if _is_name(n)]
-    found = Counter[str]()
-    shares = Counter[Share]()
-    for parsed in map(parse, names):
+    found, shares = Counter[str](), Counter[Share]()
+    for parsed in _named(n for vm in vms if _was_read(view, vm) for n in observed_profiles(view.facts(vm))):
         share, profile = share_of(board, parsed, listed=True), mig_profile(board, parsed)
         if share is not None:
             shares[share] += 1
@@ -301,15 +292,15 @@ def _with_running(
         shown = [at for at, s in enumerate(slots) if vm.ref in infos.get(s.pci, {}).get("vm", ())]
         places = [*shown, *shown * 31, *range(len(slots))]
         for name in vgpus_of(vm, view):
-            at = next((p for p in places if _may_run(slots[p], name)), None)
+            at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
             if at is not None:
                 places.remove(at)
                 slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
     return tuple(slots)
 
 
-def _may_run(slot: GpuSlot, name: str) -> bool:
-    return step(slot.kind, slot.state, name) is not None
+def _graphics(facts: Facts) -> dict[str, Mapping[str, Any]]:
+    return {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
 
 
 def _was_read(view: View, vm: str) -> bool:
@@ -324,7 +315,8 @@ def _stays_on(view: View, vm: str) -> bool:
     return on and not changed and host is not None and host.ref not in view.rebooting
 
 
-def _observed_profiles(facts: Facts) -> tuple[str, ...]:
+def observed_profiles(facts: Facts) -> tuple[str, ...]:
+    """Return the vGPU profiles a VM has, as it was read, one by one."""
     backings = (d.get("backing") or {} for d in facts.get("config.hardware.device", ()))
     return tuple(b["vgpu"].lower() for b in backings if b.get("vgpu"))
 
@@ -352,11 +344,11 @@ def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
     if (divided := next(known, None)) is not None:
         return "mig" if divided else "time_sliced"
     facts = view.facts(host)
-    info: Mapping[str, Any] = next((g for g in facts.get("config.graphicsInfo", ()) if g["pciId"] == pci), {})
+    info = _graphics(facts).get(pci, {})
     if info.get("vgpuMode"):
         return "mig" if info["vgpuMode"] == MIG else "time_sliced"
     guests = (view.estate.get(vm) for vm in info.get("vm", ()))
-    running = [p for g in guests if g is not None for p in _named(_observed_profiles(g))]
+    running = [p for g in guests if g is not None for p in _named(observed_profiles(g))]
     listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.stem in board.vgpu_names]
     return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
 
@@ -373,18 +365,7 @@ def _spellings(board: Board, facts: Facts) -> tuple[str, ...] | None:
     return tuple(n for n in board.vgpu_names if n in listed) or None
 
 
-def _named(names: Iterable[str]) -> list[VgpuProfile]:
-    return [parse(n.lower()) for n in names if _is_name(n.lower())]
-
-
-def _is_name(name: str) -> bool:
-    try:
-        parse(name)
-    except VgpuNameError:
-        return False
-    return True
-
-
-def _version(facts: Facts) -> tuple[int, ...]:
-    product = facts.get("config.product") or facts.get("summary.config.product") or {}
-    return tuple(int(n) for n in str(product.get("version", "")).split(".") if n.isdigit())
+def _named(names: Iterable[str]) -> Iterator[VgpuProfile]:
+    for name in names:
+        with suppress(VgpuNameError):
+            yield parse(name.lower())

@@ -128,11 +128,6 @@ class Approved(Part):
     impact: Impact = Impact()
     steps: tuple[StepDocument, ...] = ()
 
-    @classmethod
-    def read(cls, value: object) -> Self:
-        """Return what a journal keeps."""
-        return cls.model_validate(value)
-
     def steps_of(self, ref: str) -> tuple[StepDocument, ...]:
         """Return the steps of one target, in order."""
         return tuple(step for step in self.steps if step.target.ref == ref)
@@ -211,31 +206,29 @@ def saved_plan(plan: Plan, playbook: Playbook, scope: Mapping[str, str]) -> dict
 
 def open_saved(text: str, name: str) -> SavedPlan:
     """Read a plan file; `Conflict` when it is none, was edited, or was made by another major version."""
-    again = "make it again with: vsphere-ai plan PLAYBOOK -o FILE"
+
+    def refused(why: str, rule: str = "plan.unreadable") -> Conflict:
+        return Conflict(f"{name} {why}", "make it again with: vsphere-ai plan PLAYBOOK -o FILE", rule=rule)
+
     try:
         document = json.loads(text)
         checksum = document.pop("seal") if isinstance(document, dict) and "seal" in document else None
         own = _sha256(document)
     except RecursionError:
-        raise Conflict(f"{name} is not a saved plan: it is nested too deeply", again, rule="plan.unreadable") from None
+        raise refused("is not a saved plan: it is nested too deeply") from None
     except ValueError as error:
-        raise Conflict(f"{name} is not a saved plan: {error}", again, rule="plan.unreadable") from error
+        raise refused(f"is not a saved plan: {error}") from error
     if not isinstance(document, dict) or checksum is None:
-        raise Conflict(f"{name} is not a saved plan", again, rule="plan.unreadable")
+        raise refused("is not a saved plan")
     if checksum != own:
-        raise Conflict(f"{name} was edited after it was made; nothing was changed", again, rule="plan.edited")
+        raise refused("was edited after it was made; nothing was changed", "plan.edited")
     if document.get("schema_version") != SCHEMA_VERSION:
-        raise Conflict(
-            f"{name} has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}",
-            again,
-            rule="plan.schema",
-        )
+        raise refused(f"has schema version {document.get('schema_version')}, not {SCHEMA_VERSION}", "plan.schema")
     try:
         return SavedPlan.model_validate(document)
     except (ValidationError, RecursionError) as error:  # the checksum is no signature: anyone can make another one
         where = ".".join(map(str, error.errors()[0]["loc"])) if isinstance(error, ValidationError) else "content"
-        message = f"{name} is not a saved plan: its {where} is missing or of another kind"
-        raise Conflict(message, again, rule="plan.unreadable") from None
+        raise refused(f"is not a saved plan: its {where} is missing or of another kind") from None
 
 
 def is_saved(text: str) -> bool:

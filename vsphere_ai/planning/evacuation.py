@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from vsphere_ai.compat.vgpu_vmotion import hot_migration, moves_from, not_opted_in, why_not_carried
+from vsphere_ai.compat.vgpu_vmotion import drs_config, hot_migration, moves_from, not_opted_in, why_not_carried
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu.devices import has_vgpus, is_vgpu
 from vsphere_ai.language.play import Rolling
@@ -35,9 +35,8 @@ def obstacles(estate: Estate, vm: Target, host: Target, rolling: Rolling, *, by_
     vgpus = has_vgpus(estate[vm.ref])
     if vgpus and not hot_migration(estate):
         message = f"{where}; it has a vGPU, and vgpu.hotmigrate.enabled is not set in vCenter"
-        yield Problem(
-            vm, "rolling.hotmigrate", message, f"set it to true in vCenter's advanced settings, or {POWER_OFF}"
-        )
+        help_ = f"set it to true in vCenter's advanced settings, or {POWER_OFF}"
+        yield Problem(vm, "rolling.hotmigrate", message, help_)
     reason = not_opted_in(estate, host, by_drs=by_drs) if vgpus else ""
     if reason:
         yield Problem(vm, "rolling.opt-in", f"{where}; {reason}", f"set that option, or {POWER_OFF}")
@@ -73,7 +72,7 @@ def why_not_moved(estate: Estate, vm: Target, host: Target) -> str:
     The automation level is that of the cluster, or of the VM's own override where the cluster allows those.
     """
     cluster = estate.cluster_of(host.ref)
-    drs = _drs(cluster)
+    drs = drs_config(cluster)
     name = cluster.name if cluster else "its cluster"
     if not drs:
         return f"the DRS settings of {name} cannot be read, so it is not known whether DRS moves it"
@@ -99,7 +98,7 @@ def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Pr
         yield Problem(vm, "rolling.nowhere", message, POWER_OFF)
     elif all(missing):
         closest = min(missing, key=len)
-        names = ", ".join(name_of(estate, ref) for ref in closest)
+        names = ", ".join(f.name if (f := estate.get(ref)) else ref.partition(":")[2] for ref in closest)
         message = f"{where}; no other host of its cluster has its networks (missing: {names})"
         yield Problem(vm, "rolling.network", message, f"connect another host to them, or {POWER_OFF}")
     reason = why_not_moved(estate, vm, host) if others and drs else ""
@@ -107,19 +106,8 @@ def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Pr
         yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
 
 
-def _drs(cluster: Facts | None) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = ((cluster.get("configurationEx") if cluster else None) or {}).get("drsConfig") or {}
-    return found
-
-
 def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> Mapping[str, Any]:
     if cluster is None or drs.get("enableVmBehaviorOverrides") is False:
         return {}
     overrides = cluster.get("configurationEx", {}).get("drsVmConfig", ())
     return next((o for o in overrides if o.get("key") == vm.ref), {})
-
-
-def name_of(estate: Estate, ref: str) -> str:
-    """Return what an object is called, its id where it was not read."""
-    facts = estate.get(ref)
-    return facts.name if facts else ref.partition(":")[2]

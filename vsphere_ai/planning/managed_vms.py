@@ -30,7 +30,7 @@ class Agent:
 def on_windows(estate: Estate, windows: Iterable[Target]) -> tuple[Agent, ...]:
     """Return the running VMs of others on hosts that enter maintenance mode."""
     found = (v for host in windows for v in estate.managed_on(host.ref))
-    return tuple(sorted(Agent(v, estate.managed[v], on_window=True) for v in found if _runs(estate, v)))
+    return tuple(sorted(Agent(v, estate.managed[v], on_window=True) for v in found if estate.is_on(v.ref)))
 
 
 def with_matched(agents: Iterable[Agent], matched: Collection[Target], estate: Estate) -> tuple[Agent, ...]:
@@ -48,12 +48,8 @@ def stuck(estate: Estate, host: Target, rolling: Rolling) -> Iterator[Problem]:
     moving = rolling.model_copy(update={"evacuate": "vmotion"})
     for vm in estate.managed_on(host.ref):
         by = estate.managed[vm]
-        if vm in estate.agents or not _runs(estate, vm):
+        if vm in estate.agents or not estate.is_on(vm.ref):
             continue
         for problem in obstacles(estate, vm, host, moving, by_drs=True):
-            yield Problem(vm, RULE, f"{problem.message}; it is managed by {by} and is never powered off by a plan",
-                          f"move it or power it off with {by} first")  # fmt: skip
-
-
-def _runs(estate: Estate, vm: Target) -> bool:
-    return bool(estate[vm.ref].get("runtime.powerState") == "poweredOn")
+            message = f"{problem.message}; it is managed by {by} and is never powered off by a plan"
+            yield Problem(vm, RULE, message, f"move it or power it off with {by} first")

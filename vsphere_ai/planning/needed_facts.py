@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.play import Kinds, Wanted
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.observing import Kinds, observe
+from vsphere_ai.planning.observing import observe
 from vsphere_ai.resources.base import Resource
 
 RULE = "vcenter.malformed"
@@ -20,7 +20,7 @@ HELP = (
     "look at this object in the vSphere Client and correct it, or leave the target out; "
     "VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
 )
-PlanOnce = Callable[[Mapping[Target, TargetPlan], Kinds, View, View], object]
+PlanOnce = Callable[[Wanted, Kinds, View, View], object]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _View(View):
 
 
 def missing_facts(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
+    desired: Wanted, estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
 ) -> Missing:
     """Return what cannot be planned for values that were left out of the facts.
 

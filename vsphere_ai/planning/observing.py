@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from graphlib import TopologicalSorter
 from heapq import heappop, heappush
 from typing import TypeVar
 
+from vsphere_ai.language.play import Kinds
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, evaluate
 from vsphere_ai.model.observed import Observed
-from vsphere_ai.resources.base import Resource
 
 T = TypeVar("T")
-Kinds = Mapping[str, type[Resource]]
 
 
 def observe(estate: Estate, kinds: Kinds) -> Observed:

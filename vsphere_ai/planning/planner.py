@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
-from vsphere_ai.language.play import TargetPlan, stated_of
+from vsphere_ai.language.play import Kinds, Wanted, stated_of
 from vsphere_ai.model.facts import About, Estate, grouped
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
@@ -110,28 +110,19 @@ class Besides:
     """VMs that the playbook's patterns mean and that are not the user's to change."""
 
 
-def make_plan(
-    desired: Mapping[Target, TargetPlan],
-    estate: Estate,
-    kinds: Mapping[str, type[Resource]],
-    playbook: str = "",
-    *,
-    besides: Besides | None = None,
-) -> Plan:
+NOTHING = Besides()
+
+
+def make_plan(desired: Wanted, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING) -> Plan:
     """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
     return planned(desired, estate, kinds, playbook, besides)[0]
 
 
 def planned(
-    desired: Mapping[Target, TargetPlan],
-    estate: Estate,
-    kinds: Mapping[str, type[Resource]],
-    playbook: str = "",
-    besides: Besides | None = None,
+    desired: Wanted, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
 ) -> tuple[Plan, Estate]:
     """Plan, and return beside the plan what it was made on: the estate without values that cannot be read."""
-    more = besides or Besides()
-    plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, more))
+    plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, besides))
     missing = missing_facts(desired, estate, kinds, {p.step.target for p in plan.steps}, _plan_once)
     if not missing.problems:
         return plan, estate
@@ -139,13 +130,7 @@ def planned(
     return replace(plan, items=items, problems=_telling({*plan.problems, *missing.problems})), estate
 
 
-def _made(
-    desired: Mapping[Target, TargetPlan],
-    estate: Estate,
-    kinds: Mapping[str, type[Resource]],
-    playbook: str,
-    besides: Besides,
-) -> Plan:
+def _made(desired: Wanted, estate: Estate, kinds: Kinds, playbook: str, besides: Besides) -> Plan:
     done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
     for step in (*done.steps, *(s for pending in besides.extra.values() for s in pending)):
@@ -164,22 +149,22 @@ def _made(
     impact = replace(impact, agents=with_matched(impact.agents, besides.agents, estate))
     found = (*_findings(done, changing), *_touched(done.view, changing, impact)) if changing else ()
     findings = found or unread(done.view)
-    refusals = (
-        _stranded(done, impact.power_cycles),
-        _no_room(view_after(done.view, impact.migrations), desired, changing),
-        _as_problems(findings, estate),
-        silent(impact, done.before),
-    )
-    problems = _telling({*done.problems, *in_the_way, *(p for refusal in refusals for p in refusal)})
+    refusals = {
+        *done.problems,
+        *in_the_way,
+        *_stranded(done, impact.power_cycles),
+        *_no_room(view_after(done.view, impact.migrations), desired, changing),
+        *_as_problems(findings, estate),
+        *silent(impact, done.before),
+    }
     items = tuple(_noted(done, order_notes(power_on.orders)))
-    return Plan(estate.about, playbook, items, problems, findings, ordered, impact)
+    return Plan(estate.about, playbook, items, _telling(refusals), findings, ordered, impact)
 
 
-def reading_back(desired: Mapping[Target, TargetPlan]) -> frozenset[Target]:
+def reading_back(desired: Wanted) -> frozenset[Target]:
     """Return the targets whose wanted states are read back with commands on the host."""
-    return frozenset(
-        t for t, p in desired.items() if any(isinstance(s, ReadBySsh) and s.needs_commands for s in p.states)
-    )
+    by_ssh = ((t, s) for t, p in desired.items() for s in p.states if isinstance(s, ReadBySsh))
+    return frozenset(t for t, s in by_ssh if s.needs_commands)
 
 
 def _telling(problems: Collection[Problem]) -> tuple[Problem, ...]:
@@ -211,44 +196,31 @@ def _touched(view: View, changing: Collection[Target], impact: Impact) -> tuple[
     return tuple(f for f in said if f.rule != QUESTION or f.target in moving)  # else the shutdown says it
 
 
-def view_as_planned(desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]) -> View:
+def view_as_planned(desired: Wanted, estate: Estate, kinds: Kinds) -> View:
     """Return the estate as it will be once a playbook is carried out."""
     return _final_pass(desired, estate, kinds).view
 
 
-def check(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]]
-) -> tuple[Finding, ...]:
+def check(desired: Wanted, estate: Estate, kinds: Kinds) -> tuple[Finding, ...]:
     """Return what the compatibility rules say of everything a playbook is about, changing or not."""
     done = _final_pass(desired, estate, kinds)
     return examine(done.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
 
 
-def _final_pass(
-    desired: Mapping[Target, TargetPlan],
-    estate: Estate,
-    kinds: Mapping[str, type[Resource]],
-    left_out: frozenset[str] = frozenset(),
-) -> _Pass:
+def _final_pass(desired: Wanted, estate: Estate, kinds: Kinds, left_out: frozenset[str] = frozenset()) -> _Pass:
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
     before = view = View(estate, observe(estate, kinds), stated=stated_of(desired), left_out=left_out)
-    done = _Pass(view)
+    done = _Pass(before, view)
     for _ in range(PASSES):
         done = _plan_once(desired, kinds, before, view)
         if done.rebooting == view.rebooting:
             break
         view = _after_reboots(before, done.rebooting | view.rebooting)
-    done.before = before
     return done
 
 
 def remaining(
-    desired: Mapping[Target, TargetPlan],
-    estate: Estate,
-    kinds: Mapping[str, type[Resource]],
-    target: Target,
-    *,
-    but_last: bool = False,
+    desired: Wanted, estate: Estate, kinds: Kinds, target: Target, *, but_last: bool = False
 ) -> tuple[Item, ...]:
     """Return what is left to change on one target: reading back means this is empty.
 
@@ -260,17 +232,13 @@ def remaining(
     return tuple(i for i in done.items if i.changes and i.kind not in waiting)
 
 
-def again(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
-) -> tuple[Step, ...] | None:
+def again(desired: Wanted, estate: Estate, kinds: Kinds, target: Target) -> tuple[Step, ...] | None:
     """Return the steps that are left on one target, as its kinds give them; None when that is not known."""
     done = _alone(desired, estate, kinds, target)
     return None if done.problems else tuple(done.steps)
 
 
-def _alone(
-    desired: Mapping[Target, TargetPlan], estate: Estate, kinds: Mapping[str, type[Resource]], target: Target
-) -> _Pass:
+def _alone(desired: Wanted, estate: Estate, kinds: Kinds, target: Target) -> _Pass:
     view = View(estate, observe(estate, kinds), stated=stated_of(desired))
     return _plan_once({target: desired[target]}, kinds, view, view)
 
@@ -280,32 +248,26 @@ class _Pass:
     before: View
     """Everything as it was read."""
     view: View
-    items: list[Item]
-    problems: list[Problem]
-    steps: list[Step]
-
-    def __init__(self, view: View) -> None:
-        self.before = self.view = view
-        self.items, self.problems, self.steps = [], [], []
+    items: list[Item] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
 
     @property
     def rebooting(self) -> frozenset[str]:
         return frozenset(s.target.ref for s in self.steps if s.needs_reboot)
 
 
-def _plan_once(
-    desired: Mapping[Target, TargetPlan], kinds: Mapping[str, type[Resource]], before: View, view: View
-) -> _Pass:
-    result = _Pass(view)
+def _plan_once(desired: Wanted, kinds: Kinds, before: View, view: View) -> _Pass:
+    result = _Pass(before, view)
     wanted = grouped(((t, s) for t in sorted(desired) for s in desired[t].states), lambda each: each[1].kind)
     for kind in sort_kinds(kinds):
         for target, state in wanted.get(kind, ()):
-            _plan_state(result, target, state, before.state(target.ref, kind))
+            _plan_state(result, target, state)
     return result
 
 
-def _plan_state(result: _Pass, target: Target, state: Resource, now: Resource | None) -> None:
-    view = result.view
+def _plan_state(result: _Pass, target: Target, state: Resource) -> None:
+    view, now = result.view, result.before.state(target.ref, state.kind)
     settled = state.settle(target, view)
     left = view.state(target.ref, state.kind)  # what there is, or what a reboot will leave of it
     visible, needed = differences(now, settled), differences(left, settled)
@@ -342,20 +304,16 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
             if not isinstance(state, VmDevices):
                 continue
             if missing := state.no_power_on(vm, done.view):
-                yield Problem(vm, "power.stranded",
-                              f"it has to be switched off, and could not power on again: {missing}",
-                              "make room for it first, or power it off first")  # fmt: skip
+                message = f"it has to be switched off, and could not power on again: {missing}"
+                yield Problem(vm, "power.stranded", message, "make room for it first, or power it off first")
             if not state.runs_on(host, done.view):
-                yield Problem(
-                    vm,
-                    "power.stranded",
-                    f"it has to be switched off, and with its {kind} it could not power on again on {host.name} "
-                    "as this plan leaves that host",
-                    f"change its {kind} in a vms play of the same playbook, or power it off first",
-                )
+                place = f"on {host.name} as this plan leaves that host"
+                message = f"it has to be switched off, and with its {kind} it could not power on again {place}"
+                help = f"change its {kind} in a vms play of the same playbook, or power it off first"
+                yield Problem(vm, "power.stranded", message, help)
 
 
-def _no_room(view: View, desired: Mapping[Target, TargetPlan], changing: Iterable[Target]) -> Iterator[Problem]:
+def _no_room(view: View, desired: Wanted, changing: Iterable[Target]) -> Iterator[Problem]:
     """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
     estate, touched = view.estate, set(changing)
     concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}
@@ -369,16 +327,14 @@ def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
     """Add to what changes where the order in which VMs power on decides whether they do."""
     for item in done.items:
         state = done.view.state(item.target.ref, item.kind)
-        concerned = isinstance(state, DividesGpus) or (
-            isinstance(state, VmDevices) and bool(state.vgpus(item.target, done.view))
-        )
-        more = (notes[item.target],) if item.changes and concerned and item.target in notes else ()
-        yield replace(item, notes=(*item.notes, *more))
+        has_vgpus = isinstance(state, VmDevices) and bool(state.vgpus(item.target, done.view))
+        concerned = item.changes and item.target in notes and (has_vgpus or isinstance(state, DividesGpus))
+        yield replace(item, notes=(*item.notes, notes[item.target])) if concerned else item
 
 
 def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
     """Return the VMs that are on once a plan is carried out: those that are, and those of the playbook."""
-    on = {v.ref for v in estate.vms if estate[v.ref].get("runtime.powerState") == "poweredOn"}
+    on = {v.ref for v in estate.vms if estate.is_on(v.ref)}
     return frozenset(on | {t.ref for t in desired if t.kind == "vm"})
 
 

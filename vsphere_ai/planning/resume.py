@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, get_args
@@ -49,27 +49,30 @@ def lay_over(estate: Estate, all_pending: Iterable[Pending], looks: Collection[s
         if facts is None or not true:
             continue
         confirmed.append(each)
-        pending = replace(each, target=replace(each.target, name=facts.name))  # it may have been renamed since
-        objects[pending.target.ref] = replace(facts, properties={**facts.properties, **_before_the_run(pending, facts)})
-        if pending.kind == "maintenance":
-            step = Step(target=pending.target, summary="finish the window that was begun", needs_maintenance=True)
-            extra.setdefault(pending.target, []).extend((step, _gate(pending.target)))
-            if pending.target.ref in looks:
-                extra[pending.target].append(replace(gpus_answer(pending.target, DRIVER_TIMEOUT), after_reboot=True))
-        elif pending.kind == "off":
-            step = Step(target=pending.target, summary="power on again", needs_power_off=True)
-            extra.setdefault(pending.target, []).append(step)
-        elif pending.kind == "restart":
-            summary = "restart, which makes effective what was changed"
-            step = Step(target=pending.target, summary=summary, needs_maintenance=True, needs_reboot=True)
-            extra.setdefault(pending.target, []).append(step)
-        elif pending.kind == "gate":
-            extra.setdefault(pending.target, []).append(_gate(pending.target))
-        elif pending.kind == "ssh":
-            extra.setdefault(pending.target, []).append(
-                Shell(target=pending.target, argv=("true",), summary="use SSH once more")
-            )
+        target = replace(each.target, name=facts.name)  # it may have been renamed since
+        objects[target.ref] = facts.having(_before_the_run(each, facts))
+        for step in _finishing(each.kind, target, look=target.ref in looks):
+            extra.setdefault(target, []).append(step)
     return Resumed(Estate(estate.about, objects), extra, tuple(confirmed), tuple(unclear))
+
+
+def _finishing(kind: str, target: Target, *, look: bool) -> Iterator[Step]:
+    """Yield the steps by which planning brings a pending action to its end; `look`: the GPUs have to answer."""
+    match kind:
+        case "maintenance":
+            yield Step(target=target, summary="finish the window that was begun", needs_maintenance=True)
+            yield _gate(target)
+            if look:
+                yield replace(gpus_answer(target, DRIVER_TIMEOUT), after_reboot=True)
+        case "off":
+            yield Step(target=target, summary="power on again", needs_power_off=True)
+        case "restart":
+            summary = "restart, which makes effective what was changed"
+            yield Step(target=target, summary=summary, needs_maintenance=True, needs_reboot=True)
+        case "gate":
+            yield _gate(target)
+        case "ssh":
+            yield Shell(target=target, argv=("true",), summary="use SSH once more")
 
 
 def gone(playbook: Playbook, all_pending: Iterable[Pending], estate: Estate) -> tuple[Target, ...]:
@@ -163,8 +166,8 @@ def _before_the_run(pending: Pending, facts: Facts) -> dict[str, Any]:
         return {"runtime.inMaintenanceMode": False}
     if pending.kind == "ssh":
         services = facts.get("config.service.service", ())
-        return {"config.service.service": tuple(
-            {**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)}  # fmt: skip
+        stopped = ({**s, "running": False} if s["key"] == SSH_SERVICE else s for s in services)
+        return {"config.service.service": tuple(stopped)}
     if pending.kind in ("gate", "restart"):
         return {}
     # it was running, and its guest could be shut down: that is how it went off

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from vsphere_ai.errors import Mark
-from vsphere_ai.language.play import Stated
+from vsphere_ai.language.play import Kinds, Stated
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown
@@ -22,8 +22,6 @@ from vsphere_ai.resources.mixins import VmDevices
 
 NOT_SET: tuple[Any, ...] = (None, "", [], {})
 """How an unset value is read: the API leaves some out and gives others empty."""
-
-Kinds = Mapping[str, type[Resource]]
 
 
 def stated_before(target: Target, changing: Sequence[str], view: View, kinds: Kinds) -> tuple[Stated, ...]:

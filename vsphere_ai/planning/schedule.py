@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
-from vsphere_ai.language.play import Power, TargetPlan
+from vsphere_ai.language.play import Power, Wanted
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step
@@ -83,7 +83,7 @@ class Impact:
 @dataclass
 class _Arrangement:
     estate: Estate
-    desired: Mapping[Target, TargetPlan]
+    desired: Wanted
     steps: Mapping[Target, Sequence[Step]]
     windows: frozenset[Target]
     gated: frozenset[Target]
@@ -105,7 +105,7 @@ class _Arrangement:
 
 def arrange(
     estate: Estate,
-    desired: Mapping[Target, TargetPlan],
+    desired: Wanted,
     steps: Mapping[Target, Sequence[Step]],
     probing: frozenset[Target],
     *,
@@ -115,9 +115,9 @@ def arrange(
 
     VMs that are switched off and on keep to the `outlook`, by which VMs with vGPUs are placed as well.
     """
-    given = {t: [s for s in own if not _is_gate(s)] for t, own in steps.items()}
+    given = {t: [s for s in own if not isinstance(s, Healthy)] for t, own in steps.items()}
     windows = frozenset(t for t, s in given.items() if t.kind == "host" and needs_maintenance(s))
-    gated = frozenset(t for t, own in steps.items() if any(_is_gate(s) for s in own))
+    gated = frozenset(t for t, own in steps.items() if any(isinstance(s, Healthy) for s in own))
     work = _Arrangement(estate, desired, {t: s for t, s in given.items() if s}, windows, gated)
     start_ssh = all(p.start_ssh for p in desired.values())  # the inventory says it of every host
     for host in sorted({t for t in work.steps if t.kind == "host"} | gated):
@@ -125,7 +125,7 @@ def arrange(
         now, rolling = host_now(estate, host, start_ssh=start_ssh), rolling_of(desired, host)
         window = host_window(now, own, rolling, probes=host in probing, begun=host in gated) if own else []
         work.chains[host] = window
-        work.firsts[host] += work.chains[host][:1]
+        work.firsts[host] += window[:1]
     for vm in _affected_vms(work):
         _add_vm(work, vm)
     for host in sorted(windows):
@@ -170,12 +170,8 @@ def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[St
             yield work.chains[other][0], work.chains[vm][-1]
 
 
-def _is_gate(step: Step) -> bool:
-    return isinstance(step, Healthy)
-
-
 def _affected_vms(work: _Arrangement) -> list[Target]:
-    on_window = {v for h in work.windows for v in work.estate.vms_on(h.ref) if _powered_on(work.estate, v)}
+    on_window = {v for h in work.windows for v in work.estate.vms_on(h.ref) if work.estate.is_on(v.ref)}
     own = {t for t in work.steps if t.kind == "vm"}
     return sorted(own | {v for v in on_window if v not in work.estate.managed})
 
@@ -183,7 +179,7 @@ def _affected_vms(work: _Arrangement) -> list[Target]:
 def _add_vm(work: _Arrangement, vm: Target) -> None:
     """Give a VM its window, tied to its host's when that host is worked on."""
     host = work.estate.host_of(vm.ref)
-    on = _powered_on(work.estate, vm)
+    on = work.estate.is_on(vm.ref)
     steps = work.steps.get(vm, ())
     evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host)
     power = _power(work, vm, host)
@@ -239,21 +235,13 @@ def _add_moves(work: _Arrangement, moves: Moves) -> None:
 
 def _add_gate(work: _Arrangement, host: Target, vms: Sequence[Target], moved: Sequence[Migration]) -> None:
     """End a host's window with its health gate: after all its steps, and after the VMs that had to wait for it."""
-    now = host_now(work.estate, host)
-    gate = health_gate(now, rolling_of(work.desired, host),
-                       [*(_as_was(work.estate, v, host) for v in vms), *(_moved(m) for m in moved)])  # fmt: skip
+    estate = work.estate
+    # where DRS moves VMs by itself, a VM on another host is no sign of trouble
+    pinned = {v for v in vms if why_pinned(estate, v, host) or why_not_moved(estate, v, host)}
+    running = [RunningVm(v.ref, v.name, v in pinned) for v in (*vms, *(m.vm for m in moved))]
+    gate = health_gate(host_now(estate, host), rolling_of(work.desired, host), running)
     work.chains[host].append(gate)
     work.edges += [(end, gate) for end in work.ends[host]]
-
-
-def _as_was(estate: Estate, vm: Target, host: Target) -> RunningVm:
-    # where DRS moves VMs by itself, a VM on another host is no sign of trouble
-    stays = bool(why_pinned(estate, vm, host) or why_not_moved(estate, vm, host))
-    return RunningVm(vm.ref, vm.name, stays)
-
-
-def _moved(migration: Migration) -> RunningVm:
-    return RunningVm(migration.vm.ref, migration.vm.name, stays=False)
 
 
 def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
@@ -264,20 +252,13 @@ def _power(work: _Arrangement, vm: Target, host: Target | None) -> Power:
 def _shutdown_problems(estate: Estate, vm: Target, power: Power) -> Iterator[Problem]:
     tools = estate[vm.ref].get("guest.toolsRunningStatus")
     if tools != "guestToolsRunning" and not power.force:
-        yield Problem(
-            vm,
-            "power.tools",
-            f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}",
-            "write power: {force: true} to allow a hard power-off",
-        )
+        message = f"the guest cannot be shut down cleanly: VMware Tools are {tools or 'unknown'}"
+        yield Problem(vm, "power.tools", message, "write power: {force: true} to allow a hard power-off")
     how = "ShutdownGuest" if tools == "guestToolsRunning" else "PowerOffVM_Task"
     if how in (estate[vm.ref].get("disabledMethod") or ()):
-        yield Problem(
-            vm,
-            "power.disabled",
-            f"the VM has to be powered off, and another product has disabled {how} for it",
-            "wait until that product, often a backup, has ended; or enable the method with it",
-        )
+        message = f"the VM has to be powered off, and another product has disabled {how} for it"
+        help_ = "wait until that product, often a backup, has ended; or enable the method with it"
+        yield Problem(vm, "power.disabled", message, help_)
     if estate[vm.ref].get("runtime.question"):
         yield Problem(
             vm, "power.question", "the VM waits for an answer to a question", "answer it in the vSphere Client"
@@ -294,10 +275,9 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
     """Let the hosts of each cluster follow each other; gates that an earlier attempt left pending come before them."""
-    for host, earlier in (
-        (h, e) for roll in rolls for h in roll.hosts for e in (*roll.before(h), *_pending_gates(work, h))
-    ):
-        work.rolled += [(work.chains[earlier][-1], first) for first in work.firsts[host]]
+    for host, before in ((h, roll.before(h)) for roll in rolls for h in roll.hosts):
+        ends = [work.chains[earlier][-1] for earlier in (*before, *_pending_gates(work, host))]
+        work.rolled += [(end, first) for end in ends for first in work.firsts[host]]
 
 
 def _share(work: _Arrangement) -> None:
@@ -317,25 +297,16 @@ def _pending_gates(work: _Arrangement, host: Target) -> list[Target]:
     return [h for h in sorted(work.gated - work.windows) if work.estate[h.ref].get("parent") == cluster]
 
 
-def _powered_on(estate: Estate, vm: Target) -> bool:
-    return bool(estate[vm.ref].get("runtime.powerState") == "poweredOn")
-
-
 def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:
     """Give every step an id in an order it may run in, and say what it waits for."""
-    after: dict[int, list[Step]] = {}
-    known: dict[int, Step] = {}
-    for chain in work.chains.values():
-        for earlier, later in zip([None, *chain], chain, strict=False):
-            known[id(later)] = later
-            after.setdefault(id(later), [])
-            if earlier is not None:
-                after[id(later)].append(earlier)
+    known = {id(step): step for chain in work.chains.values() for step in chain}
+    after: dict[int, list[Step]] = {key: [] for key in known}
     behind: dict[int, list[Step]] = defaultdict(list)
+    within = (pair for chain in work.chains.values() for pair in pairwise(chain))
+    for earlier, later in (*within, *work.edges, *work.rolled):
+        after[id(later)].append(earlier)
     for earlier, later in work.rolled:
         behind[id(later)].append(earlier)
-    for earlier, later in (*work.edges, *work.rolled):
-        after[id(later)].append(earlier)
     sorter = TopologicalSorter({key: [id(e) for e in earlier] for key, earlier in after.items()})
     order = [known[key] for key in _stable(sorter, known)]
     names = {id(step): f"s{i:03d}" for i, step in enumerate(order, 1)}
@@ -360,7 +331,5 @@ def waves(steps: Sequence[PlannedStep]) -> tuple[tuple[PlannedStep, ...], ...]:
     level: dict[str, int] = {}
     for planned in steps:
         level[planned.id] = 1 + max((level[a] for a in planned.after), default=-1)
-    grouped: dict[int, list[PlannedStep]] = defaultdict(list)
-    for planned in steps:
-        grouped[level[planned.id]].append(planned)
-    return tuple(tuple(grouped[i]) for i in sorted(grouped))
+    by_level = grouped(steps, lambda planned: level[planned.id])
+    return tuple(by_level[i] for i in sorted(by_level))

@@ -65,12 +65,9 @@ def _uses_ssh(step: Step, *, reads: bool) -> bool:
 
 def no_section(need: Need) -> Problem:
     """Return the problem of a host that needs SSH, for an inventory that does not say how to reach it."""
-    return Problem(
-        need.host,
-        "ssh.section",
-        f"the inventory has no ssh: section, and this step needs SSH: {need.first}",
-        "add ssh: {username: ..., password: ..., known_hosts: ...} to the inventory",
-    )
+    message = f"the inventory has no ssh: section, and this step needs SSH: {need.first}"
+    help_ = "add ssh: {username: ..., password: ..., known_hosts: ...} to the inventory"
+    return Problem(need.host, "ssh.section", message, help_)
 
 
 def service_problems(need: Need, facts: Facts) -> Iterator[Problem]:

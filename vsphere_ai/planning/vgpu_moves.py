@@ -8,7 +8,7 @@ driver of the same branch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vsphere_ai.capacity.gpu import GpuSlot
@@ -17,11 +17,11 @@ from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
-from vsphere_ai.language.play import TargetPlan
+from vsphere_ai.language.play import Wanted
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.capacity import question_of
+from vsphere_ai.planning.capacity import observed_profiles, question_of
 from vsphere_ai.planning.evacuation import POWER_OFF
 from vsphere_ai.planning.power_on_order import ANY_ORDER, PowerOns
 from vsphere_ai.planning.rolling import Roll, is_down, rolling_of
@@ -73,7 +73,7 @@ def plan_moves(
     leaving: Iterable[Target],
     rolls: Iterable[Roll],
     cycled: Mapping[Target, Target | None],
-    desired: Mapping[Target, TargetPlan],
+    desired: Wanted,
     outlook: Outlook,
 ) -> Moves:
     """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
@@ -92,7 +92,7 @@ class _Sequence:
         roll: Roll,
         leaving: set[Target],
         cycled: Mapping[Target, Target | None],
-        desired: Mapping[Target, TargetPlan],
+        desired: Wanted,
         outlook: Outlook,
     ) -> None:
         self._roll, self._cycled, self._desired, self._outlook = roll, cycled, desired, outlook
@@ -133,16 +133,10 @@ class _Sequence:
             moves.unread |= {d for d in reasons if _unread(self._slots[d.name])}
             return False
         vms = {v.ref: v for v in leaving}
-        made = [
-            Migration(
-                vms[ref],
-                host,
-                self._members[name],
-                stun(self._estate, self._profiles(vms[ref])),
-                tuple(p.gpu for p in places),
-            )
-            for ref, (name, places) in answer.assignment.items()
-        ]
+        made = []
+        for ref, (name, places) in answer.assignment.items():
+            times = stun(self._estate, self._profiles(vms[ref]))
+            made.append(Migration(vms[ref], host, self._members[name], times, tuple(p.gpu for p in places)))
         moves.by_host[host] = tuple(made)
         self._at.update({m.vm: m.target for m in made})
         self._occupy(answer, names)
@@ -222,8 +216,7 @@ class _Sequence:
         return self._estate[host.ref]
 
     def _profiles(self, vm: Target) -> tuple[str, ...]:
-        backings = (d.get("backing") or {} for d in self._estate[vm.ref].get("config.hardware.device", ()))
-        return tuple(sorted(str(b["vgpu"]).lower() for b in backings if b.get("vgpu")))
+        return tuple(sorted(observed_profiles(self._estate[vm.ref])))
 
     # -- words
 
@@ -235,28 +228,21 @@ class _Sequence:
         demands: Iterable[VmDemand],
         answer: object,
     ) -> Iterator[Problem]:
-        homeless = [d for d in demands if not d.hosts]
         vms = {v.ref: v for v in leaving}
+        homeless = [vms[d.name] for d in demands if not d.hosts]
         others = "; ".join(f"{d.name} {why}" if " " in why else f"{d.name}: {why}" for d, why in reasons.items() if why)
+        for vm in homeless:
+            own = [f"{d.name} {w}" for d in reasons if not reasons[d] and (w := self._why_not_for(vm, host, d))]
+            why = "; ".join([*own, *([others] if others else [])]) or "it has no other host"
+            yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; no other host takes it: {why}", POWER_OFF)
         if homeless:
-            for demand in homeless:
-                vm = vms[demand.name]
-                own = [f"{d.name} {w}" for d in reasons if not reasons[d] and (w := self._why_not_for(vm, host, d))]
-                why = "; ".join([*own, *([others] if others else [])]) or "it has no other host"
-                yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; no other host takes it: {why}", POWER_OFF)
             return
         explanation = getattr(answer, "explanation", "the GPUs have room, but in no order in which the VMs arrive")
         left = getattr(answer, "vms", ()) or tuple(vms)
         names = listed(sorted(vms[ref].name for ref in left if ref in vms))
-        for ref in left:
-            if ref in vms:
-                yield Problem(
-                    vms[ref],
-                    NO_SLOT,
-                    f"{self._where(vms[ref], host)}; no free place for {names} elsewhere: {explanation}"
-                    f"{f' ({others})' if others else ''}",
-                    f"free GPUs on other hosts, or {POWER_OFF}",
-                )
+        why = f"no free place for {names} elsewhere: {explanation}{f' ({others})' if others else ''}"
+        for vm in (vms[ref] for ref in left if ref in vms):
+            yield Problem(vm, NO_SLOT, f"{self._where(vm, host)}; {why}", f"free GPUs on other hosts, or {POWER_OFF}")
 
     def _where(self, vm: Target, host: Target) -> str:
         verb = "it runs on" if self._estate.host_of(vm.ref) == host else "it will have been moved to"
@@ -292,10 +278,6 @@ def view_after(view: View, moves: Iterable[Migration]) -> View:
             {**g, "vm": (*(r for r in g.get("vm") or () if r not in refs), *(r for r, at in come if g["pciId"] in at))}
             for g in infos
         )
-        changed.append(_with(estate[host.ref], "config.graphicsInfo", shown))
-    changed += [_with(estate[m.vm.ref], "runtime.host", m.target.ref) for m in last.values()]
+        changed.append(estate[host.ref].having({"config.graphicsInfo": shown}))
+    changed += [estate[m.vm.ref].having({"runtime.host": m.target.ref}) for m in last.values()]
     return view.with_facts(changed)
-
-
-def _with(facts: Facts, path: str, value: object) -> Facts:
-    return replace(facts, properties={**facts.properties, path: value})

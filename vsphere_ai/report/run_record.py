@@ -52,7 +52,7 @@ def summary(record: Journal, among: Sequence[Seen] | None = None) -> dict[str, o
 def run_document(record: Journal) -> dict[str, object]:
     """Return everything that a journal holds of its run."""
     run, document, steps = record.run, record.documents.approved, record.steps()
-    approved, begun = Approved.read(document), {s.id for s in steps}
+    approved, begun = Approved.model_validate(document), {s.id for s in steps}
     return {
         "schema_version": SCHEMA_VERSION,
         **summary(record),
@@ -104,7 +104,7 @@ def runs_lines(records: Sequence[Journal], among: Sequence[Seen]) -> Iterator[st
 def left_lines(record: Journal) -> list[str]:
     """Return what a run has left open: pending actions, and steps that were not done."""
     begun = {s.id for s in record.steps() if s.state == "done"}
-    undone = sum(s.id not in begun for s in Approved.read(record.documents.approved).steps)
+    undone = sum(s.id not in begun for s in Approved.model_validate(record.documents.approved).steps)
     lines = [f"  ! {safe(_so(d.target.name, d.kind))}" for d in record.pending()]
     count = f", {undone} of its steps not done" if undone and len({s.attempt for s in record.steps()}) < 2 else ""
     run = f"Run {record.id} ({safe(record.run.what)})"
@@ -116,7 +116,7 @@ def left_lines(record: Journal) -> list[str]:
 
 def record_text(record: Journal) -> str:
     """Return everything that a journal holds of its run as text."""
-    known, approved = look(), Approved.read(record.documents.approved)
+    known, approved = look(), Approved.model_validate(record.documents.approved)
     seen = see(record)
     state, way = state_of(seen, known), way_on(seen, known)
     parts = (_head(record, state, approved), _approved(approved), _steps(record, approved), _end(record, state, way))
