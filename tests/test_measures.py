@@ -12,7 +12,7 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 131,
+    "Any in signatures of functions": 130,
     "bare Any at the doors of modules": 23,
     "getattr with a default": 12,
     "median lines of a file": 103,

@@ -177,6 +177,15 @@ class PciDevice(TypedDict, total=False):
     parentBridge: str
 
 
+class GraphicsInfo(TypedDict, total=False):
+    """HostGraphicsInfo: a GPU of a host, and references of the VMs on it. `vgpuMode` since vSphere 8.0.3.0."""
+
+    pciId: str
+    graphicsType: str
+    vgpuMode: str
+    vm: tuple[str, ...]
+
+
 class AllowedDevice(TypedDict):
     """VirtualPCIPassthroughAllowedDevice; ids are signed 16-bit numbers."""
 

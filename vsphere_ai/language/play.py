@@ -181,7 +181,7 @@ class TargetPlan:
     """Whether a run may start the SSH service of a host; the inventory says."""
 
 
-Wanted = Mapping[Target, TargetPlan]
+TargetPlans = Mapping[Target, TargetPlan]
 """What a playbook wants of each target."""
 
 

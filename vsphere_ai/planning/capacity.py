@@ -7,12 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from vsphere_ai.capacity.gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.moves import moves_that_help, words
 from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
+from vsphere_ai.fabric.api_types import GraphicsInfo
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
@@ -218,7 +219,7 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
         mode = _mode(view, host.ref, pci, board)
         if mode == "mig" and board.named_profiles:
             continue
-        info = infos.get(pci, {})
+        info = infos.get(pci, GraphicsInfo())
         slot = GpuSlot(
             host=host.name,
             pci=pci,
@@ -285,11 +286,11 @@ def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
 
 
 def _with_running(
-    slots: list[GpuSlot], view: View, infos: Mapping[str, Mapping[str, Any]], vms: Iterable[Target]
+    slots: list[GpuSlot], view: View, infos: Mapping[str, GraphicsInfo], vms: Iterable[Target]
 ) -> tuple[GpuSlot, ...]:
     """Put the vGPUs of VMs that stay on the GPUs that show them, each GPU that shows a VM first getting one of it."""
     for vm in vms if slots else ():
-        shown = [at for at, s in enumerate(slots) if vm.ref in infos.get(s.pci, {}).get("vm", ())]
+        shown = [at for at, s in enumerate(slots) if vm.ref in infos.get(s.pci, GraphicsInfo()).get("vm", ())]
         places = [*shown, *shown * 31, *range(len(slots))]
         for name in vgpus_of(vm, view):
             at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
@@ -299,7 +300,7 @@ def _with_running(
     return tuple(slots)
 
 
-def _graphics(facts: Facts) -> dict[str, Mapping[str, Any]]:
+def _graphics(facts: Facts) -> dict[str, GraphicsInfo]:
     return {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
 
 
@@ -344,7 +345,7 @@ def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
     if (divided := next(known, None)) is not None:
         return "mig" if divided else "time_sliced"
     facts = view.facts(host)
-    info = _graphics(facts).get(pci, {})
+    info = _graphics(facts).get(pci, GraphicsInfo())
     if info.get("vgpuMode"):
         return "mig" if info["vgpuMode"] == MIG else "time_sliced"
     guests = (view.estate.get(vm) for vm in info.get("vm", ()))

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from vsphere_ai.language.play import Kinds, Wanted
+from vsphere_ai.language.play import Kinds, TargetPlans
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.malformed import ERRORS, PROBE, Mark, Read, logged, marks
 from vsphere_ai.model.state import Problem, Target
@@ -20,7 +20,7 @@ HELP = (
     "look at this object in the vSphere Client and correct it, or leave the target out; "
     "VSPHERE_AI_TRACEBACK=1 shows where reading it failed"
 )
-PlanOnce = Callable[[Wanted, Kinds, View, View], object]
+PlanOnce = Callable[[TargetPlans, Kinds, View, View], object]
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class _View(View):
 
 
 def missing_facts(
-    desired: Wanted, estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
+    desired: TargetPlans, estate: Estate, kinds: Kinds, acted_on: Collection[Target], once: PlanOnce
 ) -> Missing:
     """Return what cannot be planned for values that were left out of the facts.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from vsphere_ai.compat.base import Use
 from vsphere_ai.compat.gate import examine, touched, unread, worsened
-from vsphere_ai.language.play import Kinds, Wanted, stated_of
+from vsphere_ai.language.play import Kinds, TargetPlans, stated_of
 from vsphere_ai.model.facts import About, Estate, grouped
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
@@ -113,13 +113,15 @@ class Besides:
 NOTHING = Besides()
 
 
-def make_plan(desired: Wanted, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING) -> Plan:
+def make_plan(
+    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
+) -> Plan:
     """Plan the way from what was read to what is wanted. Pure: the same inputs give an equal plan."""
     return planned(desired, estate, kinds, playbook, besides)[0]
 
 
 def planned(
-    desired: Wanted, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
+    desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str = "", besides: Besides = NOTHING
 ) -> tuple[Plan, Estate]:
     """Plan, and return beside the plan what it was made on: the estate without values that cannot be read."""
     plan, estate = evaluate_with(kinds, estate, lambda e: _made(desired, e, kinds, playbook, besides))
@@ -130,7 +132,7 @@ def planned(
     return replace(plan, items=items, problems=_telling({*plan.problems, *missing.problems})), estate
 
 
-def _made(desired: Wanted, estate: Estate, kinds: Kinds, playbook: str, besides: Besides) -> Plan:
+def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, besides: Besides) -> Plan:
     done = _final_pass(desired, estate, kinds, besides.left_out)
     steps: dict[Target, list[Step]] = defaultdict(list)
     for step in (*done.steps, *(s for pending in besides.extra.values() for s in pending)):
@@ -161,7 +163,7 @@ def _made(desired: Wanted, estate: Estate, kinds: Kinds, playbook: str, besides:
     return Plan(estate.about, playbook, items, _telling(refusals), findings, ordered, impact)
 
 
-def reading_back(desired: Wanted) -> frozenset[Target]:
+def reading_back(desired: TargetPlans) -> frozenset[Target]:
     """Return the targets whose wanted states are read back with commands on the host."""
     by_ssh = ((t, s) for t, p in desired.items() for s in p.states if isinstance(s, ReadBySsh))
     return frozenset(t for t, s in by_ssh if s.needs_commands)
@@ -196,18 +198,18 @@ def _touched(view: View, changing: Collection[Target], impact: Impact) -> tuple[
     return tuple(f for f in said if f.rule != QUESTION or f.target in moving)  # else the shutdown says it
 
 
-def view_as_planned(desired: Wanted, estate: Estate, kinds: Kinds) -> View:
+def view_as_planned(desired: TargetPlans, estate: Estate, kinds: Kinds) -> View:
     """Return the estate as it will be once a playbook is carried out."""
     return _final_pass(desired, estate, kinds).view
 
 
-def check(desired: Wanted, estate: Estate, kinds: Kinds) -> tuple[Finding, ...]:
+def check(desired: TargetPlans, estate: Estate, kinds: Kinds) -> tuple[Finding, ...]:
     """Return what the compatibility rules say of everything a playbook is about, changing or not."""
     done = _final_pass(desired, estate, kinds)
     return examine(done.view, {t: frozenset(s.kind for s in p.states) for t, p in desired.items()})
 
 
-def _final_pass(desired: Wanted, estate: Estate, kinds: Kinds, left_out: frozenset[str] = frozenset()) -> _Pass:
+def _final_pass(desired: TargetPlans, estate: Estate, kinds: Kinds, left_out: frozenset[str] = frozenset()) -> _Pass:
     """Plan until the set of rebooting hosts is stable: what a reboot destroys has to be planned again."""
     before = view = View(estate, observe(estate, kinds), stated=stated_of(desired), left_out=left_out)
     done = _Pass(before, view)
@@ -220,7 +222,7 @@ def _final_pass(desired: Wanted, estate: Estate, kinds: Kinds, left_out: frozens
 
 
 def remaining(
-    desired: Wanted, estate: Estate, kinds: Kinds, target: Target, *, but_last: bool = False
+    desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target, *, but_last: bool = False
 ) -> tuple[Item, ...]:
     """Return what is left to change on one target: reading back means this is empty.
 
@@ -232,13 +234,13 @@ def remaining(
     return tuple(i for i in done.items if i.changes and i.kind not in waiting)
 
 
-def again(desired: Wanted, estate: Estate, kinds: Kinds, target: Target) -> tuple[Step, ...] | None:
+def again(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target) -> tuple[Step, ...] | None:
     """Return the steps that are left on one target, as its kinds give them; None when that is not known."""
     done = _alone(desired, estate, kinds, target)
     return None if done.problems else tuple(done.steps)
 
 
-def _alone(desired: Wanted, estate: Estate, kinds: Kinds, target: Target) -> _Pass:
+def _alone(desired: TargetPlans, estate: Estate, kinds: Kinds, target: Target) -> _Pass:
     view = View(estate, observe(estate, kinds), stated=stated_of(desired))
     return _plan_once({target: desired[target]}, kinds, view, view)
 
@@ -257,7 +259,7 @@ class _Pass:
         return frozenset(s.target.ref for s in self.steps if s.needs_reboot)
 
 
-def _plan_once(desired: Wanted, kinds: Kinds, before: View, view: View) -> _Pass:
+def _plan_once(desired: TargetPlans, kinds: Kinds, before: View, view: View) -> _Pass:
     result = _Pass(before, view)
     wanted = grouped(((t, s) for t in sorted(desired) for s in desired[t].states), lambda each: each[1].kind)
     for kind in sort_kinds(kinds):
@@ -313,7 +315,7 @@ def _stranded(done: _Pass, cycled: Iterable[Target]) -> Iterator[Problem]:
                 yield Problem(vm, "power.stranded", message, help)
 
 
-def _no_room(view: View, desired: Wanted, changing: Iterable[Target]) -> Iterator[Problem]:
+def _no_room(view: View, desired: TargetPlans, changing: Iterable[Target]) -> Iterator[Problem]:
     """Refuse a plan whose VMs do not all find a GPU where they are; what it does not touch is not its business."""
     estate, touched = view.estate, set(changing)
     concerned = {t.ref for t in touched} | {h.ref for t in touched if t.kind == "vm" and (h := estate.host_of(t.ref))}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from vsphere_ai.fabric.dvs import PORT_GROUP
-from vsphere_ai.language.play import TargetPlan, Wanted
+from vsphere_ai.language.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.privilege import Duty
@@ -130,7 +130,7 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
             yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
 
 
-def unplanned(plan: Plan, wanted: Wanted, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
+def unplanned(plan: Plan, wanted: TargetPlans, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
     """Return what targets with problems may take beyond `needed`: their steps are not known, so all that are possible.
 
     A host whose MIG could not be read, because its SSH is stopped, has no step of MIG in the plan.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import floor
 
-from vsphere_ai.language.play import Rolling, Wanted
+from vsphere_ai.language.play import Rolling, TargetPlans
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 
@@ -46,13 +46,13 @@ class Roll:
         return earlier or (self.batches[number - 1] if number else ())
 
 
-def rolling_of(desired: Wanted, host: Target) -> Rolling:
+def rolling_of(desired: TargetPlans, host: Target) -> Rolling:
     """Return how a host is taken out of service; the defaults for one that no play means."""
     return desired[host].rolling if host in desired else Rolling()
 
 
 def make_rolls(
-    estate: Estate, desired: Wanted, hosts: Sequence[Target], *, begun: frozenset[Target]
+    estate: Estate, desired: TargetPlans, hosts: Sequence[Target], *, begun: frozenset[Target]
 ) -> tuple[tuple[Roll, ...], tuple[Problem, ...]]:
     """Return the rollouts over `hosts`, and what forbids them. Those `begun` in an earlier attempt come first."""
     clusters: dict[str, list[Target]] = defaultdict(list)

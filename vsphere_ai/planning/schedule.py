@@ -14,7 +14,7 @@ from graphlib import TopologicalSorter
 from itertools import pairwise
 
 from vsphere_ai.gpu.devices import has_vgpus
-from vsphere_ai.language.play import Power, Wanted
+from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step
@@ -83,7 +83,7 @@ class Impact:
 @dataclass
 class _Arrangement:
     estate: Estate
-    desired: Wanted
+    desired: TargetPlans
     steps: Mapping[Target, Sequence[Step]]
     windows: frozenset[Target]
     gated: frozenset[Target]
@@ -105,7 +105,7 @@ class _Arrangement:
 
 def arrange(
     estate: Estate,
-    desired: Wanted,
+    desired: TargetPlans,
     steps: Mapping[Target, Sequence[Step]],
     probing: frozenset[Target],
     *,

@@ -17,7 +17,7 @@ from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
-from vsphere_ai.language.play import Wanted
+from vsphere_ai.language.play import TargetPlans
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
@@ -73,7 +73,7 @@ def plan_moves(
     leaving: Iterable[Target],
     rolls: Iterable[Roll],
     cycled: Mapping[Target, Target | None],
-    desired: Wanted,
+    desired: TargetPlans,
     outlook: Outlook,
 ) -> Moves:
     """Place the VMs that leave their hosts. `cycled` VMs are powered off and on where they are (VM -> host)."""
@@ -92,7 +92,7 @@ class _Sequence:
         roll: Roll,
         leaving: set[Target],
         cycled: Mapping[Target, Target | None],
-        desired: Wanted,
+        desired: TargetPlans,
         outlook: Outlook,
     ) -> None:
         self._roll, self._cycled, self._desired, self._outlook = roll, cycled, desired, outlook
