@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("gpu", "fabric", "connect"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
-    ("planning", "reading", "lab"),
+    ("planning", "reading", "kubernetes", "lab"),
     ("execution",),
     ("report", "app"),
     ("cli",),

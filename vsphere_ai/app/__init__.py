@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
+    from vsphere_ai.app.check_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "apply_plan": "ApplyRequest apply",
     "approval": "Confirm",
+    "check_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "check_rules": "CheckRequest CheckResult check",
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
@@ -59,6 +61,7 @@ __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_pl
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
+__all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]

@@ -128,12 +128,6 @@ def load(path: Path, faults: Faults | None = None, most: int = MAX_NODES) -> Doc
     return parse(text_of(path), str(path), faults, most)
 
 
-def load_stream(path: Path, faults: Faults, most: int = MAX_NODES) -> list[Document]:
-    """Read a YAML file of several documents, each behind ``---``. See `load`."""
-    text = text_of(path)
-    return [Document(str(path), text, root, root.plain()) for root in _roots(text, str(path), faults, most, MAX_NODES)]
-
-
 def text_of(path: Path) -> str:
     """Return the text of a file; `InputError` when it cannot be read, or is not UTF-8."""
     name = str(path)
@@ -198,6 +192,11 @@ def parse(text: str, name: str, faults: Faults | None = None, most: int = MAX_NO
         own.raise_any()
     root = roots[0] if roots else Node(None, 0, 0)
     return Document(name, text, root, root.plain())
+
+
+def parse_stream(text: str, name: str, faults: Faults, most: int = MAX_NODES) -> list[Document]:
+    """Read a text of several documents, each behind ``---``, of at most `most` values in all. See `load`."""
+    return [Document(name, text, root, root.plain()) for root in _roots(text, name, faults, most, MAX_NODES)]
 
 
 def _roots(text: str, name: str, faults: Faults, most: int, documents: int) -> list[Node]:

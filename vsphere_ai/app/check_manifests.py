@@ -1,0 +1,57 @@
+"""Kubernetes manifests: whether objects of Spiderpool and of the NVIDIA Network Operator keep their rules."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from vsphere_ai.kubernetes.check import FAMILIES, Checked, check_documents
+from vsphere_ai.language.document import MAX_BYTES, Document, Faults, decode, parse_stream, require, text_of
+
+MAX_VALUES = 200_000
+STDIN = "-"
+
+
+@dataclass(frozen=True)
+class ManifestsRequest:
+    """Files of manifests in YAML or JSON, ``-`` being standard input, and whose objects are checked.
+
+    `families` are of `spiderpool` and `network-operator`.
+    """
+
+    files: Sequence[Path]
+    families: Sequence[str] = tuple(FAMILIES)
+
+
+@dataclass(frozen=True)
+class ManifestsResult:
+    """What was found in manifests."""
+
+    checked: Checked
+
+    @property
+    def exit_code(self) -> int:
+        """Return 1 where an object breaks a rule, else 0."""
+        return 0 if self.checked.is_clean else 1
+
+
+def check_manifests(request: ManifestsRequest) -> ManifestsResult:
+    """Check objects alone and together, over all files; `InputError` when a file is no YAML.
+
+    What another project's objects say is not looked at; they are counted.
+    """
+    faults = Faults()
+    documents = [document for file in request.files for document in _documents(file, faults)]
+    faults.raise_any()
+    return ManifestsResult(check_documents(documents, request.families))
+
+
+def _documents(file: Path, faults: Faults) -> list[Document]:
+    if str(file) == STDIN:
+        text, name = decode(sys.stdin.buffer.read(MAX_BYTES + 1), "stdin"), "stdin"
+    else:
+        require(file, "file")
+        text, name = text_of(file), str(file)
+    return parse_stream(text, name, faults, MAX_VALUES)

@@ -1,0 +1,56 @@
+"""Manifests that are checked: the rules of each project for its own objects, in one list by place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from vsphere_ai.kubernetes import network_operator_rules, spiderpool_rules
+from vsphere_ai.kubernetes.objects import Fault, Manifest, manifests
+from vsphere_ai.kubernetes.spiderpool import GROUP as SPIDERPOOL
+from vsphere_ai.language.document import Document
+
+Check = Callable[[Sequence[Manifest]], Iterator[Fault]]
+FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
+    "spiderpool": ((SPIDERPOOL,), spiderpool_rules.check),
+    "network-operator": (tuple(network_operator_rules.GROUPS), network_operator_rules.check),
+}
+"""Name on the command line -> API groups, and the check of their objects."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was looked at, and the faults in the order of their places."""
+
+    objects: tuple[Manifest, ...]
+    others: int
+    """Objects of other API groups, which were not looked at."""
+    faults: tuple[Fault, ...]
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether nothing is wrong; warnings are none."""
+        return not any(f.severity == "error" for f in self.faults)
+
+
+def check_documents(documents: Sequence[Document], families: Sequence[str]) -> Checked:
+    """Check the objects of some families (see `FAMILIES`) in documents of manifests."""
+    found = list(manifests(documents))
+    objects = [each for each in found if isinstance(each, Manifest)]
+    groups = {group for name in families for group in FAMILIES[name][0]}
+    own = tuple(each for each in objects if each.group in groups)
+    faults = {each for each in found if isinstance(each, Fault)}
+    faults.update(filter(None, (_misspelt(each, groups) for each in objects)))
+    for name in families:
+        faults.update(FAMILIES[name][1](own))
+    return Checked(own, len(objects) - len(own), tuple(sorted(faults)))
+
+
+def _misspelt(manifest: Manifest, groups: set[str]) -> Fault | None:
+    """Return what is wrong with an object whose group is nearly one of those: nothing would look at it."""
+    near = get_close_matches(manifest.group, groups, n=1, cutoff=0.85)
+    if not near or manifest.group in groups:
+        return None
+    message = f"there is no API group '{manifest.group}'"
+    return manifest.fault(("apiVersion",), "manifest.group", message, f"did you mean '{near[0]}'?")

@@ -1,0 +1,236 @@
+"""Rules of the NVIDIA Network Operator's objects, of its pools and of SR-IOV policies, each alone and together.
+
+Source: github.com/Mellanox/network-operator at b06827e0, api/v1alpha1/validator and pkg/state; macvlan, IPoIB and
+host device networks have no webhook there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from vsphere_ai.kubernetes import device_plugins, nv_ipam, sriov_operator
+from vsphere_ai.kubernetes import network_operator as fields
+from vsphere_ai.kubernetes.network_operator import (
+    Component,
+    Global,
+    HostDeviceNetwork,
+    IPoIBNetwork,
+    MacvlanNetwork,
+    NicClusterPolicy,
+    NicNodePolicy,
+    OfedDriver,
+)
+from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
+from vsphere_ai.kubernetes.schema import read_spec
+from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.language.validation import suggest
+
+Kinds = Mapping[str, type[Spec]]
+GROUPS: Mapping[str, tuple[str, Kinds]] = {
+    module.GROUP: (module.VERSION, module.KINDS) for module in (fields, nv_ipam, sriov_operator)
+}
+MOST_NAME = 30
+"""Characters of the name of a `NicNodePolicy`."""
+PREFIX = "nvidia.com"
+"""Prefix that the operator adds to the resource of a `HostDeviceNetwork`: pkg/state/state_hostdevice_network.go."""
+
+_IMAGE = re.compile(r"[a-zA-Z0-9-]+")
+_REPOSITORY = re.compile(r"[a-z0-9]+([._:-][a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*")
+_OFED = re.compile(
+    r"doca\d+\.\d+\.\d+-\d{2}\.\d{2}-\d+(\.\d+){2,3}-\d+(-.+)?|\d{2}\.\d{2}-\d+(\.\d+){2,3}(-.+)?|sha256:[0-9a-f]{64}"
+)
+_GUID = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){7}")
+_RESOURCE = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+
+
+def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
+    """Yield what is wrong with the objects of `GROUPS`, each by itself and together; others are left out."""
+    own = [each for each in objects if each.group in GROUPS]
+    read: list[Read[Spec]] = []
+    for manifest in own:
+        version, kinds = GROUPS[manifest.group]
+        if manifest.kind not in kinds:
+            message = f"there is no kind '{manifest.kind}' in {manifest.group}"
+            yield manifest.fault(("kind",), "manifest.kind", message, suggest(manifest.kind, kinds))
+        elif (found := version_fault(manifest, version)) is not None:
+            yield found
+        else:
+            spec, faults = read_spec(manifest, kinds[manifest.kind])
+            yield from faults
+            read += [] if spec is None else [Read(manifest, spec)]
+    ranges: list[nv_ipam.Range] = []
+    for each in read:
+        yield from _alone(each.manifest, each.spec, ranges)
+    yield from nv_ipam.check_apart(ranges)
+    yield from _together(read)
+    yield from twice(own)
+
+
+def _alone(manifest: Manifest, spec: Spec, ranges: list[nv_ipam.Range]) -> Iterator[Fault]:
+    match spec:
+        case NicClusterPolicy():
+            yield from _cluster_policy(manifest, spec)
+        case NicNodePolicy():
+            yield from _node_policy(manifest, spec)
+        case MacvlanNetwork() | IPoIBNetwork():
+            if not spec.master:
+                message = "no master is named: the pods get the NIC of the node's default route"
+                yield manifest.fault(("spec",), "network.no-master", message, "add 'master', the name of a rail's NIC")
+            yield from _pasted(manifest, spec)
+        case HostDeviceNetwork():
+            if not _RESOURCE.fullmatch(spec.resourceName):
+                message = f"'{spec.resourceName}' is no name of a resource"
+                yield manifest.fault(("spec", "resourceName"), "network.resource", message, f"leave out {PREFIX}/")
+            yield from _pasted(manifest, spec)
+        case nv_ipam.IPPool() | nv_ipam.CIDRPool():
+            yield from nv_ipam.check_pool(manifest, spec, ranges)
+        case sriov_operator.NodePolicy():
+            yield from sriov_operator.check_policy(manifest, spec)
+
+
+def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Fault]:
+    if manifest.name != fields.POLICY_NAME:
+        message = f"the operator uses a NicClusterPolicy of one name only, not '{manifest.name}'"
+        yield manifest.fault(("metadata", "name"), "policy.name", message, f"write {fields.POLICY_NAME}")
+    yield from _components(manifest, spec, spec.global_)
+    network = spec.secondaryNetwork
+    if network is not None:
+        for name in ("multus", "cniPlugins", "ipoib"):
+            component = getattr(network, name)
+            if component is not None:
+                yield from _image(manifest, ("spec", "secondaryNetwork", name), component, spec.global_)
+    agent = spec.ibKubernetes
+    if agent is None:
+        return
+    ends = (agent.pKeyGUIDPoolRangeStart, agent.pKeyGUIDPoolRangeEnd)
+    for key, text in zip(("pKeyGUIDPoolRangeStart", "pKeyGUIDPoolRangeEnd"), ends, strict=True):
+        if text is not None and not _GUID.fullmatch(text):
+            message = f"'{text}' is no GUID"
+            yield manifest.fault(("spec", "ibKubernetes", key), "policy.guid", message, "write 8 bytes: 02:00:...:00")
+    if all(end and _GUID.fullmatch(end) for end in ends) and str(ends[0]).lower() >= str(ends[1]).lower():
+        path = ("spec", "ibKubernetes", "pKeyGUIDPoolRangeEnd")
+        yield manifest.fault(path, "policy.guid", f"the range of GUIDs ends at {ends[1]} before it begins")
+
+
+def _node_policy(manifest: Manifest, spec: NicNodePolicy) -> Iterator[Fault]:
+    if len(manifest.name) > MOST_NAME:
+        message = f"a name of {len(manifest.name)} characters is too long"
+        yield manifest.fault(("metadata", "name"), "policy.name", message, f"give at most {MOST_NAME}")
+    yield from _components(manifest, spec, None)
+
+
+def _components(manifest: Manifest, spec: Spec, common: Global | None) -> Iterator[Fault]:
+    for name, component in spec:
+        path: DocumentPath = ("spec", name)
+        if isinstance(component, Component):
+            yield from _image(manifest, path, component, common)
+        if isinstance(component, OfedDriver):
+            yield from _driver(manifest, path, component)
+        if isinstance(component, fields.DevicePlugin) and component.config is not None:
+            shared = name == "rdmaSharedDevicePlugin"
+            check = device_plugins.check_shared if shared else device_plugins.check_sriov
+            yield from check(manifest, (*path, "config"), component.config)
+
+
+def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Global | None) -> Iterator[Fault]:
+    if given.image is None:
+        yield manifest.fault(path, "policy.image", f"'{path[-1]}' names no image")
+    elif not _IMAGE.fullmatch(given.image):
+        yield manifest.fault((*path, "image"), "policy.image", f"'{given.image}' is no name of an image")
+    for key in ("repository", "version"):
+        if getattr(given, key) is None and getattr(common, key, None) is None:
+            message = f"'{path[-1]}' has no {key}, and spec.global has none"
+            yield manifest.fault(path, "policy.image", message, f"add {key} to one of them")
+    if given.repository is not None and not _REPOSITORY.fullmatch(given.repository):
+        yield manifest.fault((*path, "repository"), "policy.image", f"'{given.repository}' is no repository of images")
+
+
+def _driver(manifest: Manifest, path: DocumentPath, driver: OfedDriver) -> Iterator[Fault]:
+    if driver.version is not None and not _OFED.fullmatch(driver.version):
+        message = f"'{driver.version}' is no version of the driver container"
+        help = "write e.g. doca3.1.0-25.07-0.6.6.0-0 or 24.01-0.3.3.1-0"
+        yield manifest.fault((*path, "version"), "policy.driver-version", message, help)
+    policy = driver.upgradePolicy
+    if policy is not None and policy.safeLoad and not policy.autoUpgrade:
+        message = "safeLoad needs autoUpgrade"
+        yield manifest.fault((*path, "upgradePolicy", "safeLoad"), "policy.safe-load", message, "set autoUpgrade: true")
+
+
+def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDeviceNetwork) -> Iterator[Fault]:
+    """Check texts that the operator pastes into a network attachment between single quotes."""
+    if not spec.ipam:
+        message = "there is no 'ipam': pods get no address"
+        yield manifest.warning(("spec",), "network.ipam", message, 'add e.g. ipam: \'{"type": "nv-ipam", ...}\'')
+    for key in ("ipam", "metaPlugins"):
+        text = getattr(spec, key, None)
+        if not text:
+            continue
+        path: DocumentPath = ("spec", key)
+        try:
+            found = json.loads(text if key == "ipam" else f"[{text}]")
+        except (ValueError, RecursionError) as error:
+            yield manifest.fault(path, "network.json", f"this is not JSON: {error}")
+            continue
+        if key == "ipam" and not (isinstance(found, dict) and isinstance(found.get("type"), str)):
+            yield manifest.fault(path, "network.json", "this is not a JSON object with a 'type'")
+        if "'" in text:
+            yield manifest.fault(
+                path, "network.quote", "a single quote breaks the object that the operator makes of it"
+            )
+
+
+def _together(read: Sequence[Read[Spec]]) -> Iterator[Fault]:
+    pools = {
+        (each.manifest.kind.lower(), each.manifest.name): each for each in read if each.manifest.group == nv_ipam.GROUP
+    }
+    policies = [each for each in read if isinstance(each.spec, NicClusterPolicy | NicNodePolicy)]
+    for each in read:
+        if pools and isinstance(each.spec, MacvlanNetwork | IPoIBNetwork | HostDeviceNetwork):
+            yield from _pool_named(each.manifest, each.spec.ipam, pools)
+        if isinstance(each.spec, HostDeviceNetwork):
+            yield from _resource_offered(each.manifest, each.spec, policies)
+    cluster = next((each for each in policies if isinstance(each.spec, NicClusterPolicy)), None)
+    for each in policies:
+        if cluster is None or each is cluster:
+            continue
+        for name in ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin"):
+            if getattr(each.spec, name) is not None and getattr(cluster.spec, name) is not None:
+                message = f"'{name}' is in {each.manifest} and in {cluster.manifest} ({cluster.manifest.mark_of()})"
+                yield each.manifest.key_fault(("spec", name), "policy.twice", message, "keep it in one of them")
+    sriov = [each for each in policies if getattr(each.spec, "sriovDevicePlugin", None) is not None]
+    for each in read:
+        if isinstance(each.spec, sriov_operator.NodePolicy) and sriov:
+            message = f"the SR-IOV operator brings a device plugin of its own, beside that of {sriov[0].manifest}"
+            yield each.manifest.warning(("kind",), "sriov.two-plugins", message, "keep one of them")
+
+
+def _pool_named(manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, str], Read[Spec]]) -> Iterator[Fault]:
+    try:
+        found = json.loads(ipam or "{}")
+    except (ValueError, RecursionError):
+        return
+    if not isinstance(found, dict) or found.get("type") != "nv-ipam" or not isinstance(found.get("poolName"), str):
+        return
+    kind = str(found.get("poolType", "ippool")).lower()
+    if (kind, found["poolName"]) not in pools:
+        near = suggest(found["poolName"], (name for each, name in pools if each == kind))
+        message = f"there is no pool '{found['poolName']}' of this type in what is checked"
+        yield manifest.warning(("spec", "ipam"), "network.pool-missing", message, near)
+
+
+def _resource_offered(manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[Read[Spec]]) -> Iterator[Fault]:
+    plugins = [getattr(each.spec, "sriovDevicePlugin", None) for each in policies]
+    offered: dict[str, str] = {}
+    for plugin in plugins:
+        offered.update(device_plugins.resources_of(plugin.config or "") if plugin is not None else {})
+    if spec.resourceName in offered and offered[spec.resourceName] != PREFIX:
+        message = f"the operator asks for {PREFIX}/{spec.resourceName}, and the device plugin offers another prefix"
+        help = f'write "resourcePrefix": "{PREFIX}" in the configuration of sriovDevicePlugin'
+        yield manifest.fault(("spec", "resourceName"), "network.prefix", message, help)
+    elif offered and spec.resourceName not in offered:
+        message = f"no device plugin in what is checked offers '{spec.resourceName}'"
+        yield manifest.warning(
+            ("spec", "resourceName"), "network.resource", message, suggest(spec.resourceName, offered)
+        )

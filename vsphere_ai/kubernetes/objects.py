@@ -1,0 +1,177 @@
+"""Objects of a Kubernetes manifest with their places, and the faults that rules find in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, JsonValue
+
+from vsphere_ai.errors import Mark
+from vsphere_ai.language.document import Document, DocumentPath
+
+Severity = Literal["error", "warning"]
+
+
+class Spec(BaseModel):
+    """A part of an object as its CustomResourceDefinition has it; the names of fields are those of the manifest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+T = TypeVar("T")
+S_co = TypeVar("S_co", bound=Spec, covariant=True)
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """What is wrong at one place of a manifest. An ``error``: the API server or the operator refuses or ignores it."""
+
+    mark: Mark
+    rule: str
+    severity: Severity
+    object: str
+    message: str
+    help: str = ""
+    excerpt: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """One object: its kind, and where in which document it stands."""
+
+    document: Document
+    path: DocumentPath
+    data: Mapping[str, JsonValue]
+
+    @property
+    def api_version(self) -> str:
+        """Return ``group/version``; empty when it is not text."""
+        return _text(self.data.get("apiVersion"))
+
+    @property
+    def group(self) -> str:
+        """Return the API group, such as ``spiderpool.spidernet.io``."""
+        return self.api_version.partition("/")[0]
+
+    @property
+    def kind(self) -> str:
+        """Return the kind, such as ``SpiderIPPool``; empty when it is not text."""
+        return _text(self.data.get("kind"))
+
+    @property
+    def name(self) -> str:
+        """Return ``metadata.name``; empty when it is not text."""
+        return _text(self.metadata.get("name"))
+
+    @property
+    def namespace(self) -> str:
+        """Return ``metadata.namespace``; empty when there is none."""
+        return _text(self.metadata.get("namespace"))
+
+    @property
+    def metadata(self) -> Mapping[str, JsonValue]:
+        """Return what ``metadata`` holds."""
+        found = self.data.get("metadata")
+        return found if isinstance(found, dict) else {}
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name or '(no name)'}"
+
+    def fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
+        """Return an error at a path below the object."""
+        mark = self.document.mark_of((*self.path, *path))
+        return Fault(mark, rule, "error", str(self), message, help, self.document.excerpt(mark))
+
+    def key_fault(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
+        """Return an error at the key, not the value, that a path ends in."""
+        mark = self.document.mark_of_key((*self.path, *path))
+        return Fault(mark, rule, "error", str(self), message, help, self.document.excerpt(mark))
+
+    def warning(self, path: DocumentPath, rule: str, message: str, help: str = "") -> Fault:
+        """Return a warning at a path below the object."""
+        return replace(self.fault(path, rule, message, help), severity="warning")
+
+    def mark_of(self, path: DocumentPath = ()) -> Mark:
+        """Return the place of a path below the object."""
+        return self.document.mark_of((*self.path, *path))
+
+
+class Texts:
+    """Reads the texts of one object, and keeps the faults of those that cannot be read."""
+
+    def __init__(self, manifest: Manifest) -> None:
+        self.manifest = manifest
+        self.faults: list[Fault] = []
+
+    def read(self, path: DocumentPath, rule: str, parse: Callable[[str], T], text: str) -> T | None:
+        """Return what a text means; None, with the fault kept, when `parse` refuses it with a `ValueError`."""
+        try:
+            return parse(text)
+        except ValueError as error:
+            message, _, help = str(error).partition("\n")
+            self.faults.append(self.manifest.fault(path, rule, message, help))
+            return None
+
+    def read_all(self, path: DocumentPath, rule: str, parse: Callable[[str], T], texts: Iterable[str]) -> dict[int, T]:
+        """Return what the texts of a list mean, by their index."""
+        each = ((index, self.read((*path, index), rule, parse, text)) for index, text in enumerate(texts))
+        return {index: found for index, found in each if found is not None}
+
+
+@dataclass(frozen=True)
+class Read(Generic[S_co]):
+    """An object whose schema holds, with its spec as a model."""
+
+    manifest: Manifest
+    spec: S_co
+
+
+def manifests(documents: Iterable[Document]) -> Iterator[Manifest | Fault]:
+    """Yield the objects of manifests, also those of a ``List``; a fault for what is no object."""
+    for document in documents:
+        if document.data is not None:
+            yield from _objects(Manifest(document, (), {}), document.data)
+
+
+def version_fault(manifest: Manifest, version: str) -> Fault | None:
+    """Return what is wrong with the version or the name of an object of a known kind."""
+    if manifest.api_version != f"{manifest.group}/{version}":
+        message = f"'{manifest.api_version}' is not served"
+        return manifest.fault(("apiVersion",), "manifest.version", message, f"write {manifest.group}/{version}")
+    if not manifest.name:
+        return manifest.fault(("metadata",), "manifest.name", "the object has no name", "add metadata.name")
+    return None
+
+
+def twice(objects: Iterable[Manifest]) -> Iterator[Fault]:
+    """Yield objects of the same kind and name as one before."""
+    seen: dict[tuple[str, str, str, str], Manifest] = {}
+    for each in objects:
+        first = seen.setdefault((each.group, each.kind, each.namespace, each.name), each)
+        if first is not each and each.name:
+            message = f"{each} is written twice: first in {first.mark_of()}"
+            yield each.fault(("metadata", "name"), "manifest.twice", message, "keep one of them")
+
+
+def _objects(place: Manifest, data: object) -> Iterator[Manifest | Fault]:
+    if (
+        not isinstance(data, dict)
+        or not isinstance(data.get("kind"), str)
+        or not isinstance(data.get("apiVersion"), str)
+    ):
+        help = "an object begins with apiVersion, kind and metadata"
+        yield place.fault((), "manifest.object", "this is not a Kubernetes object: it has no apiVersion or kind", help)
+        return
+    found = Manifest(place.document, place.path, data)
+    items = data.get("items")
+    if found.kind.endswith("List") and isinstance(items, tuple):
+        for index, item in enumerate(items):
+            yield from _objects(Manifest(place.document, (*place.path, "items", index), {}), item)
+        return
+    yield found
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

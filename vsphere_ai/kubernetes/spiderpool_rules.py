@@ -1,0 +1,245 @@
+"""Rules of Spiderpool's admission webhook, and across objects, that its objects have to keep.
+
+Source: github.com/spidernet-io/spiderpool at a7fbd3b (v1.2.1), pkg/ippoolmanager/ippool_validate.go and pkg/ip/cidr.go.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, Texts, twice, version_fault
+from vsphere_ai.kubernetes.schema import read_spec
+from vsphere_ai.kubernetes.spiderpool import (
+    GROUP,
+    KINDS,
+    VERSION,
+    WITHOUT_SPEC,
+    Coordination,
+    IPPool,
+    MultusConfig,
+    PoolNames,
+    ReservedIP,
+    Route,
+    Subnet,
+)
+from vsphere_ai.language.document import DocumentPath
+from vsphere_ai.language.validation import suggest
+from vsphere_ai.model.networks import Address, Network, Range, address, address_range, network, range_of, without
+
+BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
+"""Value of `cniType` -> its block, where the names differ."""
+ALL_BLOCKS = ("macvlan", "ipvlan", "vlan", "sriov", "ibsriov", "ipoib", "ovs", "customCNI")
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """A pool whose addresses could be read."""
+
+    manifest: Manifest
+    subnet: Network
+    free: tuple[Range, ...]
+    default: bool
+
+
+def check(objects: Sequence[Manifest]) -> Iterator[Fault]:
+    """Yield what is wrong with Spiderpool's objects, each by itself and together; others are left out."""
+    own = [each for each in objects if each.group == GROUP]
+    read: list[Read[Spec]] = []
+    for manifest in own:
+        if (found := _header(manifest)) is not None:
+            yield found
+        elif manifest.kind not in WITHOUT_SPEC:
+            spec, faults = read_spec(manifest, KINDS[manifest.kind])
+            yield from faults
+            read += [] if spec is None else [Read(manifest, spec)]
+    pools: list[_Pool] = []
+    for each in read:
+        match each.spec:
+            case IPPool() | Subnet():
+                yield from _subnet(each.manifest, each.spec, pools)
+            case ReservedIP():
+                yield from _reserved(each.manifest, each.spec)
+            case MultusConfig():
+                yield from _network(each.manifest, each.spec)
+            case Coordination():
+                yield from _coordinator(each.manifest, each.spec, ("spec",))
+    yield from _together([p for p in pools if p.manifest.kind == "SpiderIPPool"])
+    yield from twice(own)
+    yield from _missing_pools(read)
+
+
+def _header(manifest: Manifest) -> Fault | None:
+    if manifest.kind not in (*KINDS, *WITHOUT_SPEC):
+        help = suggest(manifest.kind, (*KINDS, *WITHOUT_SPEC))
+        return manifest.fault(("kind",), "manifest.kind", f"there is no kind '{manifest.kind}' in {GROUP}", help)
+    return version_fault(manifest, VERSION)
+
+
+def _subnet(manifest: Manifest, spec: IPPool | Subnet, pools: list[_Pool]) -> Iterator[Fault]:
+    texts = Texts(manifest)
+    subnet = texts.read(("spec", "subnet"), "spiderpool.subnet", network, spec.subnet)
+    ips = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
+    excluded = texts.read_all(("spec", "excludeIPs"), "spiderpool.address", address_range, spec.excludeIPs)
+    gateway = texts.read(("spec", "gateway"), "spiderpool.gateway", address, spec.gateway) if spec.gateway else None
+    yield from texts.faults
+    if subnet is None:
+        return
+    if spec.ipVersion is not None and spec.ipVersion != subnet.version:
+        message = f"ipVersion is {spec.ipVersion}, and {subnet} is IPv{subnet.version}"
+        yield manifest.fault(("spec", "ipVersion"), "spiderpool.ip-version", message, f"write {subnet.version}")
+    for field, ranges in (("ips", ips), ("excludeIPs", excluded)):
+        for index, each in ranges.items():
+            if not each.within(subnet):
+                message = f"{each} is not inside of {subnet}"
+                yield manifest.fault(("spec", field, index), "spiderpool.outside-subnet", message, _usable(subnet))
+    free = without(list(ips.values()), list(excluded.values()))
+    if gateway is not None:
+        yield from _gateway(manifest, gateway, subnet, free)
+    yield from _routes(manifest, spec.routes, subnet)
+    pools.append(_Pool(manifest, subnet, tuple(free), spec.default))
+
+
+def _gateway(manifest: Manifest, gateway: Address, subnet: Network, free: Sequence[Range]) -> Iterator[Fault]:
+    path = ("spec", "gateway")
+    if gateway not in subnet:
+        message = f"the gateway {gateway} is not inside of {subnet}"
+        yield manifest.fault(path, "spiderpool.gateway-outside", message, _usable(subnet))
+    elif any(gateway in each for each in free):
+        help = f"leave {gateway} out of ips, or add it to excludeIPs"
+        yield manifest.fault(
+            path, "spiderpool.gateway-in-ips", f"a pod could get the gateway's address {gateway}", help
+        )
+
+
+def _routes(manifest: Manifest, routes: Sequence[Route], subnet: Network) -> Iterator[Fault]:
+    texts = Texts(manifest)
+    seen: dict[Network, int] = {}
+    for index, route in enumerate(routes):
+        path: DocumentPath = ("spec", "routes", index)
+        dst = texts.read((*path, "dst"), "spiderpool.route", network, route.dst)
+        gw = texts.read((*path, "gw"), "spiderpool.route", address, route.gw)
+        if dst is not None and dst.prefixlen == 0:
+            help = "set 'gateway' of the pool instead"
+            yield manifest.fault((*path, "dst"), "spiderpool.default-route", f"{dst} is the default route", help)
+        if dst is not None and seen.setdefault(dst, index) != index:
+            message = f"there is already a route to {dst}: routes[{seen[dst]}]"
+            yield manifest.fault((*path, "dst"), "spiderpool.route-twice", message, "keep one of them")
+        if gw is not None and gw not in subnet:
+            message = f"the gateway {gw} of the route is not inside of {subnet}"
+            yield manifest.fault((*path, "gw"), "spiderpool.gateway-outside", message, _usable(subnet))
+    yield from texts.faults
+
+
+def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[Fault]:
+    texts = Texts(manifest)
+    found = texts.read_all(("spec", "ips"), "spiderpool.address", address_range, spec.ips)
+    yield from texts.faults
+    for index, each in found.items():
+        if spec.ipVersion is not None and each.version != spec.ipVersion:
+            message = f"{each} is IPv{each.version}, and ipVersion is {spec.ipVersion}"
+            yield manifest.fault(("spec", "ips", index), "spiderpool.ip-version", message)
+
+
+def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[Fault]:
+    wanted = BLOCKS.get(spec.cniType, spec.cniType)
+    given = [name for name in ALL_BLOCKS if getattr(spec, name) is not None]
+    if wanted not in given:
+        message = f"cniType is {spec.cniType}, and the block '{wanted}' is missing"
+        yield manifest.fault(("spec", "cniType"), "spiderpool.block-missing", message, f"add spec.{wanted}")
+    for name in given:
+        if name != wanted:
+            message = f"'{name}' is not used: cniType is {spec.cniType}"
+            yield manifest.key_fault(("spec", name), "spiderpool.block-unused", message, "remove it, or change cniType")
+    if spec.coordinator is not None:
+        yield from _coordinator(manifest, spec.coordinator, ("spec", "coordinator"))
+    block = getattr(spec, wanted, None)
+    masters = getattr(block, "master", None)
+    if isinstance(masters, tuple):
+        if not masters:
+            yield manifest.fault(("spec", wanted, "master"), "spiderpool.master", "no master is named")
+        if len(masters) > 1 and getattr(block, "bond", None) is None:
+            message = f"{len(masters)} masters need a bond"
+            yield manifest.fault(("spec", wanted, "master"), "spiderpool.master", message, "add 'bond', or keep one")
+    texts = Texts(manifest)
+    texts.read_all(("spec", "chainCNIJsonData"), "spiderpool.json", _cni, spec.chainCNIJsonData)
+    if spec.customCNI is not None:
+        texts.read(("spec", "customCNI"), "spiderpool.json", _cni, spec.customCNI)
+    yield from texts.faults
+
+
+def _cni(text: str) -> dict[str, object]:
+    """Return a CNI configuration; `ValueError` with a sentence when it is not a JSON object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"this is not a CNI configuration in JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError("this is not a CNI configuration: it is no JSON object")
+    return found
+
+
+def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> Iterator[Fault]:
+    for name in ("detectGateway", "detectIPConflict"):
+        if getattr(spec, name) is not None:
+            yield manifest.warning((*path, name), "spiderpool.deprecated", f"{name} is deprecated", spec.MISTAKES[name])
+    texts = Texts(manifest)
+    texts.read_all((*path, "hijackCIDR"), "spiderpool.subnet", network, spec.hijackCIDR)
+    if spec.vethLinkAddress:
+        texts.read((*path, "vethLinkAddress"), "spiderpool.address", address, spec.vethLinkAddress)
+    for index, route in enumerate(spec.policyRoutes):
+        texts.read((*path, "policyRoutes", index, "dst"), "spiderpool.route", network, route.dst)
+        texts.read((*path, "policyRoutes", index, "gw"), "spiderpool.route", address, route.gw)
+    yield from texts.faults
+
+
+def _together(pools: Sequence[_Pool]) -> Iterator[Fault]:
+    """Compare every two pools: their subnets are the same or apart, and no address is in both."""
+    for one, other in combinations(pools, 2):
+        if not one.subnet.overlaps(other.subnet):
+            continue
+        where = other.manifest.mark_of(("spec", "subnet"))
+        if one.subnet != other.subnet:
+            message = f"{one.subnet} overlaps {other.subnet} of {other.manifest} ({where})"
+            help = "pools share one subnet, or their subnets lie apart"
+            yield one.manifest.fault(("spec", "subnet"), "spiderpool.subnets-overlap", message, help)
+        shared = next((f"{a} and {b}" for a in one.free for b in other.free if a.overlaps(b)), "")
+        if shared:
+            message = f"pods of two pools could get one address: {shared} of {other.manifest} ({where})"
+            yield one.manifest.fault(
+                ("spec", "ips"), "spiderpool.ips-overlap", message, "give each address to one pool"
+            )
+    for version in (4, 6):
+        defaults = [p for p in pools if p.default and p.subnet.version == version]
+        for each in defaults[1:]:
+            message = f"two pools are the default for IPv{version}: {defaults[0].manifest} and {each.manifest}"
+            yield each.manifest.warning(("spec", "default"), "spiderpool.two-defaults", message, "keep one of them")
+
+
+def _missing_pools(read: Iterable[Read[Spec]]) -> Iterator[Fault]:
+    """Name pools that networks ask for and that are not there, where the pools are checked too."""
+    every = list(read)
+    pools = {each.manifest.name: each.spec for each in every if isinstance(each.spec, IPPool)}
+    if not pools:
+        return
+    for each in every:
+        if not isinstance(each.spec, MultusConfig):
+            continue
+        name = BLOCKS.get(each.spec.cniType, each.spec.cniType)
+        asked = getattr(getattr(each.spec, name, None), "ippools", None)
+        if not isinstance(asked, PoolNames):
+            continue
+        for family, names in (("ipv4", asked.ipv4), ("ipv6", asked.ipv6)):
+            for index, pool in enumerate(names):
+                path: DocumentPath = ("spec", name, "ippools", family, index)
+                if pool not in pools:
+                    help = suggest(pool, pools)
+                    yield each.manifest.warning(
+                        path, "spiderpool.pool-missing", f"there is no pool '{pool}' here", help
+                    )
+
+
+def _usable(subnet: Network) -> str:
+    return f"its addresses are {range_of(subnet)}"

@@ -1,0 +1,103 @@
+"""Subnets, ranges and gateways as text of a manifest, read strictly; IPv4 and IPv6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+
+@dataclass(frozen=True, order=True)
+class Range:
+    """Addresses from `first` to `last`, both included, as numbers of one family."""
+
+    version: int
+    first: int
+    last: int
+
+    def __contains__(self, address: Address) -> bool:
+        return address.version == self.version and self.first <= int(address) <= self.last
+
+    def overlaps(self, other: Range) -> bool:
+        """Return whether an address lies in both."""
+        return self.version == other.version and self.first <= other.last and other.first <= self.last
+
+    def within(self, network: Network) -> bool:
+        """Return whether all addresses lie in a network."""
+        bounds = range_of(network)
+        return bounds.version == self.version and bounds.first <= self.first and self.last <= bounds.last
+
+    @property
+    def size(self) -> int:
+        """Return how many addresses it holds."""
+        return self.last - self.first + 1
+
+    def __str__(self) -> str:
+        kind = IPv4Address if self.version == 4 else IPv6Address
+        first, last = str(kind(self.first)), str(kind(self.last))
+        return first if first == last else f"{first}-{last}"
+
+
+def address(text: str) -> Address:
+    """Return an address; `ValueError` with a sentence for anything else."""
+    try:
+        return ip_address(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not an IP address") from None
+
+
+def network(text: str) -> Network:
+    """Return a network; `ValueError` with a sentence when it is none, or has host bits set."""
+    try:
+        loose = ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError(f"'{text}' is not a subnet in CIDR notation") from None
+    if "/" not in text:
+        raise ValueError(f"'{text}' has no prefix length\nwrite e.g. {loose}")
+    if ip_address(text.partition("/")[0]) != loose.network_address:
+        raise ValueError(f"'{text}' has host bits set\nwrite {loose}")
+    return loose
+
+
+def address_range(text: str) -> Range:
+    """Return the range of ``10.0.0.1-10.0.0.9`` or of a single address; `ValueError` with a sentence."""
+    first, dash, last = text.partition("-")
+    low, high = address(first.strip()), address((last if dash else first).strip())
+    if low.version != high.version:
+        raise ValueError(f"'{text}' begins with IPv{low.version} and ends with IPv{high.version}")
+    if int(low) > int(high):
+        raise ValueError(f"'{text}' ends before it begins")
+    return Range(low.version, int(low), int(high))
+
+
+def range_of(network: Network) -> Range:
+    """Return all addresses of a network, the network's own and the broadcast address included."""
+    return Range(network.version, int(network.network_address), int(network.broadcast_address))
+
+
+def without(ranges: list[Range], excluded: list[Range]) -> list[Range]:
+    """Return ranges without the excluded addresses, in ascending order and merged where they touch."""
+    left: list[Range] = []
+    for each in merged(ranges):
+        first = each.first
+        for gap in merged([e for e in excluded if e.overlaps(each)]):
+            if gap.first > first:
+                left.append(Range(each.version, first, gap.first - 1))
+            first = max(first, gap.last + 1)
+        if first <= each.last:
+            left.append(Range(each.version, first, each.last))
+    return left
+
+
+def merged(ranges: list[Range]) -> list[Range]:
+    """Return ranges in ascending order; those that overlap or touch are one."""
+    found: list[Range] = []
+    for each in sorted(ranges):
+        before = found[-1] if found else None
+        if before is not None and before.version == each.version and each.first <= before.last + 1:
+            found[-1] = Range(each.version, before.first, max(before.last, each.last))
+        else:
+            found.append(each)
+    return found
