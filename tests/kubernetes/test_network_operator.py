@@ -53,7 +53,7 @@ CASES = {
     ),
     "a driver version of no known form": (
         policy(
-            "  ofedDriver:\n    image: doca\n    repository: example.com\n    version: latest  # <- policy.driver-version\n"
+            "  ofedDriver:\n    image: d\n    repository: example\n    version: latest  # <- policy.driver-version\n"
         ),
         ("latest", "doca3.1.0-25.07-0.6.6.0-0"),
     ),
@@ -99,7 +99,8 @@ CASES = {
     ),
     "selectors and devices": (
         shared(
-            '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "devices": ["x"], "selectors": {"drivers": ["b"]}}]}'
+            '{"configList": [{"resourceName": "a", "rdmaHcaMax": 1, "devices": ["x"], '
+            '"selectors": {"drivers": ["b"]}}]}'
         )
         + "  # <- device-plugin.selectors\n",
         ('"devices": ["x"], ', ""),

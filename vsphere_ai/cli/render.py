@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -23,24 +22,24 @@ def command() -> None:
 @_FILES
 @_CHECK
 @format_option("text", "json")
-def spiderpool(**asked: Any) -> int:
+def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check Spiderpool's objects in FILE...: fields, admission rules, and pools against each other.
 
     FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule.
     """
-    return _check("spiderpool", asked["files"], asked["form"])
+    return _check("spiderpool", files, form)
 
 
 @command.command("network-operator")
 @_FILES
 @_CHECK
 @format_option("text", "json")
-def network_operator(**asked: Any) -> int:
+def network_operator(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check objects of the NVIDIA Network Operator, of nv-ipam and of the SR-IOV operator in FILE...
 
     FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule.
     """
-    return _check("network-operator", asked["files"], asked["form"])
+    return _check("network-operator", files, form)
 
 
 def _check(family: str, files: Sequence[Path], form: str) -> int:

@@ -108,23 +108,30 @@ class SecondaryNetwork(Spec):
     ipoib: Component | None = None
 
 
-class NicNodePolicy(Spec):
-    """Drivers and device plugins of some nodes."""
+class NodePolicy(Spec):
+    """What a policy of a cluster and one of some nodes may both hold; one of them, not both, does."""
 
     ofedDriver: OfedDriver | None = None
     rdmaSharedDevicePlugin: DevicePlugin | None = None
     sriovDevicePlugin: DevicePlugin | None = None
-    nodeSelector: dict[str, str] | None = None
     tolerations: tuple[Open, ...] = ()
 
+    def sections(self) -> dict[str, Component]:
+        """Return the driver and the device plugins that are given, by name."""
+        shared = NodePolicy.model_fields
+        return {name: value for name, value in self if name in shared and isinstance(value, Component)}
 
-class NicClusterPolicy(Spec):
+
+class NicNodePolicy(NodePolicy):
+    """Drivers and device plugins of some nodes."""
+
+    nodeSelector: dict[str, str] | None = None
+
+
+class NicClusterPolicy(NodePolicy):
     """Drivers, device plugins and networks of a cluster."""
 
     global_: Annotated[Global | None, Field(alias="global")] = None
-    ofedDriver: OfedDriver | None = None
-    rdmaSharedDevicePlugin: DevicePlugin | None = None
-    sriovDevicePlugin: DevicePlugin | None = None
     ibKubernetes: IbKubernetes | None = None
     secondaryNetwork: SecondaryNetwork | None = None
     nvIpam: Component | None = None
@@ -133,7 +140,6 @@ class NicClusterPolicy(Spec):
     nicConfigurationOperator: Open | None = None
     spectrumXOperator: Open | None = None
     nodeAffinity: Open | None = None
-    tolerations: tuple[Open, ...] = ()
     deploymentNodeAffinity: Open | None = None
     deploymentTolerations: tuple[Open, ...] = ()
 

@@ -20,6 +20,7 @@ from vsphere_ai.kubernetes.network_operator import (
     MacvlanNetwork,
     NicClusterPolicy,
     NicNodePolicy,
+    NodePolicy,
     OfedDriver,
 )
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Read, Spec, twice, version_fault
@@ -97,9 +98,8 @@ def _cluster_policy(manifest: Manifest, spec: NicClusterPolicy) -> Iterator[Faul
     yield from _components(manifest, spec, spec.global_)
     network = spec.secondaryNetwork
     if network is not None:
-        for name in ("multus", "cniPlugins", "ipoib"):
-            component = getattr(network, name)
-            if component is not None:
+        for name, component in network:
+            if isinstance(component, Component):
                 yield from _image(manifest, ("spec", "secondaryNetwork", name), component, spec.global_)
     agent = spec.ibKubernetes
     if agent is None:
@@ -139,8 +139,10 @@ def _image(manifest: Manifest, path: DocumentPath, given: Component, common: Glo
         yield manifest.fault(path, "policy.image", f"'{path[-1]}' names no image")
     elif not _IMAGE.fullmatch(given.image):
         yield manifest.fault((*path, "image"), "policy.image", f"'{given.image}' is no name of an image")
-    for key in ("repository", "version"):
-        if getattr(given, key) is None and getattr(common, key, None) is None:
+    shared = common or Global()
+    missing = {"repository": given.repository or shared.repository, "version": given.version or shared.version}
+    for key, value in missing.items():
+        if value is None:
             message = f"'{path[-1]}' has no {key}, and spec.global has none"
             yield manifest.fault(path, "policy.image", message, f"add {key} to one of them")
     if given.repository is not None and not _REPOSITORY.fullmatch(given.repository):
@@ -163,8 +165,8 @@ def _pasted(manifest: Manifest, spec: MacvlanNetwork | IPoIBNetwork | HostDevice
     if not spec.ipam:
         message = "there is no 'ipam': pods get no address"
         yield manifest.warning(("spec",), "network.ipam", message, 'add e.g. ipam: \'{"type": "nv-ipam", ...}\'')
-    for key in ("ipam", "metaPlugins"):
-        text = getattr(spec, key, None)
+    plugins = None if isinstance(spec, IPoIBNetwork) else spec.metaPlugins
+    for key, text in (("ipam", spec.ipam), ("metaPlugins", plugins)):
         if not text:
             continue
         path: DocumentPath = ("spec", key)
@@ -185,24 +187,22 @@ def _together(read: Sequence[Read[Spec]]) -> Iterator[Fault]:
     pools = {
         (each.manifest.kind.lower(), each.manifest.name): each for each in read if each.manifest.group == nv_ipam.GROUP
     }
-    policies = [each for each in read if isinstance(each.spec, NicClusterPolicy | NicNodePolicy)]
+    policies = [(each.manifest, each.spec) for each in read if isinstance(each.spec, NodePolicy)]
     for each in read:
         if pools and isinstance(each.spec, MacvlanNetwork | IPoIBNetwork | HostDeviceNetwork):
             yield from _pool_named(each.manifest, each.spec.ipam, pools)
         if isinstance(each.spec, HostDeviceNetwork):
-            yield from _resource_offered(each.manifest, each.spec, policies)
-    cluster = next((each for each in policies if isinstance(each.spec, NicClusterPolicy)), None)
-    for each in policies:
-        if cluster is None or each is cluster:
-            continue
-        for name in ("ofedDriver", "rdmaSharedDevicePlugin", "sriovDevicePlugin"):
-            if getattr(each.spec, name) is not None and getattr(cluster.spec, name) is not None:
-                message = f"'{name}' is in {each.manifest} and in {cluster.manifest} ({cluster.manifest.mark_of()})"
-                yield each.manifest.key_fault(("spec", name), "policy.twice", message, "keep it in one of them")
-    sriov = [each for each in policies if getattr(each.spec, "sriovDevicePlugin", None) is not None]
+            yield from _resource_offered(each.manifest, each.spec, [policy for _, policy in policies])
+    clusters = [(manifest, policy) for manifest, policy in policies if isinstance(policy, NicClusterPolicy)]
+    for manifest, policy in policies:
+        for other, cluster in clusters[:1]:
+            for name in sorted(policy.sections().keys() & cluster.sections().keys()) if policy is not cluster else ():
+                message = f"'{name}' is in {manifest} and in {other} ({other.mark_of()})"
+                yield manifest.key_fault(("spec", name), "policy.twice", message, "keep it in one of them")
+    plugin = next((manifest for manifest, policy in policies if policy.sriovDevicePlugin is not None), None)
     for each in read:
-        if isinstance(each.spec, sriov_operator.NodePolicy) and sriov:
-            message = f"the SR-IOV operator brings a device plugin of its own, beside that of {sriov[0].manifest}"
+        if isinstance(each.spec, sriov_operator.NodePolicy) and plugin is not None:
+            message = f"the SR-IOV operator brings a device plugin of its own, beside that of {plugin}"
             yield each.manifest.warning(("kind",), "sriov.two-plugins", message, "keep one of them")
 
 
@@ -220,10 +220,9 @@ def _pool_named(manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, 
         yield manifest.warning(("spec", "ipam"), "network.pool-missing", message, near)
 
 
-def _resource_offered(manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[Read[Spec]]) -> Iterator[Fault]:
-    plugins = [getattr(each.spec, "sriovDevicePlugin", None) for each in policies]
+def _resource_offered(manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[NodePolicy]) -> Iterator[Fault]:
     offered: dict[str, str] = {}
-    for plugin in plugins:
+    for plugin in (policy.sriovDevicePlugin for policy in policies):
         offered.update(device_plugins.resources_of(plugin.config or "") if plugin is not None else {})
     if spec.resourceName in offered and offered[spec.resourceName] != PREFIX:
         message = f"the operator asks for {PREFIX}/{spec.resourceName}, and the device plugin offers another prefix"

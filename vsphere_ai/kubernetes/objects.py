@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, TypeVar
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -18,6 +18,9 @@ class Spec(BaseModel):
     """A part of an object as its CustomResourceDefinition has it; the names of fields are those of the manifest."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    MISTAKES: ClassVar[Mapping[str, str]] = {}
+    """Fields of older releases or of other APIs -> what to write instead."""
 
 
 T = TypeVar("T")

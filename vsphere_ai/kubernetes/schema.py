@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar, get_args
+from collections.abc import Iterator
+from typing import TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails
 
 from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
 from vsphere_ai.language.document import DocumentPath
@@ -57,7 +58,7 @@ def _without(value: JsonValue, wrong: set[DocumentPath], at: DocumentPath) -> ob
     return value
 
 
-def _fault(error: Any, manifest: Manifest, model: type[BaseModel]) -> Fault:
+def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> Fault:
     spot = _spot(error)
     path, kind, context = ("spec", *spot), error["type"], error.get("ctx", {})
     if kind == "extra_forbidden":
@@ -81,7 +82,7 @@ def _fault(error: Any, manifest: Manifest, model: type[BaseModel]) -> Fault:
     return manifest.fault(path, "schema.value", f"{given}: {text[:1].lower()}{text[1:]}")
 
 
-def _spot(error: Any) -> DocumentPath:
+def _spot(error: ErrorDetails) -> DocumentPath:
     """Return where in the spec an error is, without the names of a union's branches."""
     return tuple(
         s for s in error["loc"] if not (isinstance(s, str) and (s.endswith("]") or s in ("str", "int", "bool")))
@@ -94,8 +95,7 @@ def _known_mistake(model: type[BaseModel], spot: DocumentPath) -> str:
     for step in spot[:-1]:
         if isinstance(step, str) and at is not None:
             at = next(_models(at.model_fields[step].annotation), None) if step in at.model_fields else None
-    mistakes: Mapping[str, str] = getattr(at, "MISTAKES", {})
-    return mistakes.get(str(spot[-1]), "")
+    return at.MISTAKES.get(str(spot[-1]), "") if at is not None and issubclass(at, Spec) else ""
 
 
 def _elsewhere(model: type[BaseModel], spot: DocumentPath) -> str:

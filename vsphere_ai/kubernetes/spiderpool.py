@@ -5,6 +5,7 @@ Source: the CustomResourceDefinitions of github.com/spidernet-io/spiderpool at a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, JsonValue
@@ -26,7 +27,7 @@ OLD_RDMA = "a field of old releases: name the device plugin's resource in rdmaRe
 class Route(Spec):
     """A route of a pool: destination in CIDR notation and gateway."""
 
-    MISTAKES: ClassVar[dict[str, str]] = {"to": "the destination is 'dst'", "via": "the gateway is 'gw'"}
+    MISTAKES: ClassVar[Mapping[str, str]] = {"to": "the destination is 'dst'", "via": "the gateway is 'gw'"}
 
     dst: str
     gw: str
@@ -88,17 +89,22 @@ class Bond(Spec):
     options: str | None = None
 
 
-class Master(Spec):
+class Block(Spec):
+    """What the blocks of a network have in common."""
+
+    ippools: PoolNames | None = None
+
+
+class Master(Block):
     """Block ``macvlan`` or ``ipvlan``: child interfaces of a NIC of the node."""
 
-    MISTAKES: ClassVar[dict[str, str]] = {"enableRdma": OLD_RDMA}
+    MISTAKES: ClassVar[Mapping[str, str]] = {"enableRdma": OLD_RDMA}
 
     master: Names
     vlanID: Vlan | None = None
     mtu: Mtu | None = None
     bond: Bond | None = None
     rdmaResourceName: str | None = None
-    ippools: PoolNames | None = None
 
 
 class VlanMaster(Master):
@@ -107,10 +113,10 @@ class VlanMaster(Master):
     vlanMode: str | None = None
 
 
-class Sriov(Spec):
+class Sriov(Block):
     """Block ``sriov``: a virtual function of a NIC."""
 
-    MISTAKES: ClassVar[dict[str, str]] = {"enableRdma": OLD_RDMA}
+    MISTAKES: ClassVar[Mapping[str, str]] = {"enableRdma": OLD_RDMA}
 
     resourceName: str
     vlanID: Vlan | None = None
@@ -118,10 +124,9 @@ class Sriov(Spec):
     minTxRateMbps: Annotated[int, Field(ge=0)] | None = None
     maxTxRateMbps: Annotated[int, Field(ge=0)] | None = None
     rdmaIsolation: bool = False
-    ippools: PoolNames | None = None
 
 
-class IbSriov(Spec):
+class IbSriov(Block):
     """Block ``ibsriov``: a virtual function of an InfiniBand adapter."""
 
     resourceName: str
@@ -129,14 +134,12 @@ class IbSriov(Spec):
     linkState: Literal["auto", "enable", "disable"] | None = None
     rdmaIsolation: bool = True
     enableIbKubernetes: bool = False
-    ippools: PoolNames | None = None
 
 
-class Ipoib(Spec):
+class Ipoib(Block):
     """Block ``ipoib``: IP over InfiniBand."""
 
     master: str
-    ippools: PoolNames | None = None
 
 
 class Trunk(Spec):
@@ -147,20 +150,19 @@ class Trunk(Spec):
     id: Vlan | None = None
 
 
-class Ovs(Spec):
+class Ovs(Block):
     """Block ``ovs``: a port of an Open vSwitch bridge."""
 
     bridge: str
     vlan: Vlan | None = None
     trunk: tuple[Trunk, ...] = ()
     deviceID: str | None = None
-    ippools: PoolNames | None = None
 
 
 class Coordination(Spec):
     """Settings of the coordinator plugin, of a cluster or of one network."""
 
-    MISTAKES: ClassVar[dict[str, str]] = {
+    MISTAKES: ClassVar[Mapping[str, str]] = {
         "detectGateway": "moved: set enableGatewayDetection in the ConfigMap of Spiderpool",
         "detectIPConflict": "moved: set enableIPConflictDetection in the ConfigMap of Spiderpool",
     }
@@ -191,7 +193,7 @@ class Coordination(Spec):
 class MultusConfig(Spec):
     """``SpiderMultusConfig``: a network of pods; `cniType` says which one of the blocks it has."""
 
-    MISTAKES: ClassVar[dict[str, str]] = {"enableRdma": OLD_RDMA}
+    MISTAKES: ClassVar[Mapping[str, str]] = {"enableRdma": OLD_RDMA}
 
     cniType: Literal["macvlan", "ipvlan", "vlan", "sriov", "ovs", "ib-sriov", "ipoib", "custom"]
     enableCoordinator: bool = True
@@ -206,6 +208,10 @@ class MultusConfig(Spec):
     ibsriov: IbSriov | None = None
     ipoib: Ipoib | None = None
     ovs: Ovs | None = None
+
+    def blocks(self) -> dict[str, Block]:
+        """Return the blocks that are given, by name."""
+        return {name: block for name, block in self if isinstance(block, Block)}
 
 
 KINDS: dict[str, type[Spec]] = {

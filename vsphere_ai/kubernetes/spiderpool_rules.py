@@ -19,6 +19,7 @@ from vsphere_ai.kubernetes.spiderpool import (
     WITHOUT_SPEC,
     Coordination,
     IPPool,
+    Master,
     MultusConfig,
     PoolNames,
     ReservedIP,
@@ -31,7 +32,6 @@ from vsphere_ai.model.networks import Address, Network, Range, address, address_
 
 BLOCKS = {"ib-sriov": "ibsriov", "custom": "customCNI"}
 """Value of `cniType` -> its block, where the names differ."""
-ALL_BLOCKS = ("macvlan", "ipvlan", "vlan", "sriov", "ibsriov", "ipoib", "ovs", "customCNI")
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ def _reserved(manifest: Manifest, spec: ReservedIP) -> Iterator[Fault]:
 
 
 def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[Fault]:
-    wanted = BLOCKS.get(spec.cniType, spec.cniType)
-    given = [name for name in ALL_BLOCKS if getattr(spec, name) is not None]
+    wanted, blocks = BLOCKS.get(spec.cniType, spec.cniType), spec.blocks()
+    given = [*blocks, *(["customCNI"] if spec.customCNI is not None else [])]
     if wanted not in given:
         message = f"cniType is {spec.cniType}, and the block '{wanted}' is missing"
         yield manifest.fault(("spec", "cniType"), "spiderpool.block-missing", message, f"add spec.{wanted}")
@@ -155,14 +155,14 @@ def _network(manifest: Manifest, spec: MultusConfig) -> Iterator[Fault]:
             yield manifest.key_fault(("spec", name), "spiderpool.block-unused", message, "remove it, or change cniType")
     if spec.coordinator is not None:
         yield from _coordinator(manifest, spec.coordinator, ("spec", "coordinator"))
-    block = getattr(spec, wanted, None)
-    masters = getattr(block, "master", None)
-    if isinstance(masters, tuple):
-        if not masters:
-            yield manifest.fault(("spec", wanted, "master"), "spiderpool.master", "no master is named")
-        if len(masters) > 1 and getattr(block, "bond", None) is None:
-            message = f"{len(masters)} masters need a bond"
-            yield manifest.fault(("spec", wanted, "master"), "spiderpool.master", message, "add 'bond', or keep one")
+    block = blocks.get(wanted)
+    if isinstance(block, Master):
+        path: DocumentPath = ("spec", wanted, "master")
+        if not block.master:
+            yield manifest.fault(path, "spiderpool.master", "no master is named")
+        if len(block.master) > 1 and block.bond is None:
+            message = f"{len(block.master)} masters need a bond"
+            yield manifest.fault(path, "spiderpool.master", message, "add 'bond', or keep one")
     texts = Texts(manifest)
     texts.read_all(("spec", "chainCNIJsonData"), "spiderpool.json", _cni, spec.chainCNIJsonData)
     if spec.customCNI is not None:
@@ -182,8 +182,8 @@ def _cni(text: str) -> dict[str, object]:
 
 
 def _coordinator(manifest: Manifest, spec: Coordination, path: DocumentPath) -> Iterator[Fault]:
-    for name in ("detectGateway", "detectIPConflict"):
-        if getattr(spec, name) is not None:
+    for name, value in (("detectGateway", spec.detectGateway), ("detectIPConflict", spec.detectIPConflict)):
+        if value is not None:
             yield manifest.warning((*path, name), "spiderpool.deprecated", f"{name} is deprecated", spec.MISTAKES[name])
     texts = Texts(manifest)
     texts.read_all((*path, "hijackCIDR"), "spiderpool.subnet", network, spec.hijackCIDR)
@@ -228,12 +228,11 @@ def _missing_pools(read: Iterable[Read[Spec]]) -> Iterator[Fault]:
         if not isinstance(each.spec, MultusConfig):
             continue
         name = BLOCKS.get(each.spec.cniType, each.spec.cniType)
-        asked = getattr(getattr(each.spec, name, None), "ippools", None)
-        if not isinstance(asked, PoolNames):
-            continue
+        block = each.spec.blocks().get(name)
+        asked = (block.ippools if block is not None else None) or PoolNames()
         for family, names in (("ipv4", asked.ipv4), ("ipv6", asked.ipv6)):
             for index, pool in enumerate(names):
-                path: DocumentPath = ("spec", name, "ippools", family, index)
+                path = ("spec", name, "ippools", family, index)
                 if pool not in pools:
                     help = suggest(pool, pools)
                     yield each.manifest.warning(

@@ -78,7 +78,7 @@ def check_policy(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:
 
 def _nics(manifest: Manifest, spec: NodePolicy, nics: NicSelector) -> Iterator[Fault]:
     path = ("spec", "nicSelector")
-    others = [name for name in ("vendor", "deviceID", "rootDevices", "pfNames") if getattr(nics, name)]
+    others = bool(nics.vendor or nics.deviceID or nics.rootDevices or nics.pfNames)
     if not others and not nics.netFilter:
         yield manifest.fault(
             path, "sriov.nic-selector", "no NIC is selected", "add vendor, deviceID, rootDevices or pfNames"
@@ -110,6 +110,6 @@ def _modes(manifest: Manifest, spec: NodePolicy) -> Iterator[Fault]:
         yield manifest.fault(("spec", "isRdma"), "sriov.rdma", message, "write deviceType: netdevice")
     if spec.eSwitchMode == "switchdev" and infiniband:
         yield manifest.fault(("spec", "eSwitchMode"), "sriov.switchdev", "switchdev is for Ethernet only")
-    for name in ("vdpaType", "bridge"):
-        if getattr(spec, name) is not None and spec.eSwitchMode != "switchdev":
+    for name, value in (("vdpaType", spec.vdpaType), ("bridge", spec.bridge)):
+        if value is not None and spec.eSwitchMode != "switchdev":
             yield manifest.fault(("spec", name), "sriov.switchdev", f"'{name}' needs eSwitchMode: switchdev")
