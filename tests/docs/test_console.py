@@ -21,7 +21,7 @@ from support.steady import steady
 
 from vsphere_ai.lab import process, scenario_file
 from vsphere_ai.lab.faults import rule_file
-from vsphere_ai.language.document import Faults, load
+from vsphere_ai.language.document import Faults, load, parse_stream, text_of
 from vsphere_ai.language.inventory import load_inventory
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
@@ -191,6 +191,7 @@ def test_every_yaml_block_is_read(page, tmp_path, monkeypatch):
         "scenario": scenario_file.load,
         "faults": rule_file.load,
         "broken": lambda path: load(path, Faults()),
+        "manifest": lambda path: parse_stream(text_of(path), path.name, Faults()),
     }
     for block in blocks(page):
         if block.language == "yaml":
