@@ -239,6 +239,7 @@ class VirtualDevice(TypedDict, total=False):
     connectable: Connectable
     backing: DeviceBacking
     deviceGroupInfo: GroupMembership
+    macAddress: str
     deviceProtocol: str
 
 

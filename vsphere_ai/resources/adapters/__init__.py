@@ -14,6 +14,7 @@ from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, pvrdma_fit, virtual_functions
+from vsphere_ai.resources._helpers.adapter_changes import device_changes, in_words, order_notes
 from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
     NetworkAdapter,
@@ -25,7 +26,6 @@ from vsphere_ai.resources._helpers.network_adapter import (
     stated,
     updated,
 )
-from vsphere_ai.resources.adapters.changes import device_changes, in_words, order_notes
 from vsphere_ai.resources.adapters.checks import (
     address_problems,
     function_problems,

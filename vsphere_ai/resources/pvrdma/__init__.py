@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import adapter_limits, ethernet, pvrdma_fit
-from vsphere_ai.resources._helpers.vm_devices import device_change
+from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ethernet, pvrdma_fit
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, matched, updated
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
-from vsphere_ai.resources.pvrdma.adapter import DEVICE, Adapter, describe, is_there, key_in, key_of, named_device
+from vsphere_ai.resources.pvrdma.adapter import (
+    Adapter,
+    card,
+    card_there,
+    devices_of,
+    in_words,
+    key_of,
+    observed_adapter,
+    ref_of,
+)
 from vsphere_ai.resources.remedies import leave_some_out
 
 
@@ -57,22 +67,15 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:
         """A VM with PVRDMA adapters."""
-        return any(d.get("_typeName") == DEVICE for d in facts.get("config.hardware.device", ()))
+        return bool(devices_of(facts))
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the adapters of the VM; a port group that was not read is shown by its key."""
-        devices = facts.get("config.hardware.device")
-        if devices is None:
+        if facts.get("config.hardware.device") is None:
             return None
-        adapters = [
-            Adapter.model_construct(port_group=key_in(d), protocol=d.get("deviceProtocol"))
-            for d in devices
-            if d["_typeName"] == DEVICE
-        ]
-        return cls.model_construct(
-            adapters=tuple(adapters), memory_locked=bool(facts.get("config.memoryReservationLockedToMax"))
-        )
+        locked = bool(facts.get("config.memoryReservationLockedToMax"))
+        return cls.model_construct(adapters=tuple(map(observed_adapter, devices_of(facts))), memory_locked=locked)
 
     def settle(self, target: Target, view: View) -> Self:
         """Name what is there by port group, keep its order, and lock the memory when there is an adapter."""
@@ -83,78 +86,64 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         same = Counter(wanted) == Counter(have)
         return self.model_copy(update={"adapters": have if same else wanted, "memory_locked": locked})
 
-    def _with_keys(self, have: tuple[Adapter, ...], view: View) -> tuple[Adapter, ...]:
+    def _with_keys(self, have: Sequence[Adapter], view: View) -> tuple[Adapter, ...]:
         """Identity is the port group's key; an unset protocol takes that of an adapter which is there already."""
-        left = list(have)
-        keyed = [a.model_copy(update={"port_group": key_of(a.port_group, view)}) for a in self.adapters or ()]
-        wanted = []
-        for adapter in sorted(keyed, key=lambda a: a.protocol is None):
-            same = (a for a in left if a.port_group == adapter.port_group)
-            twin = next((a for a in same if adapter.protocol in (None, a.protocol)), None)
-            if twin is not None:
-                left.remove(twin)
-            wanted.append(twin or adapter)
-        return tuple(wanted)
+        keyed = (a.model_copy(update={"port_group": key_of(a.port_group, view)}) for a in self.adapters or ())
+        wanted = sorted(keyed, key=lambda a: a.protocol is None)
+        found = matched([card(a) for a in wanted], [card(a) for a in have])
+        return tuple(have[found[i]] if i in found and a.protocol is None else a for i, a in enumerate(wanted))
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """Hardware version, protocol, port group, and the chain to an RDMA device on every host in question."""
         if not self.adapters:
             return
-        now = self.observe(view.facts(target.ref), view.estate)  # the view has the wanted state already
-        there = (now.adapters or ()) if now else ()
+        there = [observed_adapter(d) for d in devices_of(view.facts(target.ref))]
         chosen = {a.protocol for a in self.adapters if a.protocol and a not in there}
         yield from pvrdma_fit.version_problems(target, view, chosen)
         yield from self._count_problems(target, view, len(there))
         yield from memory_problems(target, view, "pvrdma.memory", "PVRDMA needs")
         for adapter in dict.fromkeys(self.adapters):
-            group = view.estate.get(f"{dvs.PORT_GROUP}:{adapter.port_group}")
+            group = view.estate.get(ref_of(adapter))
             if group is None:
-                yield from self._no_group(target, adapter, view)
+                yield self._no_group(target, adapter, view)
             else:
                 yield from pvrdma_fit.host_problems(target, view, group, adapter.protocol)
 
     def _count_problems(self, target: Target, view: View, there: int) -> Iterator[Problem]:
         count, most = len(self.adapters or ()), adapter_limits.limits(target, view)
         if count > most.pvrdma:
-            yield Problem(target, "pvrdma.count", f"{count} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
-                          leave_some_out(target, view))  # fmt: skip
+            what = f"{count} PVRDMA adapters; {most.pvrdma} at most ({most.source})"
+            yield self.problem(target, "count", what, leave_some_out(target, view))
             return
         if count <= there or (target.ref, "adapters") in view.stated:  # which counts all of them
             return
         cards = ethernet.cards(view.facts(target.ref).get("config.hardware.device", ()))
-        total = count + sum(d["_typeName"] != DEVICE for d in cards)
+        total = count + sum(ethernet.type_of(d) != "pvrdma" for d in cards)
         if total > most.cards:
-            yield Problem(target, "pvrdma.count", f"{total} network adapters of all types; {most.cards} at most",
-                          "leave some out, or remove others with adapters: {exclusive: true, ...}")  # fmt: skip
+            what = f"{total} network adapters of all types; {most.cards} at most"
+            help_ = "leave some out, or remove others with adapters: {exclusive: true, ...}"
+            yield self.problem(target, "count", what, help_)
 
-    def _no_group(self, target: Target, adapter: Adapter, view: View) -> Iterator[Problem]:
-        groups = dvs.port_groups_named(view.estate, adapter.port_group)
+    def _no_group(self, target: Target, adapter: Adapter, view: View) -> Problem:
+        name, groups = adapter.port_group, dvs.port_groups_named(view.estate, adapter.port_group)
         if len(groups) > 1:
-            paths = ", ".join(view.estate.path_of(g.ref) for g in groups)
-            yield self.problem(
-                target,
-                "port-group",
-                f"{adapter.port_group} is the name of several port groups",
-                f"rename all but one: {paths}",
-            )
-            return
+            help_ = f"rename all but one: {', '.join(view.estate.path_of(g.ref) for g in groups)}"
+            return self.problem(target, "port-group", f"{name} is the name of several port groups", help_)
         there = view.estate.of_type(dvs.PORT_GROUP)
         known = sorted(g.name for g in there if not dvs.is_uplink(view.estate, g))
-        standard = any(f.name == adapter.port_group for f in view.estate.of_type("Network", "OpaqueNetwork"))
+        standard = any(f.name == name for f in view.estate.of_type("Network", "OpaqueNetwork"))
         what = "is not a distributed port group" if standard else "there is no distributed port group of that name"
-        yield self.problem(
-            target,
-            "port-group",
-            f"{adapter.port_group}: {what}",
-            f"distributed port groups: {', '.join(known) or 'none'}",
-        )
+        help_ = f"distributed port groups: {', '.join(known) or 'none'}"
+        return self.problem(target, "port-group", f"{name}: {what}", help_)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Name the adapters that go: an operator who adds one may not know of them."""
         if self.adapters is None:
             return
-        gone = [c["device"] for c in self._changes(target, view) if c["operation"] == "remove"]
-        named = ", ".join(named_device(d, view) for d in gone)
+        there = devices_of(view.facts(target.ref))
+        kept = {n.device for n in self._cards(there, view)}
+        gone = [d for d in there if d["key"] not in kept]
+        named = ", ".join(in_words(d, view) for d in gone)
         if gone and self.adapters:
             yield f"REMOVES {named}: not in the list, which is all PVRDMA adapters of the VM; list what is to stay"
         elif gone:
@@ -169,62 +158,34 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         """Show port groups by name; most VMs have no such adapter."""
         if not self.adapters and form != "shown":
             return Export(None)
-        named = []
-        for adapter in self.adapters or ():
-            group = view.estate.get(f"{dvs.PORT_GROUP}:{adapter.port_group}")
-            name = group.name if group else adapter.port_group
-            named.append(Adapter.model_construct(port_group=name, protocol=adapter.protocol))
-        return Export(self.model_copy(update={"adapters": tuple(named)}))
+        named = (ethernet.named(view.estate, ref_of(a)) for a in self.adapters or ())
+        shown = (
+            Adapter.model_construct(port_group=name, protocol=a.protocol)
+            for name, a in zip(named, self.adapters or (), strict=True)
+        )
+        return Export(self.model_copy(update={"adapters": tuple(shown)}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""
-        changes = self._changes(change.target, view)
-        spec = {} if self.memory_locked == change.before.memory_locked else {"memoryReservationLockedToMax": True}
+        devices = devices_of(view.facts(change.target.ref))
+        there, after = map(card_there, devices), self._cards(devices, view)
+        changes, _ = adapter_changes.device_changes(devices, there, after, view)
         yield Reconfigure(
             target=change.target,
             kinds=(self.kind,),
             needs_power_off=True,
             device_changes=tuple(changes),
-            spec=spec,
-            summary=f"PVRDMA: {describe(changes)}",
+            spec={} if self.memory_locked == change.before.memory_locked else {"memoryReservationLockedToMax": True},
+            summary=f"PVRDMA: {adapter_changes.in_words(changes)}",
         )
 
-    def _changes(self, target: Target, view: View) -> list[Mapping[str, Any]]:
-        devices = [d for d in view.facts(target.ref).get("config.hardware.device", ()) if d["_typeName"] == DEVICE]
-        missing, left = list(self.adapters or ()), []
-        for device in devices:
-            as_it_is = Adapter.model_construct(port_group=key_in(device), protocol=device.get("deviceProtocol"))
-            if as_it_is in missing:
-                missing.remove(as_it_is)
-            else:
-                left.append(device)
-        changes: list[Mapping[str, Any]] = []
-        for device in left:
-            twin = next((a for a in missing if a.port_group == key_in(device)), None)
-            if twin is None:
-                changes.append(device_change("remove", device))
-            else:
-                missing.remove(twin)
-                changes.append(device_change("edit", {**device, "deviceProtocol": twin.protocol}))
-        return [*changes, *(device_change("add", self._device(a, view)) for a in missing if is_there(a, view))]
-
-    def _device(self, adapter: Adapter, view: View) -> dict[str, Any]:
-        group = view.facts(f"{dvs.PORT_GROUP}:{adapter.port_group}")
-        switch = dvs.switch_of(view.estate, group)
-        port = {
-            "_typeName": "DistributedVirtualSwitchPortConnection",
-            "portgroupKey": adapter.port_group,
-            "switchUuid": switch.get("uuid") if switch else "",
-        }
-        device = {
-            "_typeName": DEVICE,
-            "backing": {"_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port},
-            # all three booleans are required on the wire; `connected` counts only while powered on
-            "connectable": {
-                "_typeName": "VirtualDeviceConnectInfo",
-                "startConnected": True,
-                "allowGuestControl": True,
-                "connected": True,
-            },
-        }
-        return {**device, "deviceProtocol": adapter.protocol} if adapter.protocol else device
+    def _cards(self, devices: Sequence[VirtualDevice], view: View) -> list[NetworkAdapter]:
+        """Return the list as `adapters` compares it: those that are there, and new ones whose port group is."""
+        there, wanted = [card_there(d) for d in devices], [card(a) for a in self.adapters or ()]
+        wanted.sort(key=lambda n: n.protocol is None)  # so that one with a protocol gets the adapter that has it
+        found = matched(wanted, there)
+        return [
+            updated(there[found[i]], n) if i in found else n
+            for i, n in enumerate(wanted)
+            if i in found or n.port_group in view.estate.objects
+        ]

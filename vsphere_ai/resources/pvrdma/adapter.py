@@ -1,17 +1,19 @@
-"""One PVRDMA adapter, as a playbook states it and as a VM has it."""
+"""One PVRDMA adapter, as a playbook states it and as the kind `adapters` compares and sends it."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric import dvs
+from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, read
 
-DEVICE = "VirtualVmxnet3Vrdma"
+NO_GROUP = "(no distributed port group)"
 
 
 class Adapter(BaseModel):
@@ -28,32 +30,42 @@ class Adapter(BaseModel):
         return f"{self.port_group} ({self.protocol})" if self.protocol else self.port_group
 
 
-def describe(changes: list[Mapping[str, object]]) -> str:
-    """Say what a list of device changes does, e.g. ``add 1, remove 2``."""
-    count = Counter(c["operation"] for c in changes)
-    return ", ".join(f"{verb} {count[verb]}" for verb in ("add", "edit", "remove") if count[verb]) or "reserve memory"
+def devices_of(vm: Facts) -> tuple[VirtualDevice, ...]:
+    """Return the PVRDMA adapters of a VM, in their order."""
+    devices: tuple[VirtualDevice, ...] = vm.get("config.hardware.device", ())
+    return tuple(d for d in devices if d["_typeName"] == ethernet.TYPES["pvrdma"])
 
 
-def is_there(adapter: Adapter, view: View) -> bool:
-    """Return whether the port group of an adapter exists."""
-    return f"{dvs.PORT_GROUP}:{adapter.port_group}" in view.estate.objects
+def observed_adapter(device: VirtualDevice) -> Adapter:
+    """Return an adapter of a VM, with the key of its port group."""
+    network = ethernet.network_of(device)
+    key = network.partition(":")[2] if ethernet.is_distributed(network) else NO_GROUP
+    return Adapter.model_construct(port_group=key, protocol=device.get("deviceProtocol"))
 
 
-def named_device(device: Mapping[str, Any], view: View) -> str:
+def ref_of(adapter: Adapter) -> str:
+    """Return the reference of the port group of an adapter that has its key."""
+    return f"{dvs.PORT_GROUP}:{adapter.port_group}"
+
+
+def card(adapter: Adapter) -> NetworkAdapter:
+    """Return an entry of `adapters` that says the same."""
+    return NetworkAdapter.model_construct(type="pvrdma", port_group=ref_of(adapter), protocol=adapter.protocol)
+
+
+def card_there(device: VirtualDevice) -> NetworkAdapter:
+    """Return an adapter of a VM as `adapters` compares it."""
+    return read(device, on=True).model_copy(update={"port_group": ref_of(observed_adapter(device))})
+
+
+def in_words(device: VirtualDevice, view: View) -> str:
     """Return an adapter of a VM in words."""
-    group = view.estate.get(f"{dvs.PORT_GROUP}:{key_in(device)}")
     label = (device.get("deviceInfo") or {}).get("label", "PVRDMA adapter")
     mac = f", {device['macAddress']}" if device.get("macAddress") else ""
-    return f"{label} ({group.name if group else key_in(device)}{mac})"
+    return f"{label} ({ethernet.named(view.estate, ref_of(observed_adapter(device)))}{mac})"
 
 
 def key_of(port_group: str, view: View) -> str:
     """Return the key of a port group; its name where that is not one."""
     groups = dvs.port_groups_named(view.estate, port_group)
     return str(groups[0].get("key")) if len(groups) == 1 else port_group
-
-
-def key_in(device: Mapping[str, Any]) -> str:
-    """Return the key of the port group that a device is on."""
-    port = (device.get("backing") or {}).get("port") or {}
-    return str(port.get("portgroupKey", "(no distributed port group)"))

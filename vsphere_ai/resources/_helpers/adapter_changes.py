@@ -8,12 +8,7 @@ from typing import Any
 
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet
-from vsphere_ai.resources._helpers.network_adapter import (
-    NetworkAdapter,
-    device_of,
-    edited,
-    matched,
-)
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of, edited, matched
 from vsphere_ai.resources._helpers.vm_devices import device_change
 
 
