@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 130,
-    "bare Any at the doors of modules": 23,
+    "Any in signatures of functions": 114,
+    "bare Any at the doors of modules": 22,
     "getattr with a default": 12,
-    "median lines of a file": 104.0,
-    "lines of the product": 44_609,
+    "median lines of a file": 103,
+    "lines of the product": 44_424,
     "arrows between rooms": 77,
     "floors": 9,
 }

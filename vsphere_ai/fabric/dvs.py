@@ -82,6 +82,11 @@ def is_older(one: str | None, other: str | None) -> bool:
     return bool(release(one)) and release(one) < release(other)
 
 
+def version(switch: Facts | None) -> str | None:
+    """Return the version of a switch, such as ``7.0.2``; None when it cannot be read."""
+    return (switch.get("config.productInfo") or {}).get("version") if switch else None
+
+
 def host_version(host: Facts) -> str:
     """Return the ESXi version of a host, empty when it cannot be read."""
     return str((host.get("config.product") or {}).get("version", ""))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 Entry = Mapping[str, object]
+UNIQUE_NAMES = "names of networks are unique within a datacenter: choose another one"
 
 
 def twice(names: Iterable[str]) -> list[str]:

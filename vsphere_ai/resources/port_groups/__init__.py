@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Self, cast
 
 from pydantic import Field
@@ -13,21 +12,19 @@ from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.port_groups import settings as port_settings
-from vsphere_ai.resources.port_groups.checks import management_problems, place_problems, uplink_problems
+from vsphere_ai.resources.port_groups.checks import mac_problems, management_problems, place_problems, uplink_problems
 from vsphere_ai.resources.port_groups.group import CONFIG, Name, PortGroup, is_ours, observed_group, settled_group
-from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
-from vsphere_ai.resources.port_groups.specs import changed_settings, create_step, pool_spec, port_config
+from vsphere_ai.resources.port_groups.specs import adjust_step, create_step, pool_spec, port_config
 
-PATHS = ("key", "config.configVersion", "config.uplink", "config.distributedVirtualSwitch", CONFIG,
-         "config.backingType", nioc.POOL_KEY)  # fmt: skip
-SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGroupConfig", "config.productInfo",
-                *nioc.PATHS)  # fmt: skip
+SWITCH = "config.distributedVirtualSwitch"
+PATHS = ("key", "config.configVersion", "config.uplink", SWITCH, CONFIG, "config.backingType", nioc.POOL_KEY)
+SWITCH_PATHS = ("uuid", "config.uplinkPortPolicy", UPLINK_GROUPS, "config.lacpGroupConfig", "config.productInfo")
 
 
 class PortGroups(nioc_fit.JoinsPools, Resource):
@@ -41,7 +38,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         after=("switches",),
         properties={
             PORT_GROUP: PATHS,
-            dvs.SWITCH: SWITCH_PATHS,
+            dvs.SWITCH: (*SWITCH_PATHS, *nioc.PATHS),
             "Network": ("name", "parent"),
             "HostSystem": ("config.network.pnic", "config.network.proxySwitch", *dvs.MANAGEMENT_PATHS),
         },
@@ -55,10 +52,8 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read every distributed port group of the datacenter that VMs and hosts can use."""
-        groups = dvs.port_groups(estate, facts.ref).values()
-        return cls.model_construct(
-            port_groups={f.name: observed_group(f, estate) for f in groups if is_ours(estate, f)}
-        )
+        groups = (f for f in dvs.port_groups(estate, facts.ref).values() if is_ours(estate, f))
+        return cls.model_construct(port_groups={f.name: observed_group(f, estate) for f in groups})
 
     def settle(self, target: Target, view: View) -> Self:
         """Take what is left out from the port group; a new one takes over the uplinks of its switch."""
@@ -74,18 +69,11 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
                 yield from uplink_problems(target, name, wanted, switch)
                 yield from management_problems(target, view.estate, name, wanted)
                 if wanted.standby_uplinks and not wanted.active_uplinks:
-                    yield self.problem(
-                        target, "uplinks", f"{name}: standby uplinks alone carry nothing", "name active_uplinks too"
-                    )
+                    message = f"{name}: standby uplinks alone carry nothing"
+                    yield self.problem(target, "uplinks", message, "name active_uplinks too")
                 yield from nioc_fit.group_problems(target, view, name, wanted.resource_pool, switch)
-                version = (switch.get("config.productInfo") or {}).get("version")
-                if wanted.mac_learning and dvs.is_older(version, MAC_MANAGEMENT):
-                    yield self.problem(
-                        target,
-                        "mac-learning",
-                        f"{name}: {switch.name} has version {version}, MAC learning needs {MAC_MANAGEMENT}",
-                        f"write switches: {{{switch.name}: {{version: {MAC_MANAGEMENT}}}}} or a later version",
-                    )
+                if wanted.mac_learning:
+                    yield from mac_problems(target, name, switch)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """MAC learning without forged transmits has no effect; a changed VLAN may move the management network."""
@@ -111,24 +99,9 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         for name, wanted in (self.port_groups or {}).items():
             switch = dvs.switches(estate, target.ref)[wanted.switch or ""]
             if name not in groups:
-                yield create_step(target, name, wanted, switch)
+                yield create_step(change, name, wanted, switch)
             elif wanted != have[name]:
-                group = groups[name]
-                config = port_config(wanted, have[name], group.get(CONFIG), switch)
-                spec = {
-                    "_typeName": "DVPortgroupConfigSpec",
-                    "configVersion": group.get("config.configVersion", ""),
-                    **({"defaultPortConfig": config} if len(config) > 1 else {}),
-                    **pool_spec(wanted, have[name], switch),
-                }
-                yield Invoke(
-                    target=target,
-                    kinds=(self.kind,),
-                    on=group.ref,
-                    method="ReconfigureDVPortgroup_Task",
-                    args={"spec": spec},
-                    summary=f"set {', '.join(changed_settings(wanted, have[name]))} of {name}",
-                )
+                yield adjust_step(change, groups[name], wanted, have[name], switch)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the port groups as they will be read."""
@@ -145,36 +118,23 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
             if switch is None:
                 continue  # a problem says so
             key = dvs.planned_key(target.ref, name)
-            before = groups.get(name) or Facts(
-                key.as_reference(PORT_GROUP),
-                {"name": name, "parent": target.ref, "key": key, "config.distributedVirtualSwitch": switch.ref},
-            )
+            made = {"name": name, "parent": target.ref, "key": key, SWITCH: switch.ref}
+            before = groups.get(name) or Facts(key.as_reference(PORT_GROUP), made)
             now = observed_group(before, view.estate) if name in groups else PortGroup()
             config = {**(before.get(CONFIG) or {}), **port_config(wanted, now, before.get(CONFIG), switch)}
             if not dvs.order(cast(PortSetting, config))[0]:
                 config["uplinkTeamingPolicy"] = port_settings.teaming_policy(dvs.uplinks(switch), (), None, None)
             pool = {f"config.{k}": v for k, v in pool_spec(wanted, now, switch).items()}
-            yield replace(before, properties={**before.properties, CONFIG: config, **pool})
+            yield before.having({CONFIG: config, **pool})
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Private VLANs are not stated; in a rollback, a port group that was in no pool goes back into none."""
         groups = self.port_groups or {}
         if form != "playbook":
             return Export(self if groups or form == "shown" else None)
-        stated = {
-            n: g.model_copy(update={"resource_pool": None}) if g.resource_pool == nioc.NO_POOL else g
-            for n, g in groups.items()
-        }
+        no_pool = {"resource_pool": None}
+        stated = {n: g.model_copy(update=no_pool if g.resource_pool == nioc.NO_POOL else {}) for n, g in groups.items()}
         configs = {n: f.get(CONFIG) or {} for n, f in dvs.port_groups(view.estate, target.ref).items()}
         odd = ", ".join(sorted(n for n in groups if "pvlanId" in (configs[n].get("vlan") or {})))
         state = self.model_copy(update={"port_groups": stated}) if stated else None
         return Export(state, f"the private VLANs of {odd} are left out" if odd else "")
-
-
-# -- reading
-
-
-# -- what stands against it
-
-
-# -- writing

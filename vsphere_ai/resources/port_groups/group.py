@@ -7,20 +7,15 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from vsphere_ai.fabric import dvs, nioc
-from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.settings import LAST_VLAN
 
 CONFIG = "config.defaultPortConfig"
-
-
 Teaming = Literal[
     "loadbalance_srcid", "loadbalance_srcmac", "loadbalance_ip", "loadbalance_loadbased", "failover_explicit"
 ]
-
-
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
@@ -34,8 +29,7 @@ class Security(BaseModel):
     forged_transmits: bool | None = Field(default=None, description="A guest may send with other MAC addresses.")
 
     def __str__(self) -> str:
-        words = (f"{n} {'yes' if v else 'no'}" for n in type(self).model_fields if (v := getattr(self, n)) is not None)
-        return ", ".join(words)
+        return ", ".join(f"{name} {'yes' if value else 'no'}" for name, value in self if value is not None)
 
 
 class PortGroup(BaseModel):
@@ -79,8 +73,7 @@ def is_ours(estate: Estate, group: Facts) -> bool:
 
 def observed_group(facts: Facts, estate: Estate) -> PortGroup:
     """Return a port group as it was read."""
-    config: PortSetting = facts.get(CONFIG) or PortSetting()
-    switch = estate.get(facts.get("config.distributedVirtualSwitch"))
+    config, switch = facts.get(CONFIG, {}), dvs.switch_of(estate, facts)
     active, standby = dvs.order(config)
     vlan, trunk = port_settings.tags(config)
     return PortGroup.model_construct(
@@ -90,7 +83,7 @@ def observed_group(facts: Facts, estate: Estate) -> PortGroup:
         active_uplinks=active or None,
         standby_uplinks=standby,
         teaming=port_settings.teaming(config),
-        security=Security.model_construct(**port_settings.security(config)),
+        security=Security.model_construct(None, **port_settings.security(config)),
         mac_learning=port_settings.learns(config),
         resource_pool=nioc.pool_of(facts, switch),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+
+from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 
 MAC_MANAGEMENT = "6.6.0"
 """The first version of distributed switches with MAC learning (vSphere 6.7)."""
@@ -13,18 +14,20 @@ SECURITY = {"promiscuous": "allowPromiscuous", "mac_changes": "macChanges", "for
 """Playbook -> API, alike in the security policy and in MAC management."""
 
 
-def ranges(value: object) -> Any:
-    """Return VLAN ranges in one spelling: ascending, merged where they touch."""
-    if not isinstance(value, list | tuple):
-        return value
-    spans = sorted(span(each) for each in value)
-    merged: list[tuple[int, int]] = []
-    for low, high in spans:
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+def ranges(value: object) -> object:
+    """Return VLAN ranges in one spelling; anything else than a list as it is."""
+    return merged(value) if isinstance(value, list | tuple) else value
+
+
+def merged(values: Iterable[object]) -> tuple[str, ...]:
+    """Return VLAN ranges ascending, as one where they touch; ValueError where one is no range."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(span(each) for each in values):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = (found[-1][0], max(high, found[-1][1]))
         else:
-            merged.append((low, high))
-    return tuple(f"{low}-{high}" if low < high else str(low) for low, high in merged)
+            found.append((low, high))
+    return tuple(f"{low}-{high}" if low < high else str(low) for low, high in found)
 
 
 def span(value: object) -> tuple[int, int]:
@@ -36,29 +39,30 @@ def span(value: object) -> tuple[int, int]:
     return int(ends[0]), int(ends[1])
 
 
-def tags(config: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...] | None]:
+def tags(config: PlainObject) -> tuple[int | None, tuple[str, ...] | None]:
     """Return the VLAN of port settings, or the trunk; both None for a private VLAN."""
-    vlan = (config.get("vlan") or {}).get("vlanId")
+    vlan = inside(config, "vlan.vlanId")
     if isinstance(vlan, tuple):
-        return None, ranges([f"{each['start']}-{each['end']}" for each in vlan])
-    return vlan, None
+        return None, merged(f"{each['start']}-{each['end']}" for each in objects(vlan))
+    return vlan if isinstance(vlan, int) else None, None
 
 
-def teaming(config: Mapping[str, Any]) -> str | None:
+def teaming(config: PlainObject) -> str | None:
     """Return how traffic is spread over several active uplinks."""
-    policy = (config.get("uplinkTeamingPolicy") or {}).get("policy") or {}
-    return policy.get("value")
+    policy = inside(config, "uplinkTeamingPolicy.policy.value")
+    return policy if isinstance(policy, str) else None
 
 
-def security(config: Mapping[str, Any]) -> dict[str, Any]:
+def security(config: PlainObject) -> dict[str, Plain]:
     """Return what guests may do. MAC management took over from the security policy; servers show both."""
-    new, old = config.get("macManagementPolicy") or {}, config.get("securityPolicy") or {}
-    return {name: new[api] if api in new else (old.get(api) or {}).get("value") for name, api in SECURITY.items()}
+    new = inside(config, "macManagementPolicy")
+    shown = new if isinstance(new, Mapping) else {}
+    return {n: shown[a] if a in shown else inside(config, f"securityPolicy.{a}.value") for n, a in SECURITY.items()}
 
 
-def learns(config: Mapping[str, Any]) -> bool:
+def learns(config: PlainObject) -> bool:
     """Return whether ports learn MAC addresses."""
-    return bool(((config.get("macManagementPolicy") or {}).get("macLearningPolicy") or {}).get("enabled"))
+    return bool(inside(config, "macManagementPolicy.macLearningPolicy.enabled"))
 
 
 def vlan_spec(vlan: int | None, trunk: tuple[str, ...] | None) -> dict[str, object]:
@@ -73,10 +77,11 @@ def teaming_policy(
     active: tuple[str, ...] | None,
     standby: tuple[str, ...],
     policy: str | None,
-    present: Mapping[str, object] | None,
-) -> dict[str, Any]:
+    present: Plain,
+) -> dict[str, object]:
     """Return a teaming policy in full; what is None stays as it is present."""
-    made = {**(present or {}), "_typeName": "VmwareUplinkPortTeamingPolicy", "inherited": False}
+    made: dict[str, object] = dict(present) if isinstance(present, Mapping) else {}
+    made |= {"_typeName": "VmwareUplinkPortTeamingPolicy", "inherited": False}
     if policy:
         made["policy"] = {"_typeName": "StringPolicy", "inherited": False, "value": policy}
     if active is not None:
@@ -91,21 +96,19 @@ def teaming_policy(
 
 
 def guest_policy(
-    allowed: Mapping[str, bool | None], learning: bool | None, present: Mapping[str, Any], *, old: bool
+    allowed: Mapping[str, bool | None], learning: bool | None, present: PlainObject, *, old: bool
 ) -> dict[str, object]:
     """Return what guests may do and whether ports learn, in full; `old` switches have the security policy only."""
     known = {SECURITY[name]: value for name, value in allowed.items() if value is not None}
     if old:
         bools = {k: {"_typeName": "BoolPolicy", "inherited": False, "value": v} for k, v in known.items()}
         return {"securityPolicy": {"_typeName": "DVSSecurityPolicy", "inherited": False, **bools}}
-    made = {**(present.get("macManagementPolicy") or {}), "_typeName": "DVSMacManagementPolicy", "inherited": False}
+    now, learns_now = present.get("macManagementPolicy"), inside(present, "macManagementPolicy.macLearningPolicy")
+    made: dict[str, object] = dict(now) if isinstance(now, Mapping) else {}
+    made |= {"_typeName": "DVSMacManagementPolicy", "inherited": False}
     if learning is not None:
-        policy = made.get("macLearningPolicy") or {"limit": MAC_LIMIT, "limitPolicy": "DROP"}
-        made["macLearningPolicy"] = {
-            "allowUnicastFlooding": True,
-            **policy,
-            "_typeName": "DVSMacLearningPolicy",
-            "inherited": False,
-            "enabled": learning,
-        }
+        limits = {"limit": MAC_LIMIT, "limitPolicy": "DROP"}
+        policy = learns_now if learns_now and isinstance(learns_now, Mapping) else limits
+        own = {"_typeName": "DVSMacLearningPolicy", "inherited": False, "enabled": learning}
+        made["macLearningPolicy"] = {"allowUnicastFlooding": True, **policy, **own}
     return {"macManagementPolicy": {**made, **known}}

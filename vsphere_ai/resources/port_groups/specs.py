@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.state import Change
+from vsphere_ai.model.steps import Step
+from vsphere_ai.resources._helpers.factories import invoke_on
 from vsphere_ai.resources.port_groups import settings as port_settings
-from vsphere_ai.resources.port_groups.group import PortGroup, Security
+from vsphere_ai.resources.port_groups.group import CONFIG, PortGroup, Security
 from vsphere_ai.resources.port_groups.settings import MAC_MANAGEMENT
 
 NEW_PORTS = 8  # of a port group that grows by itself
 
 
-def changed_settings(wanted: PortGroup, now: PortGroup) -> list[str]:
-    """Return the settings that change, in words."""
-    names = [n for n in PortGroup.model_fields if getattr(wanted, n) != getattr(now, n)]
-    return [n.replace("_", " ") for n in names if getattr(wanted, n) is not None]
-
-
-def create_step(target: Target, name: str, wanted: PortGroup, switch: Facts) -> Step:
+def create_step(change: Change, name: str, wanted: PortGroup, switch: Facts) -> Step:
     """Return the step that adds a port group to its switch."""
     spec = {
         "_typeName": "DVPortgroupConfigSpec",
@@ -34,14 +27,22 @@ def create_step(target: Target, name: str, wanted: PortGroup, switch: Facts) -> 
         **pool_spec(wanted, PortGroup(), switch),
     }
     tag = f"trunk {', '.join(wanted.trunk)}" if wanted.trunk else f"VLAN {wanted.vlan}"
-    return Invoke(
-        target=target,
-        kinds=("port_groups",),
-        on=switch.ref,
-        method="AddDVPortgroup_Task",
-        args={"spec": (spec,)},
-        summary=f"create port group {name} on {switch.name} ({tag})",
-    )
+    summary = f"create port group {name} on {switch.name} ({tag})"
+    return invoke_on(change, switch.ref, "AddDVPortgroup_Task", {"spec": (spec,)}, summary)
+
+
+def adjust_step(change: Change, group: Facts, wanted: PortGroup, now: PortGroup, switch: Facts) -> Step:
+    """Return the step that sends the settings of a port group that differ."""
+    config = port_config(wanted, now, group.get(CONFIG), switch)
+    spec = {
+        "_typeName": "DVPortgroupConfigSpec",
+        "configVersion": group.get("config.configVersion", ""),
+        **({"defaultPortConfig": config} if len(config) > 1 else {}),
+        **pool_spec(wanted, now, switch),
+    }
+    changed = (n for n, value in wanted if value is not None and value != getattr(now, n))
+    summary = f"set {', '.join(n.replace('_', ' ') for n in changed)} of {group.name}"
+    return invoke_on(change, group.ref, "ReconfigureDVPortgroup_Task", {"spec": spec}, summary)
 
 
 def pool_spec(wanted: PortGroup, now: PortGroup, switch: Facts) -> dict[str, str]:
@@ -51,10 +52,10 @@ def pool_spec(wanted: PortGroup, now: PortGroup, switch: Facts) -> dict[str, str
     return {nioc.POOL_KEY.removeprefix("config."): nioc.pool_key(switch, str(wanted.resource_pool))}
 
 
-def port_config(wanted: PortGroup, now: PortGroup, present: Mapping[str, Any] | None, switch: Facts) -> dict[str, Any]:
+def port_config(wanted: PortGroup, now: PortGroup, present: PlainObject | None, switch: Facts) -> dict[str, object]:
     """Return the settings that differ; a policy is sent in full, with what stays as it was read."""
     present = present or {}
-    made: dict[str, Any] = {"_typeName": "VMwareDVSPortSetting"}
+    made: dict[str, object] = {"_typeName": "VMwareDVSPortSetting"}
     if (wanted.vlan, wanted.trunk) != (now.vlan, now.trunk):
         made["vlan"] = port_settings.vlan_spec(wanted.vlan, wanted.trunk)
     order = (wanted.active_uplinks, wanted.standby_uplinks)
@@ -69,6 +70,6 @@ def port_config(wanted: PortGroup, now: PortGroup, present: Mapping[str, Any] | 
         )
     if (wanted.security, wanted.mac_learning) != (now.security, now.mac_learning):
         allowed = {n: getattr(wanted.security or Security(), n) for n in Security.model_fields}
-        old = dvs.is_older((switch.get("config.productInfo") or {}).get("version"), MAC_MANAGEMENT)
+        old = dvs.is_older(dvs.version(switch), MAC_MANAGEMENT)
         made |= port_settings.guest_policy(allowed, wanted.mac_learning, present, old=old)
     return made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Self
 
 from pydantic import Field
@@ -15,6 +14,7 @@ from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
+from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, overlaid
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.mixins import HasSwitches
@@ -22,8 +22,9 @@ from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, 
 from vsphere_ai.resources.switches.settings import UPLINKS, Name, Switch, observed, settled
 from vsphere_ai.resources.switches.specs import adjust_steps, as_read, create_steps
 
-PATHS = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", "config.host",
-         "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)  # fmt: skip
+PROXIES = "config.network.proxySwitch"
+OWN = ("uuid", "config.configVersion", "config.maxMtu", UPLINKS, "config.productInfo", "config.host")
+PATHS = (*OWN, "config.uplinkPortgroup", "config.lacpGroupConfig", *nioc.PATHS)
 
 
 class Switches(HasSwitches, Resource):
@@ -37,7 +38,7 @@ class Switches(HasSwitches, Resource):
         properties={
             dvs.SWITCH: PATHS,
             PORT_GROUP: ("config.defaultPortConfig", "config.distributedVirtualSwitch", nioc.POOL_KEY),
-            "HostSystem": ("config.network.proxySwitch", "config.network.vnic", "config.network.pnic"),
+            "HostSystem": (PROXIES, "config.network.vnic", "config.network.pnic"),
             "Network": ("name", "parent"),
         },
         affects=frozenset({"pvrdma"}),
@@ -65,19 +66,15 @@ class Switches(HasSwitches, Resource):
                 yield from uplink_problems(target, view.estate, facts, wanted)
                 yield from mtu_problems(target, view, facts, wanted)
             elif (other := dvs.taken(view.estate, target.ref, name)) is not None:
-                yield self.problem(
-                    target,
-                    "name",
-                    f"{name} is the name of another network: {view.estate.path_of(other.ref)}",
-                    "names of networks are unique within a datacenter: choose another one",
-                )
+                message = f"{name} is the name of another network: {view.estate.path_of(other.ref)}"
+                yield self.problem(target, "name", message, UNIQUE_NAMES)
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """What counts for nothing without Network I/O Control, and what is not known of its pools."""
         there = dvs.switches(view.estate, target.ref)
+        playbook = view.said(Switches, target.ref) or self
         for name, wanted in (self.switches or {}).items():
-            playbook = view.said(Switches, target.ref)
-            said = (playbook.switch(name) if playbook else None) or wanted
+            said = playbook.switch(name) or wanted
             if said.shares and wanted.nioc is False:
                 yield f"{name}: shares count only with Network I/O Control; add nioc: true"
             yield from nioc_fit.switch_notes(target, view, name, there.get(name), wanted)
@@ -88,9 +85,9 @@ class Switches(HasSwitches, Resource):
         there = dvs.switches(view.estate, change.target.ref)
         for name, wanted in (self.switches or {}).items():
             if name in there:
-                yield from adjust_steps(change.target, there[name], wanted, have[name])
+                yield from adjust_steps(change, there[name], wanted, have[name])
             else:
-                yield from create_steps(change.target, name, wanted)
+                yield from create_steps(change, name, wanted)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the switches as they will be read, and their MTU on the hosts that are members."""
@@ -102,16 +99,16 @@ class Switches(HasSwitches, Resource):
 
     def _made(self, target: Target, view: View) -> Iterator[Facts]:
         there = dvs.switches(view.estate, target.ref)
-        mtus = {}
+        mtus: dict[str, dict[str, object]] = {}
         for name, wanted in (self.switches or {}).items():
             after = as_read(target.ref, name, wanted, there.get(name))
-            mtus[after.get("uuid")] = wanted.mtu
+            mtus |= {after.get("uuid"): {"mtu": wanted.mtu}} if wanted.mtu else {}
             yield after
         for host in view.estate.of_type("HostSystem"):
-            seen = host.get("config.network.proxySwitch", ())
-            new = tuple({**p, "mtu": mtus[p["dvsUuid"]]} if mtus.get(p["dvsUuid"]) else p for p in seen)
+            seen = host.get(PROXIES, ())
+            new = overlaid(seen, "dvsUuid", mtus)
             if new != seen:
-                yield replace(host, properties={**host.properties, "config.network.proxySwitch": new})
+                yield host.having({PROXIES: new})
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """State of bandwidth what is not as on a new switch; a datacenter without a switch has nothing to state."""
@@ -125,8 +122,7 @@ class Switches(HasSwitches, Resource):
 
     def _before(self, target: Target, view: View) -> Self:
         """The version of a switch is never lowered; pools that were added go."""
-        playbook = view.said(Switches, target.ref)
-        said = (playbook.switches if playbook else None) or {}
+        said = (view.said(Switches, target.ref) or Switches()).switches or {}
         kept = {}
         # port groups are not removed: a pool that a new one is in stays, without a reservation
         there = dvs.port_groups(view.estate, target.ref)

@@ -3,68 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers import factories
 from vsphere_ai.resources.switches.settings import Switch
 from vsphere_ai.resources.vmkernel import VmkernelAdapters
+
+problem = partial(factories.problem, "switches")
 
 
 def version_problems(
     target: Target, estate: Estate, name: str, version: str | None, facts: Facts | None
 ) -> Iterator[Problem]:
     """Yield why a version cannot be had."""
-    now = (facts.get("config.productInfo") or {}).get("version") if facts else None
+    now = dvs.version(facts)
     if version is None or version == now:
         return
     if dvs.is_older(version, now):
-        yield Problem(
-            target,
-            "switches.version",
-            f"{name} has version {now}; a switch cannot go back to {version}",
-            f"write version: {now}, or leave it out",
-        )
+        message = f"{name} has version {now}; a switch cannot go back to {version}"
+        yield problem(target, "version", message, f"write version: {now}, or leave it out")
     if dvs.is_older(estate.about.version, version):
-        yield Problem(
-            target,
-            "switches.version",
-            f"{name}: vCenter {estate.about.version} does not make switches of version {version}",
-            f"write version: {estate.about.version}, or upgrade vCenter",
-        )
+        message = f"{name}: vCenter {estate.about.version} does not make switches of version {version}"
+        yield problem(target, "version", message, f"write version: {estate.about.version}, or upgrade vCenter")
     hosts = (estate.get(ref) for ref in dvs.members(facts)) if facts else ()
     old = [h for h in hosts if h is not None and dvs.is_older(dvs.host_version(h), version)]
     if old:
         names = ", ".join(f"{h.name} ({dvs.host_version(h)})" for h in sorted(old, key=lambda h: h.name))
-        yield Problem(
-            target,
-            "switches.host-version",
-            f"{name}: version {version} needs ESXi {version} or later on every member; too old: {names}",
-            "upgrade these hosts first, or leave the version as it is",
-        )
+        message = f"{name}: version {version} needs ESXi {version} or later on every member; too old: {names}"
+        yield problem(target, "host-version", message, "upgrade these hosts first, or leave the version as it is")
 
 
 def uplink_problems(target: Target, estate: Estate, facts: Facts, wanted: Switch) -> Iterator[Problem]:
     """Yield uplinks that are in use and would go."""
     if facts.get("config.maxMtu") is None or not dvs.uplinks(facts):
-        yield Problem(
-            target,
-            "switches.unreadable",
-            f"{facts.name}: its configuration cannot be read as that of a VMware distributed switch",
-            "the account needs System.Read on it; switches of other vendors are not changed here",
-        )
+        message = f"{facts.name}: its configuration cannot be read as that of a VMware distributed switch"
+        remedy = "the account needs System.Read on it; switches of other vendors are not changed here"
+        yield problem(target, "unreadable", message, remedy)
         return
     for gone in (u for u in dvs.uplinks(facts) if u not in (wanted.uplinks or ())):
         users = ", ".join(_users(estate, facts, gone))
         if users:
-            yield Problem(
-                target,
-                "switches.uplinks",
-                f"{facts.name}: {gone} is in use and is neither removed nor renamed: {users}",
-                f"keep {gone} in the list; free it first, in a playbook of its own",
-            )
+            message = f"{facts.name}: {gone} is in use and is neither removed nor renamed: {users}"
+            remedy = f"keep {gone} in the list; free it first, in a playbook of its own"
+            yield problem(target, "uplinks", message, remedy)
 
 
 def mtu_problems(target: Target, view: View, facts: Facts, wanted: Switch) -> Iterator[Problem]:
@@ -74,18 +60,13 @@ def mtu_problems(target: Target, view: View, facts: Facts, wanted: Switch) -> It
         return
     larger = []
     for host, vnic, group in dvs.vnics(view.estate, facts.get("uuid", "")):
-        said = view.said(VmkernelAdapters, host.ref)
-        adapter = ((said.adapters if said else None) or {}).get(group)
+        adapter = ((view.said(VmkernelAdapters, host.ref) or VmkernelAdapters()).adapters or {}).get(group)
         mtu = (adapter.mtu if adapter else None) or vnic["spec"].get("mtu") or 0
         larger += [f"{host.name} {vnic['device']} ({mtu})"] if mtu > size else []
     if larger:
-        yield Problem(
-            target,
-            "switches.mtu",
-            f"{facts.name}: MTU {size} is below that of VMkernel adapters on it: {', '.join(larger)}",
-            f"keep mtu: {facts.get('config.maxMtu')}, or give them at most {size} too, with vmkernel: {{PORT_GROUP: "
-            f"{{mtu: {size}}}}} in the same playbook",
-        )
+        message = f"{facts.name}: MTU {size} is below that of VMkernel adapters on it: {', '.join(larger)}"
+        too = f"give them at most {size} too, with vmkernel: {{PORT_GROUP: {{mtu: {size}}}}} in the same playbook"
+        yield problem(target, "mtu", message, f"keep mtu: {facts.get('config.maxMtu')}, or {too}")
 
 
 def _users(estate: Estate, switch: Facts, uplink: str) -> Iterator[str]:

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.resources._helpers.entries import twice
 
 DEFAULT_MTU = 1500
-
-
 DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
-
-
 MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
-
-
 UPLINKS = "config.uplinkPortPolicy"
-
-
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
@@ -62,9 +55,8 @@ class Switch(BaseModel):
     @field_validator("uplinks")
     @classmethod
     def _each_once(cls, uplinks: tuple[str, ...] | None) -> tuple[str, ...] | None:
-        twice = sorted({u for u in uplinks or () if (uplinks or ()).count(u) > 1})
-        if twice:
-            raise ValueError(f"{', '.join(twice)} is listed twice\nname each uplink once")
+        if several := twice(uplinks or ()):
+            raise ValueError(f"{', '.join(several)} is listed twice\nname each uplink once")
         return uplinks
 
     @field_validator("resource_pools")
@@ -78,7 +70,7 @@ class Switch(BaseModel):
 def observed(facts: Facts) -> Switch:
     """Return the settings of a switch as they were read."""
     return Switch.model_construct(
-        version=(facts.get("config.productInfo") or {}).get("version"),
+        version=dvs.version(facts),
         mtu=facts.get("config.maxMtu"),
         uplinks=dvs.uplinks(facts) or None,
         nioc=facts.get(nioc.ENABLED),
@@ -90,7 +82,7 @@ def observed(facts: Facts) -> Switch:
 
 def settled(wanted: Switch, now: Switch | None) -> Switch:
     """Return wanted settings in full: what is left out is taken from the switch, or from vSphere's defaults."""
-    full: dict[str, Any] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
+    full: dict[str, object] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
     if now is not None:
         full = {n: getattr(now, n) for n in Switch.model_fields if getattr(wanted, n) is None}
         if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
@@ -98,7 +90,7 @@ def settled(wanted: Switch, now: Switch | None) -> Switch:
     if wanted.shares:
         full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
     if wanted.bandwidth:
-        have = (now.bandwidth if now else None) or {}
+        have = (now or Switch()).bandwidth or {}
         full["bandwidth"] = {k: nioc.filled(v, have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
     if wanted.resource_pools:
         full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}

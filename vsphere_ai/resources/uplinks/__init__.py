@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any, Self
 
 from pydantic import Field
@@ -16,21 +14,19 @@ from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.uplinks.checks import management_problems, switch_problems
+from vsphere_ai.resources.uplinks.checks import management_problems, nic_problems, switch_problems
 from vsphere_ai.resources.uplinks.membership import (
     NICS,
     PROXIES,
     lagged_switches,
     member_step,
-    owner_of,
     pnic_backing,
     pnic_specs,
     proxy_of,
     switches_of,
 )
 
-SWITCH_PATHS = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host",
-                "config.maxMtu", "config.uplinkPortgroup")  # fmt: skip
+SWITCH = ("uuid", "config.configVersion", "config.uplinkPortPolicy", "config.productInfo", "config.host")
 Nic = Annotated[str, Field(pattern=r"^vmnic\d+$")]
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
@@ -48,13 +44,8 @@ class Uplinks(Resource):
     traits = Traits(
         after=("switches", "port_groups"),
         properties={
-            "HostSystem": (
-                NICS,
-                PROXIES,
-                "config.network.vswitch",
-                *dvs.MANAGEMENT_PATHS,
-            ),
-            dvs.SWITCH: SWITCH_PATHS,
+            "HostSystem": (NICS, PROXIES, "config.network.vswitch", *dvs.MANAGEMENT_PATHS),
+            dvs.SWITCH: (*SWITCH, "config.maxMtu", "config.uplinkPortgroup"),
             PORT_GROUP: ("key", "config.defaultPortConfig"),
         },
         affects=frozenset({"pvrdma"}),
@@ -77,57 +68,25 @@ class Uplinks(Resource):
         """No such switch, uplink or NIC; a NIC that something else has; the management network would be cut."""
         host = view.facts(target.ref)
         if host.get(NICS) is None:
-            yield self.problem(
-                target, "unreadable", "the network of this host cannot be read", "connect the host to vCenter"
-            )
+            message = "the network of this host cannot be read"
+            yield self.problem(target, "unreadable", message, "connect the host to vCenter")
             return
+        switches = switches_of(target, view)
         for name, wanted in self._changing(view, host).items():
-            switch = switches_of(target, view).get(name)
+            switch = switches.get(name)
             if switch is None:
-                known = ", ".join(switches_of(target, view)) or "none"
-                yield self.problem(
-                    target,
-                    "switch",
-                    f"there is no distributed switch {name} in the host's datacenter",
-                    f"add switches: {{{name}: ...}} to a play for the datacenter; there is {known}",
-                )
+                remedy = f"add switches: {{{name}: ...}} to a play for the datacenter; there is "
+                message = f"there is no distributed switch {name} in the host's datacenter"
+                yield self.problem(target, "switch", message, remedy + (", ".join(switches) or "none"))
             else:
                 yield from switch_problems(target, host, switch, wanted)
                 yield from management_problems(target, view, switch, wanted)
-            yield from self._nic_problems(target, host, name, wanted)
+            yield from nic_problems(target, host, name, self.uplinks or {})
 
     def _changing(self, view: View, host: Facts) -> dict[str, Mapping[str, str]]:
         """Return what is wanted of the switches that are not as wanted: what stays is never in the way."""
-        now = Uplinks.observe(host, view.estate)
-        have = (now.uplinks if now else None) or {}
+        have = (self.observe(host, view.estate) or Uplinks()).uplinks or {}
         return {name: wanted for name, wanted in (self.uplinks or {}).items() if have.get(name) != wanted}
-
-    def _nic_problems(self, target: Target, host: Facts, name: str, wanted: Mapping[str, str]) -> Iterator[Problem]:
-        present = {p["device"]: p for p in host.get(NICS, ())}
-        count = Counter(nic for each in (self.uplinks or {}).values() for nic in each.values())
-        for uplink, nic in wanted.items():
-            if nic not in present:
-                yield self.problem(
-                    target, "nic", f"{name}: this host has no {nic}", f"it has {', '.join(sorted(present)) or 'none'}"
-                )
-                continue
-            if count[nic] > 1:
-                yield self.problem(
-                    target,
-                    "twice",
-                    f"{nic} is wanted as {uplink} of {name} and elsewhere",
-                    "a NIC is one uplink of one switch",
-                )
-            owner = owner_of(host, present[nic])
-            if owner and owner not in (self.uplinks or {}):
-                yield self.problem(
-                    target,
-                    "taken",
-                    f"{nic} belongs to {owner}",
-                    f"say what {owner} keeps: uplinks: {{{owner}: ...}}"
-                    if owner in (v["dvsName"] for v in dvs.proxies(host).values())
-                    else f"remove it from the standard switch {owner} first; those are not changed here",
-                )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """A switch without uplinks cuts off who is on it."""
@@ -138,34 +97,29 @@ class Uplinks(Resource):
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Join, then free the NICs that move, then give every switch its own."""
-        host, switches = view.facts(change.target.ref), switches_of(change.target, view)
+        target, host, switches = change.target, view.facts(change.target.ref), switches_of(change.target, view)
         changing = self._changing(view, host)
         claimed = {nic: name for name, wanted in changing.items() for nic in wanted.values()}
-        joined, freed = set(), {}
+        prepared: dict[str, dict[str, str]] = {}
         for name in changing:
-            proxy = proxy_of(host, switches[name])
+            switch, proxy = switches[name], proxy_of(host, switches[name])
+            now = dvs.nics(proxy) if proxy else {}
+            kept = {u: n for u, n in now.items() if claimed.get(n, name) == name}
             if proxy is None:
-                joined.add(name)
-                yield member_step(change.target, switches[name], "add", None, f"join {name}")
-                continue
-            moving = sorted(n for n in dvs.nics(proxy).values() if claimed.get(n, name) != name)
-            if moving:
-                freed[name] = {u: n for u, n in dvs.nics(proxy).items() if n not in moving}
-                yield member_step(
-                    change.target,
-                    switches[name],
-                    "edit",
-                    pnic_specs(change.target, view, switches[name], freed[name]),
-                    f"take {', '.join(moving)} from {name}",
-                )
+                yield member_step(change, switch, "add", None, f"join {name}")
+            elif kept != now:
+                moving = ", ".join(sorted(n for n in now.values() if n not in kept.values()))
+                specs = pnic_specs(target, view, switch, kept)
+                yield member_step(change, switch, "edit", specs, f"take {moving} from {name}")
+            if proxy is None or kept != now:
+                prepared[name] = kept
         for name, wanted in changing.items():
-            if freed.get(name, {} if name in joined else None) == wanted:
+            if prepared.get(name) == wanted:
                 continue
             # a membership this plan has changed before is looked up when it is sent
-            anew = name in joined or name in freed
+            specs = pnic_specs(target, view, switches[name], wanted, anew=name in prepared)
             said = ", ".join(f"{u} = {n}" for u, n in wanted.items()) or "no NIC"
-            specs = pnic_specs(change.target, view, switches[name], wanted, anew=anew)
-            yield member_step(change.target, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
+            yield member_step(change, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the host's switches as they will be read."""
@@ -191,26 +145,16 @@ class Uplinks(Resource):
                 "pnic": tuple(keys[n] for n in wanted.values() if n in keys),
                 "spec": {"_typeName": "HostProxySwitchSpec", "backing": pnic_backing(specs)},
             }
-        return Projection(self, (replace(host, properties={**host.properties, PROXIES: tuple(proxies.values())}),))
+        return Projection(self, (host.having({PROXIES: tuple(proxies.values())}),))
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Show each switch's uplinks as a list; switches with a link aggregation group are not stated."""
         if form == "shown":
-            lists = {
-                name: tuple(f"{u} = {n}" for u, n in sorted(nics.items())) or ("no NIC",)
-                for name, nics in (self.uplinks or {}).items()
+            pairs = {
+                name: (f"{u} = {n}" for u, n in sorted(nics.items())) for name, nics in (self.uplinks or {}).items()
             }
-            return Export(self.model_copy(update={"uplinks": lists}))
+            return Export(self.model_copy(update={"uplinks": {n: tuple(p) or ("no NIC",) for n, p in pairs.items()}}))
         lagged = lagged_switches(view.facts(target.ref))
         kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
         left_out = f"uplinks left out: {', '.join(lagged)} (link aggregation)" if lagged else ""
         return Export(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
-
-
-# -- reading
-
-
-# -- what stands against it
-
-
-# -- writing

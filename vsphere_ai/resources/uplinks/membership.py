@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import PhysicalNic, ProxySwitch
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Step
+from vsphere_ai.model.state import Change, Target
+from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.factories import invoke_on
 
 NICS, PROXIES = "config.network.pnic", "config.network.proxySwitch"
 
@@ -47,7 +47,7 @@ def lagged_switches(host: Facts) -> list[str]:
 
 def pnic_specs(
     target: Target, view: View, switch: Facts, wanted: Mapping[str, str], *, anew: bool = False
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[dict[str, str], ...]:
     """Return which NIC goes to which port. The ports of a host that is not a member yet are made when it joins."""
     proxy = proxy_of(view.facts(target.ref), switch) or {}
     ports = {} if anew else {kv["value"]: kv["key"] for kv in proxy.get("uplinkPort", ())}
@@ -69,27 +69,18 @@ def _late_port(target: Target, view: View, switch: str, uplink: str) -> str:
     return Deferred(at.ref if at else "", "HostSystem", target.name, path)
 
 
-def pnic_backing(specs: tuple[dict[str, object], ...]) -> dict[str, object]:
+def pnic_backing(specs: tuple[dict[str, str], ...]) -> dict[str, object]:
     """Return the backing with these NICs."""
     return {"_typeName": "DistributedVirtualSwitchHostMemberPnicBacking", "pnicSpec": specs}
 
 
 def member_step(
-    target: Target, switch: Facts, operation: str, specs: tuple[dict[str, object], ...] | None, summary: str
+    change: Change, switch: Facts, operation: str, specs: tuple[dict[str, str], ...] | None, summary: str
 ) -> Step:
     """Return the step that makes a host a member of a switch, or changes its NICs."""
-    member = {"_typeName": "DistributedVirtualSwitchHostMemberConfigSpec", "operation": operation, "host": target.ref}
-    return Invoke(
-        target=target,
-        kinds=("uplinks",),
-        on=switch.ref,
-        method="ReconfigureDvs_Task",
-        args={
-            "spec": {
-                "_typeName": "VMwareDVSConfigSpec",
-                "configVersion": switch.get("config.configVersion", ""),
-                "host": ({**member, **({} if specs is None else {"backing": pnic_backing(specs)})},),
-            }
-        },
-        summary=summary,
-    )
+    member = {"_typeName": "DistributedVirtualSwitchHostMemberConfigSpec", "operation": operation}
+    backing = {} if specs is None else {"backing": pnic_backing(specs)}
+    version = switch.get("config.configVersion", "")
+    hosts = ({**member, "host": change.target.ref, **backing},)
+    spec = {"_typeName": "VMwareDVSConfigSpec", "configVersion": version, "host": hosts}
+    return invoke_on(change, switch.ref, "ReconfigureDvs_Task", {"spec": spec}, summary)
