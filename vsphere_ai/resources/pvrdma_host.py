@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
+from vsphere_ai.fabric.host import RULESET
+from vsphere_ai.fabric.vmk import OPTION, OPTION_FACT, VNICS
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.entries import overlaid
+from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.mixins import Judged
 
-OPTION = "Net.PVRDMAVmknic"
-RULESET = "pvrdma"
+RULESETS = "config.firewall.ruleset"
 NONE = "none"
 """A word for an option that is not set: an empty text in a playbook is more likely a template gone wrong."""
 
@@ -28,9 +30,9 @@ class PvrdmaHost(Judged, Resource):
     kind = "pvrdma_host"
     target = "host"
     traits = Traits(
-        decides={f"option:{OPTION}": "vmknic"},
+        decides={OPTION_FACT: "vmknic"},
         after=("vmkernel",),
-        properties={"HostSystem": (f"option:{OPTION}", "config.firewall.ruleset", "config.network.vnic")},
+        properties={"HostSystem": (OPTION_FACT, RULESETS, VNICS)},
         in_profile="advanced options, firewall rulesets",
     )
 
@@ -50,11 +52,9 @@ class PvrdmaHost(Judged, Resource):
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
         """Read the advanced option and the ruleset."""
-        if f"option:{OPTION}" not in facts.properties and "config.firewall.ruleset" not in facts.properties:
+        if not {OPTION_FACT, RULESETS} & facts.properties.keys():
             return None
-        rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
-        vmknic = facts.get(f"option:{OPTION}")
-        return cls.model_construct(vmknic=vmknic, firewall=rulesets.get(RULESET))
+        return cls.model_construct(vmknic=facts.get(OPTION_FACT), firewall=_rulesets(facts).get(RULESET))
 
     def settle(self, target: Target, view: View) -> Self:
         """The option is empty where no adapter is named."""
@@ -64,47 +64,35 @@ class PvrdmaHost(Judged, Resource):
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """The vmkernel adapter or the ruleset does not exist."""
         facts = view.facts(target.ref)
-        devices = [v["device"] for v in facts.get("config.network.vnic", ())]
-        present = [d for d in devices if not is_deferred(d)]
+        devices = [v["device"] for v in facts.get(VNICS, ())]
+        present = sorted(d for d in devices if not is_deferred(d))
         if self.vmknic and self.vmknic not in present:
-            made = len(devices) > len(present)
-            yield self.problem(
-                target,
-                "pvrdma.vmknic-missing",
-                f"this host has no vmkernel adapter {self.vmknic}",
-                f"it has {', '.join(sorted(present)) or 'none'}"
-                + ("; for one that this plan makes write pvrdma: true in vmkernel" if made else ""),
+            made = (
+                "; for one that this plan makes write pvrdma: true in vmkernel" if len(devices) > len(present) else ""
             )
-        if self.vmknic is not None and facts.get(f"option:{OPTION}") is None:
-            why = facts.unreadable.get(f"option:{OPTION}", "the host does not know this option")
-            yield self.problem(
-                target,
-                "pvrdma.option-unknown",
-                f"the advanced option {OPTION} cannot be read: {why}",
-                "PVRDMA needs ESXi 6.5 or later and Host.Config.AdvancedConfig",
-            )
-        if self.firewall is not None and RULESET not in {r["key"] for r in facts.get("config.firewall.ruleset", ())}:
-            yield self.problem(
-                target,
-                "pvrdma.ruleset-missing",
-                f"this host has no firewall ruleset {RULESET}",
-                "PVRDMA needs ESXi 6.5 or later",
-            )
+            what = f"this host has no vmkernel adapter {self.vmknic}"
+            yield self.problem(target, "pvrdma.vmknic-missing", what, f"it has {', '.join(present) or 'none'}{made}")
+        if self.vmknic is not None and facts.get(OPTION_FACT) is None:
+            why = facts.unreadable.get(OPTION_FACT, "the host does not know this option")
+            what = f"the advanced option {OPTION} cannot be read: {why}"
+            help_ = "PVRDMA needs ESXi 6.5 or later and Host.Config.AdvancedConfig"
+            yield self.problem(target, "pvrdma.option-unknown", what, help_)
+        if self.firewall is not None and RULESET not in _rulesets(facts):
+            what = f"this host has no firewall ruleset {RULESET}"
+            yield self.problem(target, "pvrdma.ruleset-missing", what, "PVRDMA needs ESXi 6.5 or later")
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the option and the ruleset as they will be, to those who follow the path of RDMA."""
         if after == "reboot":
             return Projection(self)
         facts = view.facts(target.ref)
-        rulesets = tuple(
-            {**r, "enabled": self.firewall} if r["key"] == RULESET and self.firewall is not None else r
-            for r in facts.get("config.firewall.ruleset", ())
-        )
-        more: dict[str, Any] = {"config.firewall.ruleset": rulesets}
-        stated = view.said(PvrdmaHost, target.ref)
+        rulesets, stated = facts.get(RULESETS), view.said(PvrdmaHost, target.ref)
+        if self.firewall is not None:
+            rulesets = overlaid(rulesets, "key", {RULESET: {"enabled": self.firewall}})
+        more: dict[str, object] = {RULESETS: tuple(rulesets or ())}
         if self.vmknic is not None and (stated is None or stated.vmknic is not None):
-            more[f"option:{OPTION}"] = self.vmknic
-        return Projection(self, (replace(facts, properties={**facts.properties, **more}),))
+            more[OPTION_FACT] = self.vmknic
+        return Projection(self, (facts.having(more),))
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """A playbook leaves out an option that is not set; a rollback clears it again."""
@@ -116,25 +104,20 @@ class PvrdmaHost(Judged, Resource):
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """One option and one ruleset, each only when it differs."""
         for field in change.fields:
-            if field.name == "vmknic":
-                if view.facts(change.target.ref).get(f"option:{OPTION}") == self.vmknic:
-                    continue  # vmkernel of the same plan says it too
-                option = {"_typeName": "OptionValue", "key": OPTION, "value": self.vmknic}
-                yield Invoke(
-                    target=change.target,
-                    kinds=(self.kind,),
-                    path="configManager.advancedOption",
-                    method="UpdateOptions",
-                    args={"changedValue": (option,)},
-                    summary=f"set {OPTION} to {self.vmknic}" if self.vmknic else f"clear {OPTION}",
-                )
-            else:
+            if field.name == "firewall":
                 method, verb = ("EnableRuleset", "open") if self.firewall else ("DisableRuleset", "close")
-                yield Invoke(
-                    target=change.target,
-                    kinds=(self.kind,),
-                    path="configManager.firewallSystem",
-                    method=method,
-                    args={"id": RULESET},
-                    summary=f"{verb} firewall ruleset {RULESET}",
-                )
+                summary = f"{verb} firewall ruleset {RULESET}"
+                yield invoke(change, "configManager.firewallSystem", method, {"id": RULESET}, summary)
+            elif view.facts(change.target.ref).get(OPTION_FACT) != self.vmknic:  # vmkernel of the same plan may say it
+                summary = f"set {OPTION} to {self.vmknic}" if self.vmknic else f"clear {OPTION}"
+                yield name_adapter(change, self.vmknic or "", summary)
+
+
+def name_adapter(change: Change, device: str, summary: str) -> Invoke:
+    """Return the step that names the adapter for PVRDMA on a host; an empty `device` names none."""
+    option = {"_typeName": "OptionValue", "key": OPTION, "value": device}
+    return invoke(change, "configManager.advancedOption", "UpdateOptions", {"changedValue": (option,)}, summary)
+
+
+def _rulesets(facts: Facts) -> dict[str, bool]:
+    return {r["key"]: r["enabled"] for r in facts.get(RULESETS, ())}

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from ipaddress import IPv4Interface
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.vmk import (
-    DHCP,
-    OPTION,
-    OPTION_FACT,
-    Spot,
-    address_of,
-    carried,
-    plain_address,
-)  # fmt: skip
+from vsphere_ai.fabric.vmk import DHCP, OPTION, OPTION_FACT, Spot, address_of, carried, plain_address
 from vsphere_ai.model.facts import Facts
 
 Service = Literal[
-    "management", "vmotion", "vSphereProvisioning", "faultToleranceLogging", "vSphereReplication",
-    "vSphereReplicationNFC", "vsan",
-]  # fmt: skip
+    "management",
+    "vmotion",
+    "vSphereProvisioning",
+    "faultToleranceLogging",
+    "vSphereReplication",
+    "vSphereReplicationNFC",
+    "vsan",
+]
 
 
 def _address(text: str) -> str:
@@ -85,9 +82,9 @@ def is_changed(wanted: Adapter, now: Adapter) -> bool:
     return wanted.address not in (None, now.address) or wanted.mtu not in (None, now.mtu)
 
 
-def nic_spec(spot: Spot, wanted: Adapter) -> dict[str, Any]:
+def nic_spec(spot: Spot, wanted: Adapter) -> dict[str, object]:
     """Build the HostVirtualNicSpec: of an adapter that is there only what is wanted of it."""
-    spec: dict[str, Any] = {"_typeName": "HostVirtualNicSpec"}
+    spec: dict[str, object] = {"_typeName": "HostVirtualNicSpec"}
     if isinstance(wanted.address, str):
         spec["ip"] = plain_address(wanted.address)
     if wanted.mtu is not None:

@@ -1,62 +1,94 @@
-"""Checks of VMkernel adapters: where they are, what they carry, and the management network."""
+"""Checks of VMkernel adapters: where they are, their addresses, what they carry, and the one for PVRDMA."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from vsphere_ai.fabric import dvs
-from vsphere_ai.fabric.vmk import (
-    MANAGEMENT,
-    Spot,
-    kinds_known,
-)  # fmt: skip
-from vsphere_ai.model.state import Problem
+from vsphere_ai.fabric.vmk import DHCP, MANAGEMENT, OPTION, OPTION_FACT, Spot, kinds_known
+from vsphere_ai.model.state import Problem, Target
+from vsphere_ai.model.view import View
+from vsphere_ai.resources.pvrdma_host import PvrdmaHost
 from vsphere_ai.resources.vmkernel.adapter import Adapter, is_changed, observed_adapter
 
 
 def place_problems(spot: Spot) -> Iterator[Problem]:
     """A new adapter needs a distributed port group, on a switch that the host is a member of."""
-    target, name = spot.target, spot.name
+    target, name, estate = spot.target, spot.name, spot.view.estate
     if len(spot.groups) > 1:
-        paths = ", ".join(spot.view.estate.path_of(g.ref) for g in spot.groups)
-        yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups",
-                      f"rename all but one: {paths}")  # fmt: skip
-    elif spot.group is None or dvs.is_uplink(spot.view.estate, spot.group):
-        estate = spot.view.estate
-        groups = (g for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g))
-        known = ", ".join(sorted(g.name for g in groups)) or "none"
-        yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters",
-                      f"distributed port groups: {known}; port_groups of a datacenters play makes one")  # fmt: skip
+        help_ = f"rename all but one: {', '.join(estate.path_of(g.ref) for g in spot.groups)}"
+        yield Problem(target, "vmkernel.port-group", f"{name} is the name of several port groups", help_)
+    elif spot.group is None or dvs.is_uplink(estate, spot.group):
+        known = ", ".join(sorted(g.name for g in estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(estate, g)))
+        help_ = f"distributed port groups: {known or 'none'}; port_groups of a datacenters play makes one"
+        yield Problem(target, "vmkernel.port-group", f"{name} is no distributed port group for adapters", help_)
     elif not spot.is_member:
         switch = spot.switch.name if spot.switch else "its switch"
-        yield Problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}",
-                      f"add uplinks: {{{switch}: {{UPLINK: VMNIC}}}} to a play for this host")  # fmt: skip
+        help_ = f"add uplinks: {{{switch}: {{UPLINK: VMNIC}}}} to a play for this host"
+        yield Problem(target, "vmkernel.member", f"{name}: this host is no member of {switch}", help_)
 
 
 def management_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
     """A wrong address or MTU of the adapter that carries management takes the host out of vCenter's reach."""
     if spot.vnic is None or MANAGEMENT not in spot.services:
         return
-    now = observed_adapter(spot.vnic, spot.facts)
-    if is_changed(wanted, now):
-        yield Problem(spot.target, "vmkernel.management",
-                      f"{spot.device} on {spot.name} carries management: its address and MTU are not changed",
-                      "change it at the host's console (DCUI) or in the vSphere Client")  # fmt: skip
+    if is_changed(wanted, observed_adapter(spot.vnic, spot.facts)):
+        what = f"{spot.device} on {spot.name} carries management: its address and MTU are not changed"
+        help_ = "change it at the host's console (DCUI) or in the vSphere Client"
+        yield Problem(spot.target, "vmkernel.management", what, help_)
     if wanted.services is not None and MANAGEMENT not in wanted.services:
-        yield Problem(spot.target, "vmkernel.management",
-                      f"{spot.device} on {spot.name} would no longer carry management",
-                      f"write services: [{', '.join((MANAGEMENT, *wanted.services))}]")  # fmt: skip
+        what = f"{spot.device} on {spot.name} would no longer carry management"
+        help_ = f"write services: [{', '.join((MANAGEMENT, *wanted.services))}]"
+        yield Problem(spot.target, "vmkernel.management", what, help_)
+
+
+def address_problems(spot: Spot, wanted: Adapter, said: Adapter | None) -> Iterator[Problem]:
+    """A host without an address, or with that of another; `said` is what the playbook has for all its hosts."""
+    target, address = spot.target, said.address if said else None
+    if isinstance(address, Mapping) and target.name not in address:
+        help_ = f"it has one for {', '.join(sorted(address)) or 'no host'}"
+        what = f"{spot.name}: the playbook has no address for {target.name}"
+        yield Problem(target, "vmkernel.address", what, help_)
+    elif spot.vnic is None and wanted.address is None:
+        help_ = "write address: dhcp, or for each host an address such as 10.20.0.1/24"
+        yield Problem(target, "vmkernel.address", f"{spot.name}: a new adapter needs an address", help_)
+    plain = wanted.address if isinstance(wanted.address, str) and wanted.address != DHCP else None
+    if plain is not None and (taken := tuple(spot.same_address(plain))):
+        what = f"{spot.name}: {plain} is the address of {', '.join(taken)}"
+        help_ = "give every host an address of its own: address: {HOST: ADDRESS}"
+        yield Problem(target, "vmkernel.address-taken", what, help_)
 
 
 def fit_problems(spot: Spot, wanted: Adapter) -> Iterator[Problem]:
     """The switch has to let such frames through, and the host has to know the kind of traffic."""
     largest = spot.switch.get("config.maxMtu") if spot.switch else None
-    if largest is not None and wanted.mtu is not None and wanted.mtu > largest:
-        name = spot.switch.name if spot.switch else ""
-        yield Problem(spot.target, "vmkernel.mtu", f"{spot.name}: MTU {wanted.mtu}, its switch {name} has {largest}",
-                      f"add switches: {{{name}: {{mtu: {wanted.mtu}}}}} to a datacenters play")  # fmt: skip
+    if spot.switch is not None and largest is not None and wanted.mtu is not None and wanted.mtu > largest:
+        name = spot.switch.name
+        what = f"{spot.name}: MTU {wanted.mtu}, its switch {name} has {largest}"
+        help_ = f"add switches: {{{name}: {{mtu: {wanted.mtu}}}}} to a datacenters play"
+        yield Problem(spot.target, "vmkernel.mtu", what, help_)
     known = kinds_known(spot.facts)
     for service in wanted.services or ():
         if known and service not in known:
-            yield Problem(spot.target, "vmkernel.service", f"{spot.name}: this host knows no traffic called {service}",
-                          f"it knows {', '.join(known)}")  # fmt: skip
+            what = f"{spot.name}: this host knows no traffic called {service}"
+            yield Problem(spot.target, "vmkernel.service", what, f"it knows {', '.join(known)}")
+
+
+def pvrdma_problems(target: Target, view: View, adapters: Mapping[str, Adapter]) -> Iterator[Problem]:
+    """PVRDMA uses one adapter of a host, which one advanced option names; `pvrdma_host` may state it, too."""
+    chosen = [n for n, a in adapters.items() if a.pvrdma]
+    if len(chosen) > 1:
+        what = f"PVRDMA uses one adapter of a host, not {', '.join(chosen)}"
+        yield Problem(target, "vmkernel.pvrdma", what, "write pvrdma: true for one of them")
+    why = view.facts(target.ref).unreadable.get(OPTION_FACT)
+    if why is not None and any(a.pvrdma is not None for a in adapters.values()):
+        what = f"the advanced option {OPTION} cannot be read: {why}"
+        yield Problem(target, "vmkernel.pvrdma-option", what, "grant Host.Config.AdvancedConfig on the host")
+    host = view.said(PvrdmaHost, target.ref)
+    for name in chosen if host and host.vmknic else ():
+        vnic = Spot(name, target, view).vnic
+        device = vnic["device"] if vnic else "one that this plan makes"
+        if host and device != host.vmknic:
+            what = f"the adapter on {name} is {device}, and pvrdma_host names {host.vmknic} for PVRDMA"
+            help_ = "say it once: pvrdma: true here, or vmknic there"
+            yield Problem(target, "vmkernel.pvrdma-conflict", what, help_)
