@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from vsphere_ai.app.events import Emit
 from vsphere_ai.app.read_estate import read_everything
@@ -69,46 +68,34 @@ def gpus_of(estate: Estate, facts: Facts) -> tuple[Gpu, ...]:
     return tuple(sorted(found, key=lambda g: g.index))
 
 
-@dataclass(frozen=True)
-class HostRequest:
-    """Which host's GPUs to read, by its name or a pattern that means one; `gpu`: only that PCI address."""
-
-    host: str
-    gpu: str = ""
-    inventory: Path | None = None
-    vcenter: str = ""
-    start_ssh: bool = False
-
-
-def read_host(request: HostRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
-    """Return the GPUs of a host, and the compute instances per (PCI address, GPU instance)."""
-    estate_request = EstateRequest(request.inventory, request.vcenter, request.host, request.start_ssh, parallel=1)
-    with open_session(estate_request, None, emit) as session:
+def read_host(request: EstateRequest, emit: Emit) -> tuple[tuple[Gpu, ...], Mapping[tuple[str, int], list[int]]]:
+    """Return the GPUs of the one host that the limit names, and the compute instances per (PCI address, instance)."""
+    with open_session(request, None, emit) as session:
         estate = read_everything(session)
         hosts = [h for h in session.limited(estate, estate.hosts) if h.kind == "host"]
     if len(hosts) != 1:
-        raise UsageError(f"{request.host} names {len(hosts)} hosts", "name one host")
+        raise UsageError(f"{request.limit} names {len(hosts)} hosts", "name one host")
     facts = estate[hosts[0].ref]
     return gpus_of(estate, facts), live.readable(facts).compute
 
 
-def cases(items: tuple[Item, ...], request: HostRequest, emit: Emit) -> dict[str, LayoutCase]:
-    """Return the way to a layout per GPU of the host, or of the GPU whose PCI address is given."""
+def cases(items: tuple[Item, ...], gpu: str, request: EstateRequest, emit: Emit) -> dict[str, LayoutCase]:
+    """Return the way to a layout per GPU of the host that the limit names, or of the GPU with a PCI address."""
     gpus, compute = read_host(request, emit)
-    chosen = [g for g in gpus if not request.gpu or g.pci == _pci(request.gpu)]
+    chosen = [g for g in gpus if not gpu or g.pci == _pci(gpu)]
     if not chosen:
         there = ", ".join(g.pci for g in gpus) or "none"
-        raise UsageError(f"{request.host} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
+        raise UsageError(f"{request.limit} has no such GPU with MIG", f"it has {there}; --gpu takes a PCI address")
     found = {}
-    for gpu in chosen:
-        answer = transition(gpu.board, gpu.present, items, driver_major=gpu.driver_major)
-        steps = () if isinstance(answer, Impossible) else tuple(moves.moves(gpu.board, answer, gpu.pci, compute))
+    for one in chosen:
+        answer = transition(one.board, one.present, items, driver_major=one.driver_major)
+        steps = () if isinstance(answer, Impossible) else tuple(moves.moves(one.board, answer, one.pci, compute))
         off: tuple[str, ...] = ()
-        if not gpu.enabled and not isinstance(answer, Impossible):
-            steps = (*moves.enabling(gpu.board, gpu.pci, pending=gpu.pending), *steps)
+        if not one.enabled and not isinstance(answer, Impossible):
+            steps = (*moves.enabling(one.board, one.pci, pending=one.pending), *steps)
             off = ("MIG is off on this GPU: it has to be on before nvidia-smi creates anything",)
-        title = f"{request.host}, GPU {gpu.pci}"
-        found[gpu.pci] = LayoutCase(gpu.board, gpu.present, items, answer, steps, title, (*off, *gpu.notes))
+        title = f"{request.limit}, GPU {one.pci}"
+        found[one.pci] = LayoutCase(one.board, one.present, items, answer, steps, title, (*off, *one.notes))
     return found
 
 

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from vsphere_ai.app.events import Emit
-from vsphere_ai.app.mig_host import Gpu, HostRequest, read_host
+from vsphere_ai.app.mig_host import Gpu, read_host
+from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import catalog, parted
 from vsphere_ai.gpu.catalog import Board
@@ -18,6 +18,7 @@ from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.parted import Configs, Entry
 from vsphere_ai.gpu.placement import Impossible, transition
 from vsphere_ai.language.document import Faults, load
+from vsphere_ai.model.plain import PlainObject
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ def checked_on_board(file: Path, config: str, board_key: str) -> tuple[Checked, 
     return tuple(each for name, entries in configs.items() for each in _on_board(name, entries, board))
 
 
-def checked_on_host(file: Path, config: str, request: HostRequest, emit: Emit) -> tuple[Checked, ...]:
-    """Read a file and check one of its configurations, or all, against the GPUs of a host."""
+def checked_on_host(file: Path, config: str, request: EstateRequest, emit: Emit) -> tuple[Checked, ...]:
+    """Read a file and check one of its configurations, or all, against the GPUs of the host in the limit."""
     configs = _chosen(_read(file, config), config)
     gpus, _ = read_host(request, emit)
     return tuple(
-        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=request.host)
+        _check(name, gpu.board, _entry(entries, gpu), gpu=gpu, host=request.limit)
         for name, entries in configs.items()
         for gpu in gpus
     )
@@ -72,36 +73,33 @@ def _skipped(entry: Entry, board: Board) -> bool:
     return entry.devices is None and not board.mig_capable
 
 
-def written(request: HostRequest, emit: Emit) -> str:
-    """Return the MIG state of a host as the text of a file; a GPU that is not listed is as `devices` of none."""
+def written(request: EstateRequest, emit: Emit) -> str:
+    """Return the MIG state of a host (the limit) as the text of a file; a GPU not listed is as `devices` of none."""
     gpus, _ = read_host(request, emit)
     if not gpus:
-        raise UsageError(f"{request.host} has no GPU with MIG")
+        raise UsageError(f"{request.limit} has no GPU with MIG")
     states = {
         g.index: Entry(g.enabled, tuple(Item(i.profile_name) for i in g.present) if g.enabled else ()) for g in gpus
     }
-    name = request.host.partition(".")[0]
+    name = request.limit.partition(".")[0]
     return parted.write({name: parted.together(states)})
 
 
-def document(found: Sequence[Checked]) -> dict[str, Any]:
+def document(found: Sequence[Checked]) -> list[PlainObject]:
     """Return what was found as plain values."""
-    return {
-        "schema_version": 1,
-        "configs": [
-            {
-                "config": each.config,
-                "board": each.board.key,
-                **({"host": each.host, "pci": each.pci} if each.pci else {}),
-                "applies": each.entry is not None,
-                "fits": not each.reasons,
-                "reasons": list(each.reasons),
-                "mig_enabled": each.entry.enabled if each.entry else None,
-                "layout": list(each.layout),
-            }
-            for each in found
-        ],
-    }
+    return [
+        {
+            "config": each.config,
+            "board": each.board.key,
+            **({"host": each.host, "pci": each.pci} if each.pci else {}),
+            "applies": each.entry is not None,
+            "fits": not each.reasons,
+            "reasons": each.reasons,
+            "mig_enabled": each.entry.enabled if each.entry else None,
+            "layout": each.layout,
+        }
+        for each in found
+    ]
 
 
 def lines(found: Sequence[Checked]) -> list[str]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.app.events import Answer, Emit, ignore
+from vsphere_ai.app.session import EstateRequest, endpoint_of, open_session
 from vsphere_ai.errors import Denied, UsageError, VsphereAiError, most_serious
 
 if TYPE_CHECKING:
@@ -29,8 +30,7 @@ class TrustVCenterRequest:
     """
 
     confirm: Callable[[str], bool]
-    name: str = ""
-    inventory: Path | None = None
+    estate: EstateRequest = field(default_factory=EstateRequest)
     fingerprint: str = ""
     write: bool = False
 
@@ -41,8 +41,7 @@ class TrustHostsRequest:
 
     confirm: Callable[[str], bool]
     pattern: str
-    inventory: Path | None = None
-    vcenter: str = ""
+    estate: EstateRequest = field(default_factory=EstateRequest)
     fingerprints: tuple[str, ...] = ()
 
 
@@ -51,12 +50,10 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
 
     `Denied` when it has another fingerprint than the given one.
     """
-    from vsphere_ai.app.session import EstateRequest, Session, endpoint_of
     from vsphere_ai.connect import tls
-    from vsphere_ai.language.inventory_search import find_inventory
 
-    loaded = find_inventory(request.inventory)
-    chosen = Session(loaded, None, EstateRequest(vcenter=request.name)).settings
+    session = open_session(request.estate)
+    loaded, chosen = session.inventory, session.settings
     endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
     der = tls.fetch_certificate(endpoint, TIMEOUT)
     seen = tls.digest(der)
@@ -159,12 +156,12 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
     from vsphere_ai.connect.trusted import keep_host_key
     from vsphere_ai.language.inventory_search import find_inventory
 
-    loaded = find_inventory(request.inventory)
+    loaded = find_inventory(request.estate.inventory)
     if loaded.ssh is None:
         raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
     path = Path(loaded.ssh.known_hosts)
     known = HostKeys(path, may_be_absent=True)
-    names = _named(loaded, request.pattern) or _looked_up(loaded, request.pattern, request.vcenter)
+    names = _named(loaded, request.pattern) or _looked_up(request.pattern, request.estate)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         shown = list(pool.map(lambda name: _shown(loaded, known, name), names))
     for each in shown:
@@ -211,16 +208,15 @@ def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
         yield from split(text)
 
 
-def _looked_up(loaded: Inventory, pattern: str, name: str) -> tuple[str, ...]:
-    from vsphere_ai.app.session import EstateRequest, Session
+def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
     from vsphere_ai.errors import Mark
     from vsphere_ai.language.selection import select
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.reading.collector import LIGHT
 
-    with Session(loaded, None, EstateRequest(vcenter=name)) as session:
+    with open_session(estate_request) as session:
         estate = Estate(session.vcenter.about, session.vcenter.read(LIGHT))
-    return tuple(t.name for t in select(pattern, "host", loaded, estate, mark=Mark("PATTERN")))
+    return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
 
 
 def _shown(loaded: Inventory, known: Any, name: str) -> Shown:

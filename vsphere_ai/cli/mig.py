@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, start_ssh_option, vcenter_option
+from vsphere_ai.cli.options import FILE, format_option, gather, host_options
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.mig_host import HostRequest
-    from vsphere_ai.gpu.layout import Item
+    from vsphere_ai.app import EstateRequest
+    from vsphere_ai.app.mig_layouts import LayoutRequest
 
 _DRIVER = click.option(
     "--driver",
     type=click.IntRange(min=300, max=9999),
     help="Driver branch on the host, e.g. 470; a current one is assumed without it.",
 )
-_FROM = click.option("--from", "current", default="", metavar="NOW", help="What stands there: 3g.20gb:4,1g.5gb:0.")
-_IN_USE = click.option(
-    "--in-use", multiple=True, metavar="ITEM", help="One of these that is in use: 1g.5gb:0 or 1g.5gb:0=train-03."
+_LAYOUT = (
+    click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED, callback=lambda _c, _p, v: " ".join(v)),
+    click.option("--from", "current", default="", metavar="NOW", help="What stands there: 3g.20gb:4,1g.5gb:0."),
+    click.option(
+        "--in-use", multiple=True, metavar="ITEM", help="One of these that is in use: 1g.5gb:0 or 1g.5gb:0=train-03."
+    ),
+    _DRIVER,
 )
-_INVENTORY = click.option("-i", "--inventory", type=FILE, help="Inventory file, to read a host.")
 # Unknown options are part of a layout: an operator may paste a whole nvidia-smi command.
 _PASTED = {"ignore_unknown_options": True}
+
+
+def _layout_options(function: Callable[..., None]) -> Callable[..., None]:
+    """Add the options of a wanted layout; the command gets them as `request`."""
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        from vsphere_ai.app.mig_layouts import LayoutRequest
+
+        function(request=gather(LayoutRequest, given), **given)
+
+    for option in reversed(_LAYOUT):
+        command = option(command)
+    return command
 
 
 @click.group("mig")
@@ -36,58 +54,49 @@ def command() -> None:
 
 
 @command.command("explain", context_settings=_PASTED)
-@click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED)
+@_layout_options
 @click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb.")
 @click.option(
     "--xml",
     type=click.Path(path_type=Path, allow_dash=True),
     help="Take board and driver from a saved answer of nvidia-smi -q -x.",
 )
-@_FROM
-@_IN_USE
-@_DRIVER
 @format_option()
-def explain_layout(layout: Sequence[str], form: str, **asked: Any) -> None:
+def explain_layout(request: LayoutRequest, form: str) -> None:
     """Check whether LAYOUT fits on one GPU, where, or why not and what would.
 
     LAYOUT is a list such as 19,14,9 or 3g.20gb,2g.10gb:0, or a pasted nvidia-smi command. With --from: whether it can
     be reached from what stands there, and what has to go. Exits 1 when it cannot.
     """
-    from vsphere_ai.app.mig_layouts import LayoutRequest, explain, is_impossible
+    from vsphere_ai.app.mig_layouts import explain, is_impossible
     from vsphere_ai.report import mig_text as text
 
-    found = explain(LayoutRequest(" ".join(layout), **asked))
+    found = explain(request)
     data, lines = text.explained(found.case, found.pooled)
-    _echo(form, {**data, "notes": list(found.notes)}, [*lines, *text.note_lines(found.notes)])
+    _echo(form, {**data, "notes": found.notes}, [*lines, *text.note_lines(found.notes)])
     _exit(impossible=is_impossible(found.case))
 
 
 @command.command(context_settings=_PASTED)
-@click.argument("layout", nargs=-1, required=True, type=click.UNPROCESSED)
+@_layout_options
 @click.option("--gpu", default="", metavar="BOARD", help="Board, e.g. a100-40gb; with --host a PCI address.")
-@_FROM
-@_IN_USE
-@_DRIVER
 @click.option("--host", default="", metavar="HOST", help="Read what stands there from this ESXi host.")
-@_INVENTORY
-@vcenter_option
-@start_ssh_option
+@host_options
 @format_option()
-def plan(layout: Sequence[str], form: str, **asked: Any) -> None:
+def plan(request: LayoutRequest, host: str, estate: EstateRequest, form: str) -> None:
     """Print the commands that lead to LAYOUT, in order; changes nothing.
 
     LAYOUT [] is the empty one. Destroys as few instances as any way does, and never one in use; switches MIG on first
     where the host's GPU has it off. Without --host the GPU is as --from says, empty by default. Exits 1 when there is
     no way.
     """
-    from vsphere_ai.app.mig_layouts import LayoutRequest, is_impossible, items_of, plan_layout
+    from vsphere_ai.app.mig_layouts import is_impossible, plan_layout
     from vsphere_ai.report import mig_text as text
 
-    if asked["host"]:
-        _plan_host(items_of(" ".join(layout)), form, asked)
+    if host:
+        _plan_host(request, replace(estate, limit=host), form)
         return
-    keys = ("gpu", "current", "in_use", "driver")
-    case = plan_layout(LayoutRequest(" ".join(layout), **{k: asked[k] for k in keys}))
+    case = plan_layout(request)
     _echo(form, text.case_document(case), text.case_lines(case))
     _exit(impossible=is_impossible(case))
 
@@ -114,11 +123,9 @@ def list_layouts(board_key: str, *, driver: int | None, form: str) -> None:
 @click.option("--gpu", default="", metavar="BOARD", help="Board to check against, e.g. a100-40gb.")
 @click.option("--host", default="", metavar="HOST", help="ESXi host to check against: its own GPUs.")
 @click.option("--from-host", default="", metavar="HOST", help="Write the MIG state of this host as such a file.")
-@_INVENTORY
-@vcenter_option
-@start_ssh_option
+@host_options
 @format_option()
-def parted(file: Path | None, config: str, form: str, **asked: Any) -> None:
+def parted(file: Path | None, config: str, estate: EstateRequest, form: str, **where: str) -> None:
     """Check the configurations of NVIDIA's mig-parted, and say them as a play; or write such a file.
 
     FILE is a configuration file of mig-parted (version: v1), CONFIG one of its configurations; all are checked without
@@ -127,38 +134,36 @@ def parted(file: Path | None, config: str, form: str, **asked: Any) -> None:
     from vsphere_ai.app import mig_parted
     from vsphere_ai.errors import UsageError
 
-    given = [name for name in ("gpu", "host", "from_host") if asked[name]]
-    if len(given) != 1 or (file is None) != bool(asked["from_host"]):
+    given = [name for name in where.values() if name]
+    if len(given) != 1 or (file is None) != bool(where["from_host"]):
         raise UsageError("what to check?", "give FILE and --gpu or --host, or only --from-host")
     if file is None:
-        click.echo(mig_parted.written(_host(asked["from_host"], asked), show_event), nl=False)
+        click.echo(mig_parted.written(replace(estate, limit=given[0]), show_event), nl=False)
         return
-    if asked["gpu"]:
-        checked = mig_parted.checked_on_board(file, config, asked["gpu"])
+    if where["gpu"]:
+        checked = mig_parted.checked_on_board(file, config, given[0])
     else:
-        checked = mig_parted.checked_on_host(file, config, _host(asked["host"], asked), show_event)
-    _echo(form, mig_parted.document(checked), mig_parted.lines(checked))
+        checked = mig_parted.checked_on_host(file, config, replace(estate, limit=given[0]), show_event)
+    _echo(form, {"configs": mig_parted.document(checked)}, mig_parted.lines(checked))
     _exit(impossible=any(each.reasons for each in checked))
 
 
-def _host(name: str, asked: Mapping[str, Any]) -> HostRequest:
-    from vsphere_ai.app.mig_host import HostRequest
-
-    return HostRequest(name, asked["gpu"], asked["inventory"], asked["vcenter"], asked["start_ssh"])
-
-
-def _plan_host(items: tuple[Item, ...], form: str, asked: Mapping[str, Any]) -> None:
+def _plan_host(request: LayoutRequest, host: EstateRequest, form: str) -> None:
     from vsphere_ai.app.mig_host import cases
-    from vsphere_ai.app.mig_layouts import is_impossible
+    from vsphere_ai.app.mig_layouts import is_impossible, items_of
     from vsphere_ai.errors import UsageError
     from vsphere_ai.report import mig_text as text
 
-    if asked["current"] or asked["in_use"] or asked["driver"]:
+    items = items_of(request.layout)
+    if request.current or request.in_use or request.driver:
         raise UsageError("--from, --in-use and --driver are read from the host when there is a --host")
-    found = cases(items, _host(asked["host"], asked), show_event)
-    gpus = [{"pci": pci, "notes": list(case.notes), **text.case_document(case)} for pci, case in found.items()]
+    found = cases(items, request.gpu, host, show_event)
+    gpus = [
+        {"schema_version": 1, "pci": pci, "notes": case.notes, **text.case_document(case)}
+        for pci, case in found.items()
+    ]
     lines = "\n\n".join("\n".join(text.case_lines(case)) for case in found.values())
-    _echo(form, {"schema_version": 1, "host": asked["host"], "gpus": gpus}, [lines])
+    _echo(form, {"host": host.limit, "gpus": gpus}, [lines])
     _exit(impossible=any(map(is_impossible, found.values())))
 
 
@@ -167,5 +172,7 @@ def _exit(*, impossible: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _echo(form: str, data: dict[str, Any], lines: Iterable[str]) -> None:
-    click.echo(json.dumps(data, indent=2) if form == "json" else "\n".join(lines))
+def _echo(form: str, data: dict[str, object], lines: Iterable[str]) -> None:
+    from vsphere_ai.report.json_text import json_text
+
+    click.echo(json_text(**data) if form == "json" else "\n".join(lines))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Callable
-from functools import wraps
+from dataclasses import fields
+from functools import reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 
@@ -15,6 +16,7 @@ from vsphere_ai.errors import UsageError
 from vsphere_ai.security.asking import asking
 
 F = TypeVar("F", bound=Callable[..., int | None])
+T = TypeVar("T")
 FILE = click.Path(path_type=Path, dir_okay=False)
 """A file that may be absent: what reads it says so."""
 ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
@@ -24,7 +26,12 @@ vcenter_option = click.option("--vcenter", default="", metavar="NAME", help="Whi
 start_ssh_option = click.option("--start-ssh", is_flag=True, help=ALLOWS_SSH)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
 login_option = click.option(
-    "--no-ssh-login", is_flag=True, help="Do not try the SSH logins the plan needs. [default: one login per such host]"
+    "--no-ssh-login",
+    "ssh_login",
+    is_flag=True,
+    flag_value=False,
+    default=True,
+    help="Do not try the SSH logins the plan needs. [default: one login per such host]",
 )
 lock_option = click.option(
     "--lock",
@@ -37,29 +44,35 @@ moved_inventory_option = click.option(
     type=FILE,
     help="Inventory file, where the run's own has moved; it has to lead to the same vCenter.",
 )
-_ESTATE = (
-    inventory_option,
-    vcenter_option,
-    click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs."),
-    start_ssh_option,
-    click.option("--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."),
+limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
+parallel_option = click.option(
+    "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."
 )
 
 
-def estate_options(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of a command that reads the estate, `login_option` included; it gets them as `estate`."""
+def gather(request: type[T], given: dict[str, Any]) -> T:
+    """Take what is given of the fields of a request, a dataclass, and return the request."""
+    return request(**{f.name: given.pop(f.name) for f in fields(request) if f.name in given})  # type: ignore[arg-type]
 
-    @wraps(function)
-    def command(**given: Any) -> int:
-        from vsphere_ai.app.session import EstateRequest
 
-        login = not given.pop("no_ssh_login", False)
-        named = {name: given.pop(name) for name in ("inventory", "vcenter", "limit", "start_ssh", "parallel")}
-        return function(estate=EstateRequest(**named, ssh_login=login), **given)
+def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def add(function: F) -> F:
+        @wraps(function)
+        def command(**given: Any) -> int | None:
+            from vsphere_ai.app.session import EstateRequest
 
-    for option in reversed(_ESTATE):
-        command = option(command)
-    return command
+            return function(estate=gather(EstateRequest, given), **given)
+
+        return reduce(lambda done, option: option(done), reversed(options), cast(F, command))
+
+    return add
+
+
+inventory_options = _estate_options(inventory_option)
+vcenter_options = _estate_options(inventory_option, vcenter_option)
+"""Add the options that name a vCenter; a command gets them as `estate`, as with those above and below."""
+host_options = _estate_options(inventory_option, vcenter_option, start_ssh_option)
+estate_options = _estate_options(inventory_option, vcenter_option, limit_option, start_ssh_option, parallel_option)
 
 
 def format_option(*choices: str) -> Callable[[F], F]:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, inventory_option, vcenter_option
+from vsphere_ai.cli.options import agreed, inventory_options, vcenter_options
 from vsphere_ai.errors import UsageError
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
 
 _YES = click.option("--yes", is_flag=True, help="Do not ask; only together with --fingerprint.")
 
@@ -20,12 +23,12 @@ def command() -> None:
 
 
 @command.command("vcenter")
-@click.argument("name", required=False, default="")
-@inventory_option
+@click.argument("vcenter", metavar="[NAME]", required=False, default="")
+@inventory_options
 @click.option("--fingerprint", default="", metavar="SHA256", help="The SHA-256 fingerprint it must have.")
 @_YES
 @click.option("--write", is_flag=True, help="Write the certificate to trusted/NAME.pem beside the inventory.")
-def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, write: bool) -> int:
+def vcenter(estate: EstateRequest, fingerprint: str, yes: bool, write: bool) -> int:
     """Show the certificate of the vCenter NAME of the inventory, whether it is trusted, and how to trust it.
 
     Compare the fingerprint with what the appliance's console shows. A fingerprint that is not the one of
@@ -33,17 +36,16 @@ def vcenter(name: str, inventory: Path | None, fingerprint: str, yes: bool, writ
     """
     from vsphere_ai import app
 
-    request = app.TrustVCenterRequest(_confirming(yes, fingerprint), name, inventory, fingerprint, write)
+    request = app.TrustVCenterRequest(_confirming(yes, fingerprint), estate, fingerprint, write)
     return app.trust_vcenter(request, show_event)
 
 
 @command.command("host")
 @click.argument("pattern")
-@inventory_option
-@vcenter_option
+@vcenter_options
 @click.option("--fingerprint", multiple=True, metavar="SHA256:…", help="A fingerprint a host may have; repeatable.")
 @_YES
-def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[str, ...], yes: bool) -> int:
+def host(pattern: str, estate: EstateRequest, fingerprint: tuple[str, ...], yes: bool) -> int:
     """Show the SSH host keys of the hosts PATTERN means and keep them in the inventory's known_hosts file.
 
     Names and ranges such as esx-[01:16].example.com are taken as they are; for globs and clusters vCenter is asked.
@@ -51,7 +53,7 @@ def host(pattern: str, inventory: Path | None, vcenter: str, fingerprint: tuple[
     """
     from vsphere_ai import app
 
-    request = app.TrustHostsRequest(_confirming(yes, fingerprint), pattern, inventory, vcenter, fingerprint)
+    request = app.TrustHostsRequest(_confirming(yes, fingerprint), pattern, estate, fingerprint)
     return app.trust_hosts(request, show_event)
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, format_option, inventory_option, vcenter_option, yes_option
+from vsphere_ai.cli.options import agreed, format_option, vcenter_options, yes_option
 from vsphere_ai.model.text import safe
 
 if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
     from vsphere_ai.app.lock_state import LockState
 
 
 @click.command("unlock")
-@inventory_option
-@vcenter_option
+@vcenter_options
 @format_option()
 @yes_option
-def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
+def command(estate: EstateRequest, form: str, yes: bool) -> int:
     """Show who holds the locks of a vCenter, and remove the one in vCenter after asking.
 
     The lock on this machine ends with its process, so there is nothing to remove. A lock in vCenter whose holder runs
@@ -41,7 +40,7 @@ def command(inventory: Path | None, vcenter: str, form: str, yes: bool) -> int:
             here, there = state.lines()
             click.echo(f"this machine  {safe(here)}\nvCenter       {safe(there)}")
 
-    request = app.UnlockRequest(confirm, app.EstateRequest(inventory, vcenter, parallel=1))
+    request = app.UnlockRequest(confirm, estate)
     state, removed = app.unlock(request, shown, show_event)
     if form == "json":
         click.echo(json_text(**state.document(), removed=removed))

@@ -21,7 +21,6 @@ _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
 def fit(board: Board, instances: Sequence[Instance]) -> dict[str, object]:
     """A layout that fits on an empty GPU, as plain values."""
     return {
-        "schema_version": 1,
         "board": board.key,
         "fits": True,
         "instances": [
@@ -35,7 +34,6 @@ def fit(board: Board, instances: Sequence[Instance]) -> dict[str, object]:
 def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, object]:
     """A layout that does not fit, as plain values: reasons, and the nearest that do; `fits` is null if not known."""
     return {
-        "schema_version": 1,
         "board": board.key,
         "fits": None if _open(board, items) else False,
         "wanted": [str(i) for i in items],
@@ -179,7 +177,6 @@ def case_document(case: LayoutCase) -> dict[str, object]:
     if isinstance(answer, Impossible):
         return {**refusal(board, case.items, answer, pooled=()), **now}
     return {
-        "schema_version": 1,
         "board": board.key,
         "fits": True,
         **now,
@@ -221,7 +218,6 @@ def note_lines(notes: Iterable[str]) -> list[str]:
 def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict[str, object]:
     """Return the profiles of a board and the layouts that fill it, as plain values."""
     return {
-        "schema_version": 1,
         "board": board.key,
         "title": board.title,
         "verified": board.verified,
