@@ -12,12 +12,12 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 114,
-    "bare Any at the doors of modules": 22,
+    "Any in signatures of functions": 108,
+    "bare Any at the doors of modules": 19,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 44_424,
-    "arrows between rooms": 77,
+    "lines of the product": 44_286,
+    "arrows between rooms": 76,
     "floors": 9,
 }
 LATER = ("kubernetes", "app.check_manifests", "report.manifest_text", "cli.render", "model.networks")

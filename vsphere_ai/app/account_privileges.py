@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Denied, StepFailed
+from vsphere_ai.model.state import Problem, Target, TargetKind
 from vsphere_ai.model.text import safe
+from vsphere_ai.planning.privileges import Need, lacking, needed
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.model.facts import Estate
-    from vsphere_ai.model.state import Problem
     from vsphere_ai.planning.planner import Plan
-    from vsphere_ai.planning.privileges import Need
 
 RULE = "account.privileges"
 ROLE = "the role is in docs/security.md; all that is missing: vsphere-ai doctor --permissions PLAYBOOK"
@@ -30,8 +30,6 @@ def with_privileges(session: Session, plan: Plan, estate: Estate) -> Plan:
 
 
 def _problems(account: str, missing: Sequence[Need]) -> Iterator[Problem]:
-    from vsphere_ai.model.state import Problem, Target, TargetKind
-
     kinds: dict[str, TargetKind] = {"HostSystem": "host", "VirtualMachine": "vm"}
     for ref in dict.fromkeys(n.ref for n in missing):
         own = [n for n in missing if n.ref == ref]
@@ -58,7 +56,6 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     no obstacle: a step that is refused later says so.
     """
     from vsphere_ai.connect.privileges import privilege_of
-    from vsphere_ai.planning.privileges import lacking, needed
 
     if not plan.steps:
         return []

@@ -17,11 +17,17 @@ from vsphere_ai.app.resume_run import ResumeRequest, resume
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import EstateRequest, load, open_session
 from vsphere_ai.errors import Conflict
+from vsphere_ai.language.document import require
+from vsphere_ai.language.play import Playbook, from_document
+from vsphere_ai.planning import document
+from vsphere_ai.planning.document import SavedPlan, open_saved
+from vsphere_ai.planning.ssh_needs import without_ssh_problems
+from vsphere_ai.planning.stale import differences
+from vsphere_ai.resources import kinds
+from vsphere_ai.runs.history import look
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
-    from vsphere_ai.language.play import Playbook
-    from vsphere_ai.planning.document import SavedPlan
     from vsphere_ai.planning.planner import Plan
     from vsphere_ai.runs.locks import Mode
 
@@ -50,8 +56,6 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
     `Conflict` when a saved plan was edited, or is not what would be planned now; `Refused` when the plan has problems;
     `Locked` when another run works on the vCenter.
     """
-    from vsphere_ai.runs.history import look
-
     emit(Begun())
     saved = _saved(request.what)
     playbook = _embedded(saved) if saved else load(request.what)
@@ -72,8 +76,6 @@ def apply(request: ApplyRequest, emit: Emit = ignore) -> RunResult:
 def _apply(
     session: Session, playbook: Playbook, saved: SavedPlan | None, request: ApplyRequest, emit: Emit
 ) -> RunResult:
-    from vsphere_ai.planning import document
-
     with held(session, f"apply {request.what}", request.lock, emit) as locks:
         announce(session, emit)
         plan, estate = make_plan(session, playbook)
@@ -112,8 +114,6 @@ def _resume_first(session: Session, request: ApplyRequest, emit: Emit) -> RunRes
 def _saved(what: Path) -> SavedPlan | None:
     if what.suffix != ".json":
         return None
-    from vsphere_ai.language.document import require
-    from vsphere_ai.planning.document import open_saved
 
     require(what, "plan")
     # a damaged byte makes it another text, whose checksum is wrong
@@ -121,18 +121,11 @@ def _saved(what: Path) -> SavedPlan | None:
 
 
 def _embedded(saved: SavedPlan) -> Playbook:
-    from vsphere_ai.language.play import from_document
-    from vsphere_ai.resources import kinds
-
     return from_document(saved.desired, kinds())
 
 
 def _require_same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None:
     """Refuse a plan that is not what would be planned now, with the differences."""
-    from vsphere_ai.planning import document
-    from vsphere_ai.planning.ssh_needs import without_ssh_problems
-    from vsphere_ai.planning.stale import differences
-
     again = "plan again, look at the difference, and apply the new plan"
     if saved.vcenter.instance != plan.about.instance:
         text = f"{what} was made for another vCenter ({saved.vcenter.name})"

@@ -16,16 +16,21 @@ from vsphere_ai.app.quiesce import quiesce, requested_shutdowns
 from vsphere_ai.app.run_plan import Planned
 from vsphere_ai.app.session import EstateRequest
 from vsphere_ai.errors import Conflict, Locked
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.model.steps import PowerOff
+from vsphere_ai.planning.document import Approved
+from vsphere_ai.planning.resume import gone
+from vsphere_ai.runs.history import look, successor
+from vsphere_ai.runs.journal import Journal, is_alive
+from vsphere_ai.runs.locks import Hold, Mode, hold_run
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
-    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.language.play import Playbook
     from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
-    from vsphere_ai.runs.journal import Journal
-    from vsphere_ai.runs.locks import Hold, Mode
 
 
 def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> EstateRequest:
@@ -39,8 +44,6 @@ def estate_of(record: Journal, playbook: Playbook, inventory: Path | None) -> Es
 @contextmanager
 def held_again(session: Session, record: Journal, run: Journal | str, lock: Mode | None, emit: Emit) -> Iterator[Hold]:
     """Hold the locks of the vCenter, and the run itself: no lock mode permits to continue one run twice."""
-    from vsphere_ai.runs.locks import hold_run
-
     if session.vcenter.about.instance != record.run.instance:
         text = f"run {record.id} was on another vCenter than this inventory leads to now"
         raise Conflict(text, "check the inventory", rule="run.other-vcenter")
@@ -53,11 +56,6 @@ def plan_from(session: Session, record: Journal, playbook: Playbook, emit: Emit)
 
     Targets that are no longer in the inventory are left out, and returned.
     """
-    from vsphere_ai.execution.actions.context import Context
-    from vsphere_ai.execution.actions.executor import Executor
-    from vsphere_ai.planning.document import Approved
-    from vsphere_ai.planning.resume import gone
-
     _require_free(record)
     # from here on vCenter is waited for as in the run itself
     session.vcenter.serve(record.id, notify=lambda line: emit(Remark("vcenter.waiting", line)))
@@ -83,9 +81,6 @@ def _require_free(record: Journal) -> None:
     `Locked` when the run is under way: it may go without a lock. Called under the lock, so that no other process takes
     anything over at the same time.
     """
-    from vsphere_ai.runs.history import look, successor
-    from vsphere_ai.runs.journal import is_alive
-
     if is_alive(record) and record.run.pid != os.getpid():
         text = f"run {record.id} is under way in process {record.run.pid}"
         raise Locked(text, "wait for its end, or stop it", rule="run.under-way")
@@ -113,8 +108,6 @@ def _still_shutting_down(record: Journal, plan: Plan) -> Iterator[Pending]:
 
     Whenever such a guest powers off from now on, also before the next request, that is no external change.
     """
-    from vsphere_ai.model.steps import PowerOff
-
     steps = (p.step for p in plan.steps)
     offs = {s.target.ref for s in steps if isinstance(s, PowerOff)}
     for each in requested_shutdowns(record):

@@ -11,21 +11,26 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from vsphere_ai.compat.gate import LOOK
+from cryptography import x509
+
+from vsphere_ai.app.session import Session, endpoint_of
+from vsphere_ai.compat.gate import LOOK, rules
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.hostkeys import HostKeys
+from vsphere_ai.connect.service import is_running, locked_out
 from vsphere_ai.errors import Denied, VsphereAiError
+from vsphere_ai.gpu.devices import found_gpus
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import About, Estate, Facts
 from vsphere_ai.model.finding import Check, Health
 from vsphere_ai.model.malformed import evaluate
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.needed_facts import left_out
+from vsphere_ai.reading.collector import Depth, Request, collect, left_running
 from vsphere_ai.reading.scope import may_accelerate
+from vsphere_ai.security.credentials import fetch
 from vsphere_ai.security.file_ownership import gap
-
-if TYPE_CHECKING:
-    from vsphere_ai.app.session import Session
 
 DISTRIBUTION = "vsphere-ai"
 TIMEOUT = 10.0
@@ -74,9 +79,6 @@ def examine(session: Session) -> Iterator[Check]:
 
 def read(session: Session) -> Estate:
     """Read what is looked at of hosts and clusters; no host is logged in to."""
-    from vsphere_ai.compat.gate import rules
-    from vsphere_ai.reading.collector import Depth, Request, collect
-
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = Request(
         paths={
@@ -176,8 +178,6 @@ def files(session: Session) -> Iterator[Check]:
 
 def ssh_secret(session: Session) -> Iterator[Check]:
     """Fetch what the SSH login needs; a prompt is left for when it is needed."""
-    from vsphere_ai.security.credentials import fetch
-
     ssh = session.inventory.ssh
     if ssh is None:
         return  # said of each host that needs it
@@ -209,11 +209,6 @@ def address(session: Session) -> Iterator[Check]:
 
 def certificate(session: Session) -> Iterator[Check]:
     """Check how the vCenter's certificate is verified and how long it is still valid, without a login."""
-    from cryptography import x509
-
-    from vsphere_ai.app.session import endpoint_of
-    from vsphere_ai.connect import tls
-
     endpoint = endpoint_of(session.settings)
     how = "its pinned fingerprint" if endpoint.fingerprint else str(endpoint.ca_file or "the system's authorities")
     try:
@@ -254,8 +249,6 @@ def clock(now: Callable[[], datetime]) -> Check:
 
 def hosts(session: Session, estate: Estate) -> Iterator[Check]:
     """Look at each host's connection, SSH service, lockdown mode, host key and NVIDIA driver."""
-    from vsphere_ai.reading.collector import left_running
-
     stranger, left = _strangers(session), {host.ref for host in left_running(session.vcenter)}
     for target in session.limited(estate, estate.hosts):
         facts = estate[target.ref]
@@ -279,8 +272,6 @@ def hosts(session: Session, estate: Estate) -> Iterator[Check]:
 
 def _strangers(session: Session) -> Callable[[str], bool]:
     """Return a function that returns whether SSH to a host of that name would meet an unknown host key."""
-    from vsphere_ai.connect.hostkeys import HostKeys
-
     ssh = session.inventory.ssh
     if ssh is None:
         return lambda _: False
@@ -296,8 +287,6 @@ def _strangers(session: Session) -> Callable[[str], bool]:
 
 
 def _ssh(session: Session, host: Facts) -> Iterator[Check]:
-    from vsphere_ai.connect.service import is_running, locked_out
-
     locked = locked_out(host, session.inventory.ssh.username if session.inventory.ssh else "")
     if locked is not None:
         mode = host.get("config.lockdownMode")
@@ -316,9 +305,6 @@ def _ssh(session: Session, host: Facts) -> Iterator[Check]:
 
 
 def _driver(estate: Estate, host: Facts) -> Iterator[Check]:
-    from vsphere_ai.compat.gate import rules
-    from vsphere_ai.gpu.devices import found_gpus
-
     gpus = found_gpus(host.get("hardware.pciDevice") or ())
     if not gpus:
         yield Check(host.name, "ok", "no NVIDIA GPU, so no driver is needed")

@@ -118,10 +118,10 @@ class RunRecorded:
     result: RunResult
 
 
-Event = (
-    Status | Remark | Waiting | Answer | Begun | SessionOpened | LockTaken | LockReleased | LockLost
-    | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
-)  # fmt: skip
+_Said = Status | Remark | Waiting | Answer
+_Held = SessionOpened | LockTaken | LockReleased | LockLost
+_Done = Begun | PlanMade | PlanDeclined | RunStarted | StepEvent | RunEnded | RunRecorded
+Event = _Said | _Held | _Done
 Emit = Callable[[Event], None]
 
 

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, LockLost, LockReleased, LockTaken, Remark
+from vsphere_ai.runs.locks import Hold, Mode, hold
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.runs.journal import Journal
-    from vsphere_ai.runs.locks import Hold, Mode
 
 
 @contextmanager
@@ -21,8 +21,6 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) ->
 
     `mode` None: as the inventory says. `Locked` when another run has one of them, or when the lock is lost.
     """
-    from vsphere_ai.runs.locks import hold
-
     locks: Hold | None = None
 
     def release() -> None:

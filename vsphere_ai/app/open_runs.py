@@ -6,13 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark
+from vsphere_ai.errors import VsphereAiError
+from vsphere_ai.planning.resume import still_so
+from vsphere_ai.runs import history, journal
+from vsphere_ai.runs.history import Seen, look, successor, way_on
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.model.facts import Facts
     from vsphere_ai.model.recorded_steps import RecordedPending
-    from vsphere_ai.runs.history import Seen
 
 PATHS = {
     "HostSystem": ("name", "runtime.inMaintenanceMode", "runtime.bootTime", "config.service.service"),
@@ -34,8 +37,6 @@ def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
 
     Each with the command line that finishes it. From the records of this machine only: nothing is asked of vCenter.
     """
-    from vsphere_ai.runs.history import look, successor, way_on
-
     among = look()
     found = (
         s for s in among if s.has_pending and not s.alive and s.instance == instance and successor(s.run, among) is None
@@ -48,8 +49,6 @@ def open_runs(vcenter: VCenter) -> tuple[str, ...]:
 
     What vCenter does not answer counts as left.
     """
-    from vsphere_ai.runs import journal
-
     found = []
     for seen, request in pending_runs(vcenter.about.instance):
         record = journal.open_run(seen.run)
@@ -64,8 +63,6 @@ def open_runs(vcenter: VCenter) -> tuple[str, ...]:
 
 
 def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
-    from vsphere_ai.errors import VsphereAiError
-
     kinds = {r.partition(":")[0] for r in refs}
     try:
         return vcenter.read_objects(sorted(refs), {k: PATHS.get(k, ("name",)) for k in kinds}) if refs else {}
@@ -74,8 +71,6 @@ def _read(vcenter: VCenter, refs: set[str]) -> dict[str, Facts] | None:
 
 
 def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterator[tuple[RecordedPending, str]]:
-    from vsphere_ai.planning.resume import still_so
-
     for each in left:
         pending = each.pending
         if facts is None:
@@ -88,8 +83,6 @@ def _true(left: list[RecordedPending], facts: dict[str, Facts] | None) -> Iterat
 
 def announce(session: Session, emit: Emit) -> None:
     """Report earlier runs on this vCenter that were not finished, and SSH that a killed command left running."""
-    from vsphere_ai.runs import history, journal
-
     for run, command in history.unfinished(session.vcenter.about.instance).items():
         text = f"Run {run} was not finished. See: vsphere-ai show {run}. Finish it: {command}"
         emit(Remark("run.unfinished", text))

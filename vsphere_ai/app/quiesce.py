@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, Remark, Waiting
 from vsphere_ai.errors import Conflict, OutcomeUnknown, VsphereAiError
+from vsphere_ai.execution.actions.cancel import arrived_twice, leave_alone
+from vsphere_ai.execution.actions.context import Context, polling
+from vsphere_ai.execution.actions.events import was_ordered_to_reboot, was_shut_down
+from vsphere_ai.model.steps import HostBack
+from vsphere_ai.planning.document import Approved
 
 if TYPE_CHECKING:
-    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.execution.actions.executor import Executor
     from vsphere_ai.model.pending import Pending
     from vsphere_ai.model.recorded_steps import RecordedPending, RecordedStep
     from vsphere_ai.model.state import Target
-    from vsphere_ai.planning.document import Approved
     from vsphere_ai.runs.journal import Journal
 
 HEARTBEAT = 8.0
@@ -53,8 +56,6 @@ def _stay_out(context: Context, record: Journal) -> None:
 
     Where the run's own request has failed, another request for the same host is someone else's and is not cancelled.
     """
-    from vsphere_ai.execution.actions.cancel import leave_alone
-
     for pending in (d for d in record.pending() if d.kind == "maintenance"):
         if _has_failed(context, record, pending.target):
             record.resolve(
@@ -67,8 +68,6 @@ def _stay_out(context: Context, record: Journal) -> None:
 
 def _has_failed(context: Context, record: Journal, host: Target) -> bool:
     """Return whether the last request of a run to enter maintenance mode became a task that has failed."""
-    from vsphere_ai.execution.actions.cancel import arrived_twice
-
     own = [s for s in record.steps() if s.is_on(host) and s.what == "enter-maintenance"]
     if not own or not own[-1].task or own[-1].state == "done":
         return False
@@ -82,8 +81,6 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
 
     A host's reboot is recognised by its boot time instead.
     """
-    from vsphere_ai.execution.actions.context import polling
-
     steps = [
         s for s in record.steps() if s.state in ("begun", "unknown") and s.what not in ("reboot", "enter-maintenance")
     ]
@@ -107,8 +104,6 @@ def _await_tasks(context: Context, record: Journal, emit: Emit) -> None:
 
 
 def _approved(record: Journal) -> Approved:
-    from vsphere_ai.planning.document import Approved
-
     return Approved.model_validate(record.documents.approved)
 
 
@@ -128,8 +123,6 @@ def _busy(context: Context, refs: list[str], noted: dict[str, str]) -> str:
 
 def _await_reboots(context: Context, executor: Executor, record: Journal, emit: Emit) -> None:
     """Wait for the hosts that were ordered to reboot."""
-    from vsphere_ai.model.steps import HostBack
-
     for each in (o for o in record.ever_pending() if o.pending.kind == "reboot" and not o.closed):
         pending = each.pending
         if each.sent and _never_arrived(context, record, each):
@@ -157,9 +150,6 @@ def _never_arrived(context: Context, record: Journal, each: RecordedPending) -> 
 
     The run's last task on the host shows that this account sees the tasks there; without one nothing is concluded.
     """
-    from vsphere_ai.execution.actions.context import polling
-    from vsphere_ai.execution.actions.events import was_ordered_to_reboot
-
     host = each.pending.target
     own = [s for s in record.steps() if s.task and s.is_on(host) and s.began <= each.sent]
     if not own or not _through_vcenter(record, host):
@@ -188,9 +178,6 @@ def _since(moment: str) -> float:
 
 def _await_guests(context: Context, record: Journal, emit: Emit) -> None:
     """Wait for guests that were asked to shut down: their VMs would look as if someone else had powered them off."""
-    from vsphere_ai.execution.actions.context import polling
-    from vsphere_ai.execution.actions.events import was_shut_down
-
     for each in requested_shutdowns(record):
         vm = each.pending.target
         left, say = min(_given(record, vm), STILL_RUNNING) - _since(each.sent), _heartbeat(emit, vm.name)

@@ -16,6 +16,10 @@ from vsphere_ai.app.results import Proposal, RunResult, exit_code_of
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
 from vsphere_ai.errors import Conflict
+from vsphere_ai.planning.document import Approved, digest
+from vsphere_ai.planning.resume import beyond, done_again, rebooted_twice
+from vsphere_ai.runs import history, journal
+from vsphere_ai.runs.history import reasons_to_ask
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -47,9 +51,6 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
 
     `Conflict` when a host would reboot a second time, or another run has taken over the cleanup.
     """
-    from vsphere_ai.planning.document import digest
-    from vsphere_ai.runs import history, journal
-
     emit(Begun())
     record = journal.open_run(request.run) if request.run else history.latest()
     playbook = playbook_of(record.documents.desired)
@@ -70,8 +71,6 @@ def resume(request: ResumeRequest, emit: Emit = ignore) -> RunResult:
 
 def _planned(session: Session, record: Journal, request: ResumeRequest, emit: Emit) -> tuple[Planned, Origin]:
     """Plan what is left of a run; only its cleanup where that is asked for, or the rest has problems."""
-    from vsphere_ai.runs import history
-
     among = history.look()
     playbook, kept = run_changes.to_finish(
         playbook_of(record.documents.desired), run_changes.own(record, among), run_changes.after(record, among)
@@ -117,10 +116,6 @@ def _cleanup_of(session: Session, record: Journal, whole: Planned, emit: Emit) -
 
 def _more(plan: Plan, record: Journal, emit: Emit) -> bool:
     """Report what goes beyond what was approved; return whether there is anything."""
-    from vsphere_ai.planning.document import Approved
-    from vsphere_ai.planning.resume import beyond, done_again
-    from vsphere_ai.runs.history import reasons_to_ask
-
     remarks = [
         Remark("run.not-approved", f"not approved then: {line}")
         for line in beyond(plan, Approved.model_validate(record.documents.approved))
@@ -135,8 +130,6 @@ def _more(plan: Plan, record: Journal, emit: Emit) -> bool:
 
 def _reboots_again(plan: Plan, record: Journal, *, allowed: bool, emit: Emit = ignore) -> bool:
     """Return whether the plan reboots hosts that the run has rebooted; `Conflict` when that is not allowed."""
-    from vsphere_ai.planning.resume import rebooted_twice
-
     names = ", ".join(rebooted_twice(plan, record.done()))
     if names and not allowed:
         raise Conflict(

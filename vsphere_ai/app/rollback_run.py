@@ -15,6 +15,10 @@ from vsphere_ai.app.recorded_playbooks import playbook_of
 from vsphere_ai.app.results import Proposal, RunResult
 from vsphere_ai.app.run_plan import Origin, Planned, carry_out
 from vsphere_ai.app.session import open_session
+from vsphere_ai.planning.document import Approved, digest
+from vsphere_ai.planning.rollback import with_not_reverted
+from vsphere_ai.resources import kinds
+from vsphere_ai.runs import history, journal
 
 if TYPE_CHECKING:
     from vsphere_ai.app.run_changes import Changes
@@ -38,11 +42,6 @@ def rollback(request: RollbackRequest, emit: Emit = ignore) -> RunResult:
 
     A hardware version cannot go back, and implied fields (reservations, MMIO) are not reverted: the plan names them.
     """
-    from vsphere_ai.planning.document import Approved, digest
-    from vsphere_ai.planning.rollback import with_not_reverted
-    from vsphere_ai.resources import kinds
-    from vsphere_ai.runs import history, journal
-
     emit(Begun())
     record = journal.open_run(request.run)
     what, playbook = f"rollback {record.id}", playbook_of(record.documents.before)

@@ -7,16 +7,25 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from vsphere_ai.app.account_privileges import require_privileges
 from vsphere_ai.app.events import Emit, RunEnded, RunRecorded, RunStarted, StepEvent
+from vsphere_ai.app.open_runs import open_runs
 from vsphere_ai.app.read_back import ReadBack
 from vsphere_ai.app.recorded_playbooks import before, pinned
 from vsphere_ai.app.results import RunResult
+from vsphere_ai.errors import Storage
+from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.execution.actions.executor import Executor
+from vsphere_ai.execution.runner import Runner
+from vsphere_ai.gpu.devices import nvidia_gpus
+from vsphere_ai.language.play import Playbook, to_document
+from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
+from vsphere_ai.planning.document import Approved, PlanDocument
+from vsphere_ai.runs import history, journal, ssh_markers
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
-    from vsphere_ai.execution.actions.context import Context
     from vsphere_ai.execution.outcome import Run
-    from vsphere_ai.language.play import Playbook
     from vsphere_ai.model.facts import Estate
     from vsphere_ai.model.state import Target
     from vsphere_ai.planning.planner import Plan
@@ -58,11 +67,6 @@ class Origin:
 
 def carry_out(session: Session, planned: Planned, origin: Origin, emit: Emit) -> RunResult:
     """Run a confirmed plan to its end, and record it."""
-    from vsphere_ai.app.account_privileges import require_privileges
-    from vsphere_ai.execution.actions.executor import Executor
-    from vsphere_ai.execution.runner import Runner
-    from vsphere_ai.runs import history
-
     plan = planned.plan
     require_privileges(session, plan, planned.estate)
     record = origin.resumes or _new_record(session, planned, origin)
@@ -92,19 +96,12 @@ def _waiting(emit: Emit, rule: str) -> Callable[[str], None]:
 
 
 def _result(session: Session, run: Run, record: str, origin: Origin) -> RunResult:
-    from vsphere_ai.app.open_runs import open_runs
-
     code = (128 + run.signal if run.signal else run.exit_code) or origin.problem_code or int(bool(origin.gone))
     others = open_runs(session.vcenter) if origin.reports_open_runs and not run.signal else ()
     return RunResult(run.plan, code or int(bool(others or run.open)), record, run, origin.gone, others)
 
 
 def _context(session: Session, planned: Planned, record: Journal, notice: Callable[[str], None]) -> Context:
-    from vsphere_ai.execution.actions.context import Context
-    from vsphere_ai.gpu.devices import nvidia_gpus
-    from vsphere_ai.planning.document import Approved
-    from vsphere_ai.runs import ssh_markers
-
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     # an earlier attempt of this run has seen the hosts as they were: a GPU that is gone since is missed
     found = {f.host.ref: f for f in Approved.model_validate(record.documents.approved).impact.found}
@@ -132,7 +129,6 @@ def _context(session: Session, planned: Planned, record: Journal, notice: Callab
 
 def noting(record: Journal) -> Callable[[str, str], None]:
     """Return what notes tasks. One that cannot be noted is still waited for: the next step cannot begin, though."""
-    from vsphere_ai.errors import Storage
 
     def note(step: str, task: str) -> None:
         with suppress(Storage):
@@ -142,11 +138,6 @@ def noting(record: Journal) -> Callable[[str, str], None]:
 
 
 def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
-    from vsphere_ai.language.play import to_document
-    from vsphere_ai.model.run_record import RunDocuments, RunRecord, Scope
-    from vsphere_ai.planning.document import PlanDocument
-    from vsphere_ai.runs import journal
-
     playbook, plan, estate = planned.playbook, planned.plan, planned.estate
     approved = PlanDocument.of(plan).approved()
     earlier = origin.takes_over
@@ -178,7 +169,5 @@ def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
 
 def _as_measured_first(impact: Impact, earlier: Journal) -> Impact:
     """Let hosts be measured by what they were like before the earlier run: a GPU that is gone since is missed."""
-    from vsphere_ai.planning.document import Approved
-
     known = {f.host.ref: f for f in Approved.model_validate(earlier.documents.approved).impact.found}
     return replace(impact, found=tuple(known.get(f.host.ref, f) for f in impact.found))

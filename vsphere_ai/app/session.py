@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING
 
 from vsphere_ai.app.events import Emit, SessionOpened, Status, ignore
 from vsphere_ai.app.stop import Stop
+from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language import playbook as playbooks
+from vsphere_ai.language.document import require
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
+from vsphere_ai.language.inventory_search import find_inventory
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import narrow
 from vsphere_ai.model.facts import Estate
@@ -21,10 +24,10 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources import kinds
+from vsphere_ai.security.credentials import fetch
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
-    from vsphere_ai.connect.tls import Endpoint
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.reading.collector import Depth, Request
 
@@ -65,7 +68,6 @@ class Session:
     def vcenter(self) -> VCenter:
         """The connection, opened when it is first needed."""
         from vsphere_ai.connect.vcenter import VCenter
-        from vsphere_ai.security.credentials import fetch
 
         chosen = self.settings
         purpose = f"password of {chosen.username} at {chosen.address}"
@@ -160,8 +162,6 @@ def open_session(estate: EstateRequest, playbook: Playbook | None = None, emit: 
 
     Use it as a context manager: that logs out. `UsageError` when there is no inventory, or no such vCenter in it.
     """
-    from vsphere_ai.language.inventory_search import find_inventory
-
     session = Session(find_inventory(estate.inventory), playbook, estate, emit)
     emit(SessionOpened(session.close))
     return session
@@ -169,15 +169,11 @@ def open_session(estate: EstateRequest, playbook: Playbook | None = None, emit: 
 
 def load(path: Path) -> Playbook:
     """Load a playbook with every kind there is; `UsageError` when there is no such file."""
-    from vsphere_ai.language.document import require
-
     require(path, "playbook")
     return playbooks.load_playbook(path, kinds())
 
 
 def endpoint_of(settings: VCenterSettings, password: str = "") -> Endpoint:
     """Return where a vCenter is; without a password, for looking at its certificate only."""
-    from vsphere_ai.connect.tls import Endpoint
-
     ca_file = Path(settings.tls.ca_file) if settings.tls.ca_file else None
     return Endpoint(settings.address, settings.port, settings.username, password, ca_file, settings.tls.fingerprint)

@@ -9,14 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cryptography import x509
+
 from vsphere_ai.app.events import Answer, Emit, ignore
 from vsphere_ai.app.session import EstateRequest, endpoint_of, open_session
-from vsphere_ai.errors import Denied, UsageError, VsphereAiError, most_serious
+from vsphere_ai.connect import tls
+from vsphere_ai.connect.esxi import fetch_host_key
+from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
+from vsphere_ai.connect.tls import Endpoint, colons, digest
+from vsphere_ai.connect.trusted import keep_certificate, keep_host_key, name_of
+from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
+from vsphere_ai.language.inventory_search import find_inventory
+from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, parse, split
+from vsphere_ai.language.selection import select
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.text import safe
+from vsphere_ai.reading.collector import LIGHT
 
 if TYPE_CHECKING:
-    from vsphere_ai.connect.tls import Endpoint
     from vsphere_ai.language.inventory import Inventory, VCenterSettings
-    from vsphere_ai.language.patterns import Term
 
 TIMEOUT = 10.0
 AT_ONCE = 8
@@ -50,8 +61,6 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
 
     `Denied` when it has another fingerprint than the given one.
     """
-    from vsphere_ai.connect import tls
-
     session = open_session(request.estate)
     loaded, chosen = session.inventory, session.settings
     endpoint = endpoint_of(chosen)  # no password: what this talks to is not trusted yet
@@ -72,11 +81,6 @@ def trust_vcenter(request: TrustVCenterRequest, emit: Emit = ignore) -> int:
 
 
 def _certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) -> Iterator[str]:
-    from cryptography import x509
-
-    from vsphere_ai.connect.tls import colons, digest
-    from vsphere_ai.model.text import safe
-
     yield f"vCenter {chosen.name} at {endpoint}"
     yield f"  SHA-256      {colons(digest(der))}"
     try:
@@ -90,8 +94,6 @@ def _certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) 
 
 
 def _names_in(certificate: Any) -> list[str]:
-    from cryptography import x509
-
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -100,17 +102,12 @@ def _names_in(certificate: Any) -> list[str]:
 
 
 def _compare(endpoint: Endpoint, seen: str, wanted: str) -> None:
-    from vsphere_ai.connect.tls import colons
-
     digits = wanted.casefold().removeprefix("sha256:").replace(":", "").strip()
     if wanted and digits != seen:
         raise Denied(f"{endpoint} shows {colons(seen)}, which is not the given fingerprint", "nothing was stored")
 
 
 def _so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> str:
-    from vsphere_ai.connect.tls import colons
-    from vsphere_ai.model.text import safe
-
     pin = chosen.tls.fingerprint
     if pin and pin != seen:
         return f"CHANGED: the inventory pins {colons(pin)}"
@@ -121,9 +118,6 @@ def _so_far(chosen: VCenterSettings, distrusted: Denied | None, seen: str) -> st
 
 
 def _keep(loaded: Inventory, chosen: VCenterSettings, der: bytes, *, write: bool, emit: Emit) -> None:
-    from vsphere_ai.connect.tls import colons, digest
-    from vsphere_ai.connect.trusted import keep_certificate
-
     line = f'tls: {{fingerprint: "{colons(digest(der))}"}}'
     if write:
         path = loaded.base / "trusted" / f"{chosen.name}.pem"
@@ -152,10 +146,6 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
 
     `Denied` when a host has none of the given fingerprints.
     """
-    from vsphere_ai.connect.hostkeys import HostKeys
-    from vsphere_ai.connect.trusted import keep_host_key
-    from vsphere_ai.language.inventory_search import find_inventory
-
     loaded = find_inventory(request.estate.inventory)
     if loaded.ssh is None:
         raise UsageError("the inventory does not say how to reach hosts over SSH", "add an ssh: section to it")
@@ -179,8 +169,6 @@ def trust_hosts(request: TrustHostsRequest, emit: Emit = ignore) -> int:
 
 def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
     """Return the hosts a pattern names outright, without a look into vCenter; none when it needs one."""
-    from vsphere_ai.language.patterns import GLOB, REF, PatternError, expand, parse
-
     found: dict[str, None] = {}
     try:
         terms = [inner for term in parse(pattern) for inner in _terms_of(loaded, term)]
@@ -195,8 +183,6 @@ def _named(loaded: Inventory, pattern: str) -> tuple[str, ...]:
 
 def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
     """Yield the parts of a group of names; a group with other conditions stands for all hosts vCenter may know."""
-    from vsphere_ai.language.patterns import Term, split
-
     group = loaded.hosts.get(term.name)
     if group is None or term.sign:
         yield term
@@ -209,20 +195,12 @@ def _terms_of(loaded: Inventory, term: Term) -> Iterator[Term]:
 
 
 def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
-    from vsphere_ai.errors import Mark
-    from vsphere_ai.language.selection import select
-    from vsphere_ai.model.facts import Estate
-    from vsphere_ai.reading.collector import LIGHT
-
     with open_session(estate_request) as session:
         estate = Estate(session.vcenter.about, session.vcenter.read(LIGHT))
     return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
 
 
 def _shown(loaded: Inventory, known: Any, name: str) -> Shown:
-    from vsphere_ai.connect.esxi import fetch_host_key
-    from vsphere_ai.connect.trusted import name_of
-
     if loaded.ssh is None:
         raise UsageError("the inventory does not say how to reach hosts over SSH")
     try:
@@ -243,9 +221,6 @@ def _shown(loaded: Inventory, known: Any, name: str) -> Shown:
 
 
 def _line(shown: Shown) -> str:
-    from vsphere_ai.connect.hostkeys import fingerprint
-    from vsphere_ai.model.text import safe
-
     if shown.error is not None:
         return f"{safe(shown.host)}  not seen: {safe(shown.error.message)}"
     words = {"new": "new", "known": "known", "revoked": "REVOKED in the known_hosts file"}
@@ -258,8 +233,6 @@ def _plain(text: str) -> str:
 
 
 def _all_given(shown: Sequence[Shown], given: set[str]) -> None:
-    from vsphere_ai.connect.hostkeys import fingerprint
-
     others = [s.host for s in shown if given and _plain(fingerprint(s.key)) not in given]
     if others:
         raise Denied(f"the key of {', '.join(others)} is none of the given fingerprints", "nothing was stored")
