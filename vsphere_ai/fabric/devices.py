@@ -64,8 +64,8 @@ def rdma_devices(estate: Estate, hosts: Sequence[Target]) -> Iterator[tuple[Targ
 
 def _devices(host: Target, facts: Facts) -> Iterator[RdmaDevice]:
     cards = {p.get("key"): p for p in facts.get("config.network.pnic", ())}
-    places = {nic: (p.get("dvsName", ""), uplink) for p in dvs.proxies(facts).values() for uplink, nic in
-             dvs.nics(p).items()}  # fmt: skip
+    proxies = dvs.proxies(facts).values()
+    places = {nic: (p.get("dvsName", ""), uplink) for p in proxies for uplink, nic in dvs.nics(p).items()}
     for each in facts.get("config.network.rdmaDevice", ()):
         card = cards.get((each.get("backing") or {}).get("pairedUplink"), {})
         info = each.get("connectionInfo") or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
-from vsphere_ai.fabric.api_types import PnicSpec, PortSetting, ProxySwitch, Vnic
+from vsphere_ai.fabric.api_types import PnicSpec, PortConnection, PortSetting, ProxySwitch, Vnic
 from vsphere_ai.model.deferred import Deferred
 from vsphere_ai.model.facts import Estate, Facts
 
@@ -22,9 +22,9 @@ def port_groups_named(estate: Estate, name: str) -> tuple[Facts, ...]:
     return tuple(f for f in estate.of_type(PORT_GROUP) if f.name == name)
 
 
-def switch_of(estate: Estate, group: Facts) -> Facts | None:
-    """Return the distributed switch a port group belongs to."""
-    return estate.get(group.get("config.distributedVirtualSwitch"))
+def switch_of(estate: Estate, group: Facts | None) -> Facts | None:
+    """Return the distributed switch a port group belongs to; None when there is no such port group."""
+    return estate.get(group.get("config.distributedVirtualSwitch")) if group else None
 
 
 def with_uuid(estate: Estate, uuids: Collection[str]) -> Facts | None:
@@ -153,11 +153,16 @@ def nics(proxy: ProxySwitch) -> dict[str, str]:
     return {names.get(port, f"port {port}"): nic for port, nic in ports}
 
 
+def port_of(vnic: Vnic) -> PortConnection:
+    """Return the port of a distributed switch a VMkernel adapter is on; empty when it is on none."""
+    return (vnic.get("spec") or {}).get("distributedVirtualPort") or PortConnection()
+
+
 def vnics(estate: Estate, uuid: str) -> Iterator[tuple[Facts, Vnic, str]]:
     """Yield the VMkernel adapters on a switch, of every host that was read: host, adapter, name of its port group."""
     for host in estate.of_type("HostSystem"):
         for vnic in host.get("config.network.vnic", ()):
-            port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
+            port = port_of(vnic)
             if uuid and port.get("switchUuid") == uuid:
                 group = estate.get(f"{PORT_GROUP}:{port.get('portgroupKey')}")
                 yield host, vnic, group.name if group else ""
@@ -177,7 +182,7 @@ def management(host: Facts) -> Iterator[tuple[str, str, str]]:
             chosen = set(config.get("selectedVnic", ()))
             named = {c["device"] for c in config.get("candidateVnic", ()) if c.get("key") in chosen}
     for vnic in host.get("config.network.vnic", ()):
-        port = (vnic.get("spec") or {}).get("distributedVirtualPort")
+        port = port_of(vnic)
         if port and vnic["device"] in named:
             yield vnic["device"], port["switchUuid"], str(port.get("portgroupKey"))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.fabric import dvs
-from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath
+from vsphere_ai.fabric.fix_plan import FixPlan
 from vsphere_ai.fabric.host import ADDRESS, MTU_LINK
 from vsphere_ai.fabric.links import Fix, Link
 from vsphere_ai.fabric.mtu_alignment import align
@@ -32,18 +32,15 @@ class Fixes:
 
 def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
     """Return one playbook for every link that is broken or unknown."""
-    fix_plan, paths = FixPlan(), _paths(estate, traces)
+    fix_plan = FixPlan()
+    paths = [(host, estate[ref]) for host, ref in dict.fromkeys(path for trace in traces for path in trace.paths)]
     assign(fix_plan, estate, paths)
     goals = align(fix_plan, estate, paths)
     for trace in traces:
         for link in (*trace.having("broken"), *trace.having("unknown")):
-            if (
-                link.fix
-                and link.fix.kind not in SHARED
-                and link.name != MTU_LINK
-                and not _is_in_vain(trace, link, fix_plan)
-            ):
-                fix_plan.add(link.fix.target, link.fix.kind, link.fix.value)
+            fix = link.fix if link.name != MTU_LINK else None
+            if fix and fix.kind not in SHARED and not _is_in_vain(trace, fix, fix_plan):
+                fix_plan.add(fix.target, fix.kind, fix.value)
     for target, kinds in fix_plan.plays.items():
         if "vmkernel" in kinds:
             kinds["vmkernel"] = _adapters(fix_plan, estate, target, goals)
@@ -53,14 +50,9 @@ def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
     return Fixes(plays, merged, tuple(fix_plan.unchanged))
 
 
-def _paths(estate: Estate, traces: Sequence[Trace]) -> list[RdmaPath]:
-    found = dict.fromkeys(path for trace in traces for path in trace.paths)
-    return [(host, estate[ref]) for host, ref in found]
-
-
-def _is_in_vain(trace: Trace, link: Link, fix_plan: FixPlan) -> bool:
+def _is_in_vain(trace: Trace, fix: Fix, fix_plan: FixPlan) -> bool:
     """Return whether a new adapter would be refused, because a host the VM can run on stays without RDMA."""
-    unfixed = [h for h, _ in trace.paths if h in fix_plan.unfixed] if link.fix and link.fix.kind == "pvrdma" else []
+    unfixed = [h for h, _ in trace.paths if h in fix_plan.unfixed] if fix.kind == "pvrdma" else []
     for host in unfixed[:1]:
         fix_plan.keep(f"{trace.vm.name} gets no PVRDMA adapter: {host.name} stays without RDMA")
     return bool(unfixed)
@@ -71,8 +63,7 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
     found = named(fix_plan.value(host, "vmkernel"))
     wanted = sorted((n for n, a in found.items() if a.get("pvrdma")), key=lambda n: "address" in found[n])
     for name in wanted[1:]:  # the host has one such option: the last adapter would win
-        kept = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
-        found[name] = kept
+        found[name] = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
     for name, adapter in found.items():
         groups = dvs.port_groups_named(estate, name)
         group = next((g for g in groups if g.get("config.distributedVirtualSwitch") in goals), None)

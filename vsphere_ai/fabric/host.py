@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from vsphere_ai.fabric import dvs, vmk
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
-from vsphere_ai.fabric.links import HOST_PART, Fix, Link, why
+from vsphere_ai.fabric.links import HOST_PART, Fix, Link, Place, why
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
@@ -21,6 +21,9 @@ RDMA_MTUS = (4096, 2048, 1024, 512, 256)
 LARGEST_RDMA_MTU = RDMA_MTUS[0]
 HEADERS = 96  # what Linux keeps free of a frame for the headers of RoCE (iboe_get_mtu); for ESXi unverified
 MTU_LINK = "MTU"
+FIREWALL = Place("firewall", HOST_PART, "host.pvrdma-firewall")
+VMKNIC = Place("PVRDMA vmknic", HOST_PART, "host.pvrdma-vmknic")
+MTU, RDMA_MTU = (Place(MTU_LINK, HOST_PART, rule) for rule in ("host.pvrdma-mtu", "host.rdma-mtu"))
 ADDRESS = "CHOOSE AN ADDRESS"
 """Placeholder in a playbook for an address that the operator has to write; no playbook with it is accepted."""
 
@@ -30,41 +33,38 @@ def host_links(estate: Estate, host: Target, group: Facts | None) -> Iterator[Li
     facts = estate[host.ref]
     yield _vmknic(estate, host, group)
     rulesets = {r["key"]: r["enabled"] for r in facts.get("config.firewall.ruleset", ())}
-    rule = "host.pvrdma-firewall"
     if "config.firewall.ruleset" not in facts.properties:
-        yield Link("firewall", "unknown", why(facts, "config.firewall.ruleset"), HOST_PART, rule)
+        yield FIREWALL.link("unknown", why(facts, "config.firewall.ruleset"))
     elif rulesets.get(RULESET):
-        yield Link("firewall", "ok", f"ruleset {RULESET} is open", HOST_PART)
+        yield FIREWALL.link("ok", f"ruleset {RULESET} is open")
     elif RULESET not in rulesets:
-        yield Link("firewall", "broken", f"there is no ruleset {RULESET}", HOST_PART, rule,
-                  "PVRDMA needs ESXi 6.5 or later")  # fmt: skip
+        yield FIREWALL.link("broken", f"there is no ruleset {RULESET}", "PVRDMA needs ESXi 6.5 or later")
     else:
-        yield Link("firewall", "broken", f"ruleset {RULESET} is closed", HOST_PART, rule, "",
-                  Fix(host, "pvrdma_host", {"firewall": True}))  # fmt: skip
+        fix = Fix(host, "pvrdma_host", {"firewall": True})
+        yield FIREWALL.link("broken", f"ruleset {RULESET} is closed", fix=fix)
 
 
 def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
-    facts, name, rule = estate[host.ref], "PVRDMA vmknic", "host.pvrdma-vmknic"
+    facts = estate[host.ref]
     chosen = facts.get(vmk.OPTION_FACT)
     if chosen is None:
-        return Link(name, "unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}", HOST_PART, rule)
-    vnic = _vnic(facts, chosen)
-    if chosen and (vnic or vmk.VNICS not in facts.properties):
-        if not vnic or not _is_elsewhere(estate, vnic, group):
-            return Link(name, "ok", _device(chosen), HOST_PART)
-        uuid = vmk.switch_uuid(vnic)
-        other = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
-        seen = f"{_device(chosen)} is on {other}, not on {_switch_name(estate, group)}"
-        if uuid in dvs.with_rdma(facts):
-            return Link(name, "unknown", seen, HOST_PART, rule,
-                       f"a host has one such adapter, and {other} has an RDMA NIC too; what PVRDMA makes of the other "
-                       "switch is not documented")  # fmt: skip
-        fix, help = _naming(estate, host, group)
-        return Link(name, "unknown", seen, HOST_PART, rule, help or "it should be on the switch of the RDMA NIC, with "
-                   "its MTU; what PVRDMA makes of this one is not documented", fix)  # fmt: skip
-    seen = f"{chosen} is named, and the host has none of that name" if chosen else f"{vmk.OPTION} names none"
+        return VMKNIC.link("unknown", f"{vmk.OPTION}: {why(facts, vmk.OPTION_FACT)}")
+    vnic = _named_vnic(facts)
     fix, help = _naming(estate, host, group)
-    return Link(name, "broken", seen, HOST_PART, rule, help, fix)
+    if not chosen:
+        return VMKNIC.link("broken", f"{vmk.OPTION} names none", help, fix)
+    if vnic is None and vmk.VNICS in facts.properties:
+        return VMKNIC.link("broken", f"{chosen} is named, and the host has none of that name", help, fix)
+    if vnic is None or not _is_elsewhere(estate, vnic, group):
+        return VMKNIC.link("ok", _device(chosen))
+    uuid, switch = vmk.switch_uuid(vnic), dvs.switch_of(estate, group)
+    other = dvs.proxies(facts).get(uuid, {}).get("dvsName", "another switch")
+    seen = f"{_device(chosen)} is on {other}, not on {switch.name if switch else 'its switch'}"
+    if uuid in dvs.with_rdma(facts):
+        one = f"a host has one such adapter, and {other} has an RDMA NIC too"
+        return VMKNIC.link("unknown", seen, f"{one}; what PVRDMA makes of the other switch is not documented")
+    should = "it should be on the switch of the RDMA NIC, with its MTU"
+    return VMKNIC.link("unknown", seen, help or f"{should}; what PVRDMA makes of this one is not documented", fix)
 
 
 def _naming(estate: Estate, host: Target, group: Facts | None) -> tuple[Fix | None, str]:
@@ -81,33 +81,31 @@ def mtu_link(estate: Estate, host: Target, route: fabric_route.Route | None) -> 
     """Return the link that compares the MTU (bytes) of VMkernel adapter, switch and RDMA device; not of the guest."""
     switch = route.switch if route else None
     size = (switch.get("config.maxMtu") if switch else None) or ((route.proxy or {}).get("mtu") if route else None)
-    if switch is None or not size:
-        return Link(MTU_LINK, "unknown", "the MTU of the switch is not known", HOST_PART, "host.pvrdma-mtu")
-    on_it = used_vnic(estate, host, route.group) if route else None
+    if route is None or switch is None or not size:
+        return MTU.link("unknown", "the MTU of the switch is not known")
+    on_it = used_vnic(estate, host, route.group)
     own = _mtu(on_it) if on_it else None
-    device = route.device if route else None
+    device = route.device
     rdma = (device.get("connectionInfo") or {}).get("mtu") if device else None
     parts = [f"{_device(str(on_it['device']))} {own or '?'}"] if on_it else []
-    away = _used_elsewhere(estate, host, route.group) if route else None
+    named = _named_vnic(estate[host.ref])
+    away = named if named and _is_elsewhere(estate, named, route.group) else None
     if away is not None:  # frames go by its MTU as long as it is the one that is named
         parts = [f"{_device(str(away['device']))} {_mtu(away) or '?'} (not on {switch.name})", *parts]
     parts += [f"{switch.name} {size}", *([f"{device['device']} {rdma or '?'}"] if device else [])]
     seen = f"guest ?, {', '.join(parts)}"
     if on_it is not None and own and own != size:
-        return Link(MTU_LINK, "unknown" if away else "broken", seen, HOST_PART, "host.pvrdma-mtu",
-                   "frames that are too long for the smaller one are lost", _mtu_fix(estate, host, on_it, switch),
-                   )  # fmt: skip
+        help = "frames that are too long for the smaller one are lost"
+        return MTU.link("unknown" if away else "broken", seen, help, _mtu_fix(estate, host, on_it, switch))
     if away is not None and _mtu(away) != size:
-        return Link(MTU_LINK, "unknown", seen, HOST_PART, "host.pvrdma-mtu",
-                   f"the adapter PVRDMA uses has not the MTU of {switch.name}, and is on another switch")  # fmt: skip
+        help = f"the adapter PVRDMA uses has not the MTU of {switch.name}, and is on another switch"
+        return MTU.link("unknown", seen, help)
     if rdma and rdma < rdma_mtu_over(size):
-        return Link(MTU_LINK, "note", seen, HOST_PART, "host.rdma-mtu",
-                   f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: look at the MTU of the NIC "
-                   "(esxcli network nic list) and at the physical switch")  # fmt: skip
+        look = "look at the MTU of the NIC (esxcli network nic list) and at the physical switch"
+        return RDMA_MTU.link("note", seen, f"MTU {size} has room for RDMA MTU {rdma_mtu_over(size)}: {look}")
     if rdma and rdma < LARGEST_RDMA_MTU:
-        return Link(MTU_LINK, "note", seen, HOST_PART, "host.rdma-mtu",
-                   f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")  # fmt: skip
-    return Link(MTU_LINK, "ok", seen, HOST_PART)
+        return RDMA_MTU.link("note", seen, f"MTU 9000 all the way gives RDMA MTU {LARGEST_RDMA_MTU}")
+    return MTU.link("ok", seen)
 
 
 def rdma_mtu_over(ethernet: int) -> int:
@@ -117,28 +115,15 @@ def rdma_mtu_over(ethernet: int) -> int:
 
 def used_vnic(estate: Estate, host: Target, group: Facts) -> Vnic | None:
     """Return the adapter that PVRDMA uses on the switch of a port group, or will use once one there is named."""
-    facts = estate[host.ref]
-    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
+    vnic = _named_vnic(estate[host.ref])
     if vnic and not _is_elsewhere(estate, vnic, group):
         return vnic
     return next(iter(_near(estate, host, group).values()), None)
 
 
-def _used_elsewhere(estate: Estate, host: Target, group: Facts) -> Vnic | None:
-    """Return the adapter that is named for PVRDMA, where it is not on the switch of a port group."""
-    facts = estate[host.ref]
-    vnic = _vnic(facts, facts.get(vmk.OPTION_FACT))
-    return vnic if vnic and _is_elsewhere(estate, vnic, group) else None
-
-
 def _is_elsewhere(estate: Estate, vnic: Vnic, group: Facts | None) -> bool:
-    switch = dvs.switch_of(estate, group) if group else None
+    switch = dvs.switch_of(estate, group)
     return switch is not None and vmk.switch_uuid(vnic) != switch.get("uuid")
-
-
-def _switch_name(estate: Estate, group: Facts | None) -> str:
-    switch = dvs.switch_of(estate, group) if group else None
-    return switch.name if switch else "its switch"
 
 
 def _mtu(vnic: Vnic) -> int | None:
@@ -155,13 +140,15 @@ def _mtu_fix(estate: Estate, host: Target, vnic: Vnic, switch: Facts) -> Fix | N
     return Fix(host, "vmkernel", {group: {"mtu": size}}) if group else None
 
 
-def _vnic(facts: Facts, device: str | None) -> Vnic | None:
+def _named_vnic(facts: Facts) -> Vnic | None:
+    """Return the adapter that is named for PVRDMA, where the host has it."""
+    device = facts.get(vmk.OPTION_FACT)
     return next((v for v in facts.get(vmk.VNICS, ()) if device and v["device"] == device), None)
 
 
 def _near(estate: Estate, host: Target, group: Facts | None) -> dict[str, Vnic]:
     """Return the host's VMkernel adapters on the switch of a port group, by their port group, where it has only one."""
-    switch = dvs.switch_of(estate, group) if group else None
+    switch = dvs.switch_of(estate, group)
     if switch is None:
         return {}
     single = {n: v[0] for n, v in vmk.by_group(host.ref, estate).items() if len(v) == 1}

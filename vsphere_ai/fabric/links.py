@@ -35,6 +35,19 @@ class Link:
     fix: Fix | None = None
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a link is: its name, the part it belongs to, and the rule that `check` reports it under."""
+
+    name: str
+    part: str
+    rule: str
+
+    def link(self, verdict: Verdict, seen: str, help: str = "", fix: Fix | None = None) -> Link:
+        """Return the link with what was seen there; one that is ok stands under no rule."""
+        return Link(self.name, verdict, seen, self.part, "" if verdict == "ok" else self.rule, help, fix)
+
+
 def why(facts: Facts, path: str) -> str:
     """Return why a property has no value."""
     return facts.unreadable.get(path, "vCenter shows no value")

@@ -38,21 +38,20 @@ def align(fix_plan: FixPlan, estate: Estate, paths: Iterable[RdmaPath]) -> dict[
 def _raise(fix_plan: FixPlan, estate: Estate, switch: Facts, size: int) -> int:
     """Raise a switch to the largest MTU of the adapters on it, and the smaller adapters with it."""
     uuid, at = switch.get("uuid"), estate.datacenter_of(switch.ref)
-    every = list(_placed((h, v) for h in estate.hosts for v in estate[h.ref].get(vmk.VNICS, ())
-                         if vmk.switch_uuid(v) == uuid))  # fmt: skip
+    vnics = ((h, v) for h in estate.hosts for v in estate[h.ref].get(vmk.VNICS, ()))
+    every = list(_placed((h, v) for h, v in vnics if vmk.switch_uuid(v) == uuid))
     goal = max(mtu for _, _, mtu in every)
     if goal > LARGEST_MTU or at is None:
-        fix_plan.keep(f"the MTU of {switch.name} stays {size}: an adapter on it has {goal}, and no switch takes more "
-                    f"than {LARGEST_MTU}")  # fmt: skip
+        why = f"an adapter on it has {goal}, and no switch takes more than {LARGEST_MTU}"
+        fix_plan.keep(f"the MTU of {switch.name} stays {size}: {why}")
         return size
     fix_plan.add(at, "switches", {switch.name: {"mtu": goal}})
     _lift(fix_plan, estate, [p for p in every if p[2] < goal], goal)
     hosts = (estate.get(ref) for ref in dvs.members(switch))
     unread = sorted(h.name for h in hosts if h and vmk.VNICS not in h.properties)
     if unread:
-        fix_plan.keep(
-            f"{', '.join(unread)} could not be read: VMkernel adapters on {switch.name} there need MTU {goal}"
-        )
+        need = f"VMkernel adapters on {switch.name} there need MTU {goal}"
+        fix_plan.keep(f"{', '.join(unread)} could not be read: {need}")
     return goal
 
 

@@ -26,7 +26,9 @@ Entries = Annotated[int, Field(ge=1, le=65536)]
 Microseconds = Annotated[int, Field(ge=0, le=65535)]
 
 
-class _Settings(BaseModel):
+class Settings(BaseModel):
+    """Settings of which a playbook names some: what is left out (None) stays as it is."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     def filled(self, now: Self | None) -> Self:
@@ -35,7 +37,7 @@ class _Settings(BaseModel):
         return self.model_copy(update=unset)
 
 
-class Pause(_Settings):
+class Pause(Settings):
     """Global pause of a NIC: whether it obeys pause frames, and whether it sends them."""
 
     rx: bool | None = Field(default=None, description="Obey pause frames that are received.")
@@ -46,7 +48,7 @@ class Pause(_Settings):
         return f"rx {words[self.rx]}, tx {words[self.tx]}"
 
 
-class Rings(_Settings):
+class Rings(Settings):
     """Entries of the rings a NIC has for frames that it received and that it is to send."""
 
     rx: Entries | None = Field(default=None, description="Entries of the receive ring.")
@@ -56,7 +58,7 @@ class Rings(_Settings):
         return ", ".join(f"{n} {v}" for n, v in (("rx", self.rx), ("tx", self.tx)) if v is not None)
 
 
-class Coalesce(_Settings):
+class Coalesce(Settings):
     """How long a NIC waits, and for how many frames, before it interrupts."""
 
     rx_usecs: Microseconds | None = Field(default=None, description="Microseconds after a received frame.")
@@ -72,22 +74,15 @@ class Coalesce(_Settings):
         return ", ".join(f"{n} {words[v] if isinstance(v, bool) else v}" for n, v in said if v is not None)
 
 
-COALESCE_COLUMNS = {
-    "rx_usecs": "RX microseconds",
-    "tx_usecs": "TX microseconds",
-    "rx_frames": "RX maximum frames",
-    "tx_frames": "TX Maximum frames",
-    "adaptive_rx": "Adaptive RX",
-    "adaptive_tx": "Adaptive TX",
+COALESCE_WORDS = {
+    "rx_usecs": ("RX microseconds", "--rx-usecs"),
+    "tx_usecs": ("TX microseconds", "--tx-usecs"),
+    "rx_frames": ("RX maximum frames", "--rx-max-frames"),
+    "tx_frames": ("TX Maximum frames", "--tx-max-frames"),
+    "adaptive_rx": ("Adaptive RX", "--adaptive-rx"),
+    "adaptive_tx": ("Adaptive TX", "--adaptive-tx"),
 }
-COALESCE_OPTIONS = {
-    "rx_usecs": "--rx-usecs",
-    "tx_usecs": "--tx-usecs",
-    "rx_frames": "--rx-max-frames",
-    "tx_frames": "--tx-max-frames",
-    "adaptive_rx": "--adaptive-rx",
-    "adaptive_tx": "--adaptive-tx",
-}
+"""Field of `Coalesce` -> the column in which esxcli shows it, and the option that sets it."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +115,7 @@ def coalescing_in(listing: str) -> dict[str, Coalesce]:
     """Read ``esxcli network nic coalesce get``; NICs without values (``N/A``) are left out."""
     found: dict[str, Coalesce] = {}
     for row in _rows(listing):
-        values: dict[str, Any] = {n: _value(row.get(c, "")) for n, c in COALESCE_COLUMNS.items()}
+        values: dict[str, Any] = {n: _value(row.get(c, "")) for n, (c, _) in COALESCE_WORDS.items()}
         if any(v is not None for v in values.values()):
             found[row["NIC"]] = Coalesce.model_construct(**values)
     return found

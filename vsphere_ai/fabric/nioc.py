@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai.fabric import api_types, dvs
+from vsphere_ai.fabric.nic_settings import Settings
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, named, objects
@@ -56,10 +57,8 @@ Limit = Literal["unlimited"] | Annotated[int, Field(ge=1)]
 Megabits = Annotated[int, Field(ge=0)]
 
 
-class Bandwidth(BaseModel):
+class Bandwidth(Settings):
     """What one kind of system traffic has on each NIC of a switch. What is left out stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     reservation: Megabits | None = Field(default=None, description="Mbit/s it is sure of on each NIC; 0 for none.")
     limit: Limit | None = Field(default=None, description="Mbit/s it never exceeds on each NIC; or `unlimited`.")
@@ -78,12 +77,6 @@ def changed(wanted: Mapping[K, V] | None, now: Mapping[Other, V] | None) -> dict
     """Return what is wanted otherwise than it is; a pool that is to be absent and is has nothing to change."""
     have: dict[object, V] = dict((now or {}).items())
     return {k: v for k, v in (wanted or {}).items() if have.get(k) != v}
-
-
-def filled(wanted: Bandwidth, now: Bandwidth | None) -> Bandwidth:
-    """Return a bandwidth in full: what is left out is as it is."""
-    unset = {n: getattr(now, n) for n in Bandwidth.model_fields if now and getattr(wanted, n) is None}
-    return wanted.model_copy(update=unset)
 
 
 def set_by_hand(bandwidth: Mapping[K, Bandwidth]) -> dict[K, Bandwidth]:
@@ -189,9 +182,8 @@ def slowest_nic(switch: Facts, estate: Estate) -> tuple[int, str] | None:
 
 def shares_info(shares: SharesValue) -> PlainObject:
     """Return shares as the API takes them; the number counts with the level ``custom`` only."""
-    named = isinstance(shares, str)
-    return {"_typeName": "SharesInfo", "shares": LEVELS[shares] if isinstance(shares, str) else shares,
-            "level": shares if named else "custom"}  # fmt: skip
+    number, level = (LEVELS[shares], shares) if isinstance(shares, str) else (shares, "custom")
+    return {"_typeName": "SharesInfo", "shares": number, "level": level}
 
 
 def limit_number(limit: str | int) -> int:

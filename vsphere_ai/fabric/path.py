@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from vsphere_ai.fabric import route as fabric_route
-from vsphere_ai.fabric.links import PATH_PART, Fix, Link
+from vsphere_ai.fabric.links import PATH_PART, Fix, Link, Place
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 
@@ -18,6 +18,7 @@ OF_UPLINKS = (fabric_route.MEMBER_LINK, fabric_route.NIC_LINK, fabric_route.ALON
 # the links of a port group on a host, and the rule that `check` reports each under
 RULE_OF = {fabric_route.ALONE_LINK: "host.rdma-uplinks"}
 PATH_RULE = "vm.rdma-path"
+HOST, PORT_GROUP = (Place(name, PATH_PART, PATH_RULE) for name in ("host", fabric_route.PORT_GROUP_LINK))
 FALL_BACK = (
     "PVRDMA goes over TCP from this host: run the VM on a host whose uplink is an RDMA NIC, or fit one here "
     "and load its RDMA driver (esxcli rdma device list)"
@@ -25,22 +26,20 @@ FALL_BACK = (
 
 
 def path_links(
-    estate: Estate, host: Target, group: Facts | None, protocol: str | None, links: list[Link]
-) -> fabric_route.Route | None:
-    """Append the links from a port group to the RDMA device of a host, and return what they join."""
+    estate: Estate, host: Target, group: Facts | None, protocol: str | None = None
+) -> tuple[list[Link], fabric_route.Route | None]:
+    """Return the links from a port group to the RDMA device of a host, and what they join where that is known."""
     facts = estate[host.ref]
     hidden = next((p for p in NETWORK if p in facts.unreadable), None)
-    if facts.get("runtime.connectionState", "connected") != "connected":
-        links.append(Link("host", "unknown", f"vCenter reports it as {facts.get('runtime.connectionState')}", PATH_PART,
-                        PATH_RULE, "connect the host to vCenter"))  # fmt: skip
-        return None
+    state = facts.get("runtime.connectionState", "connected")
+    if state != "connected":
+        return [HOST.link("unknown", f"vCenter reports it as {state}", "connect the host to vCenter")], None
     if hidden:
-        links.append(Link("host", "unknown", f"{hidden}: {facts.unreadable[hidden]}", PATH_PART, PATH_RULE))
-        return None
+        return [HOST.link("unknown", f"{hidden}: {facts.unreadable[hidden]}")], None
     if group is None:
-        links.append(Link(fabric_route.PORT_GROUP_LINK, "unknown", "not a distributed port group that could be read",
-                        PATH_PART, PATH_RULE, "PVRDMA needs a distributed port group"))  # fmt: skip
-        return None
+        seen, help = "not a distributed port group that could be read", "PVRDMA needs a distributed port group"
+        return [PORT_GROUP.link("unknown", seen, help)], None
+    links: list[Link] = []
     route = fabric_route.follow(estate, host.ref, group, protocol)
     for link in route.links:
         rule = RULE_OF.get(link.name, PATH_RULE)
@@ -50,7 +49,7 @@ def path_links(
             fix = _fix(estate, host, route, link)
             help = "" if fix else FALL_BACK if link.name == fabric_route.DEVICE_LINK else link.help
             links.append(replace(link, rule=rule, help=help, fix=fix))
-    return route
+    return links, route
 
 
 def is_seen(host: Facts) -> bool:
@@ -69,12 +68,7 @@ def _fix(estate: Estate, host: Target, route: fabric_route.Route, link: Link) ->
         at = estate.datacenter_of(route.group.ref)
         value = {route.group.name: {"active_uplinks": (uplink,)}}
         return Fix(at, "port_groups", value) if at and uplink else None
-    if link.name in (
-        fabric_route.MEMBER_LINK,
-        fabric_route.NIC_LINK,
-        fabric_route.ALONE_LINK,
-        fabric_route.DEVICE_LINK,
-    ):
+    if link.name in OF_UPLINKS:
         nic = rdma_nic(route)
         if link.name == fabric_route.DEVICE_LINK and nic not in _own_rdma_nics(route):
             return None  # to take another NIC for the one that is there is the operator's choice

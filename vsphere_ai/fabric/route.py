@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, PortSetting, ProxySwitch
-from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink, switch_of
+from vsphere_ai.fabric.api_types import HostRdmaDevice, PhysicalNic, ProxySwitch
+from vsphere_ai.fabric.dvs import UPLINK_GROUPS, is_uplink, nics, order, proxies, switch_of
 from vsphere_ai.fabric.links import Link
 from vsphere_ai.model.facts import Estate, Facts
 
@@ -24,6 +24,15 @@ MEMBER_LINK = "host is a member of the switch"
 UPLINK_LINK, NIC_LINK = "active uplink of the port group", "physical NIC of that uplink"
 DEVICE_LINK, ACTIVE_LINK, PROTOCOL_LINK = "RDMA device of that NIC", "RDMA device is active", "RoCE protocol"
 ALONE_LINK = "RDMA NIC is the switch's only uplink"
+HELP = {
+    PORT_GROUP_LINK: "choose a port group for virtual machines",
+    SWITCH_LINK: "grant System.Read on the distributed switch",
+    UPLINK_LINK: "PVRDMA does not team: name exactly one active uplink in the port group's teaming policy",
+    DEVICE_LINK: "use a RoCE-capable NIC whose RDMA driver is loaded (esxcli rdma device list)",
+    ACTIVE_LINK: "check the cable, the switch port and the NIC's link state",
+    ALONE_LINK: "PVRDMA needs the HCA as the only uplink of its switch: move the other NICs to another switch",
+}
+"""What helps where a link is broken; that of the others depends on what was seen."""
 
 
 @dataclass
@@ -39,9 +48,9 @@ class Route:
     nic: PhysicalNic | None = None
     device: HostRdmaDevice | None = None
 
-    def see(self, name: str, seen: str, *, holds: bool, help: str) -> bool:
+    def see(self, name: str, seen: str, *, holds: bool, help: str = "") -> bool:
         """Append a link; return whether it holds."""
-        self.links.append(Link(name, "ok", seen) if holds else Link(name, "broken", seen, help=help))
+        self.links.append(Link(name, "ok", seen) if holds else Link(name, "broken", seen, help=help or HELP[name]))
         return holds
 
 
@@ -65,38 +74,22 @@ def follow(estate: Estate, host: str, group: Facts, protocol: str | None = None)
 def _to_switch(route: Route, estate: Estate) -> None:
     group, host = route.group, route.host
     carries_uplinks = is_uplink(estate, group)
-    route.see(
-        PORT_GROUP_LINK,
-        f"{group.name}" + (" is an uplink port group" if carries_uplinks else ""),
-        holds=not carries_uplinks,
-        help="choose a port group for virtual machines",
-    )
+    suffix = " is an uplink port group" if carries_uplinks else ""
+    route.see(PORT_GROUP_LINK, f"{group.name}{suffix}", holds=not carries_uplinks)
     switch = route.switch = switch_of(estate, group)
-    if not route.see(
-        SWITCH_LINK,
-        switch.name if switch else f"the switch of {group.name} cannot be read",
-        holds=switch is not None,
-        help="grant System.Read on the distributed switch",
-    ):
+    if switch is None:
+        route.see(SWITCH_LINK, f"the switch of {group.name} cannot be read", holds=False)
         return
-    name, uuid = (switch.name, switch.get("uuid")) if switch else ("", None)
-    route.proxy = next((p for p in host.get("config.network.proxySwitch", ()) if p["dvsUuid"] == uuid), None)
-    route.see(
-        MEMBER_LINK,
-        f"{host.name} in {name}: " + ("yes" if route.proxy else "no"),
-        holds=route.proxy is not None,
-        help=f"add {host.name} to {name} with its RDMA NIC as uplink",
-    )
+    route.see(SWITCH_LINK, switch.name, holds=True)
+    route.proxy = proxies(host).get(switch.get("uuid", ""))
+    seen = f"{host.name} in {switch.name}: {'yes' if route.proxy else 'no'}"
+    help = f"add {host.name} to {switch.name} with its RDMA NIC as uplink"
+    route.see(MEMBER_LINK, seen, holds=route.proxy is not None, help=help)
 
 
 def _to_nic(route: Route, proxy: ProxySwitch) -> bool:
     uplinks = active_uplinks(route.group)
-    route.see(
-        UPLINK_LINK,
-        f"{', '.join(uplinks) or 'none'}",
-        holds=len(uplinks) == 1,
-        help="PVRDMA does not team: name exactly one active uplink in the port group's teaming policy",
-    )
+    route.see(UPLINK_LINK, ", ".join(uplinks) or "none", holds=len(uplinks) == 1)
     if not uplinks:
         return False
     # of several, the one that leads to an RDMA device
@@ -104,49 +97,29 @@ def _to_nic(route: Route, proxy: ProxySwitch) -> bool:
     able = [u for u, nic in found.items() if nic and device_of(route.host, nic["key"])]
     route.uplink = next(iter(able or [u for u, nic in found.items() if nic]), uplinks[0])
     nic = route.nic = found[route.uplink]
-    return route.see(
-        NIC_LINK,
-        f"{route.uplink} -> " + (nic["device"] if nic else "no NIC"),
-        holds=nic is not None,
-        help=f"assign the RDMA NIC to {route.uplink} on {route.host.name}",
-    )
+    seen, help = nic["device"] if nic else "no NIC", f"assign the RDMA NIC to {route.uplink} on {route.host.name}"
+    return route.see(NIC_LINK, f"{route.uplink} -> {seen}", holds=nic is not None, help=help)
 
 
 def _to_device(route: Route, nic: PhysicalNic, protocol: str | None) -> None:
     device = route.device = device_of(route.host, nic["key"])
-    route.see(
-        DEVICE_LINK,
-        f"{nic['device']} -> " + (device["device"] if device else "no RDMA device"),
-        holds=device is not None,
-        help="use a RoCE-capable NIC whose RDMA driver is loaded (esxcli rdma device list)",
-    )
+    seen = device["device"] if device else "no RDMA device"
+    route.see(DEVICE_LINK, f"{nic['device']} -> {seen}", holds=device is not None)
     if device is None:
         return
-    state = state_of(device)
-    route.see(
-        ACTIVE_LINK,
-        f"{device['device']} is {state}",
-        holds=state in STATES_UP,
-        help="check the cable, the switch port and the NIC's link state",
-    )
-    able = protocols(device)
+    state, able = state_of(device), protocols(device)
+    route.see(ACTIVE_LINK, f"{device['device']} is {state}", holds=state in STATES_UP)
     names = ", ".join(able) or "no RoCE"
-    route.see(
-        PROTOCOL_LINK,
-        f"{device['device']} speaks {names}",
-        holds=protocol in able if protocol else bool(able),
-        help=f"write protocol: {names}" if able else "use a RoCE-capable NIC",
-    )
+    help = f"write protocol: {names}" if able else "use a RoCE-capable NIC"
+    holds = protocol in able if protocol else bool(able)
+    route.see(PROTOCOL_LINK, f"{device['device']} speaks {names}", holds=holds, help=help)
 
 
 def _alone(route: Route, proxy: ProxySwitch, nic: PhysicalNic) -> None:
-    others = [_device(route.host, n) for n in proxy.get("pnic", ()) if n != nic["key"]]
-    route.see(
-        ALONE_LINK,
-        f"{proxy['dvsName']} on {route.host.name} also has {', '.join(others)}" if others else f"{nic['device']} alone",
-        holds=not others,
-        help="PVRDMA needs the HCA as the only uplink of its switch: move the other NICs to another switch",
-    )
+    names = {p.get("key"): p["device"] for p in route.host.get("config.network.pnic", ())}
+    others = ", ".join(names.get(key, key) for key in proxy.get("pnic", ()) if key != nic["key"])
+    seen = f"{proxy['dvsName']} on {route.host.name} also has {others}" if others else f"{nic['device']} alone"
+    route.see(ALONE_LINK, seen, holds=not others)
 
 
 def protocols(device: HostRdmaDevice) -> tuple[str, ...]:
@@ -179,17 +152,9 @@ def device_of(host: Facts, nic: str) -> HostRdmaDevice | None:
 
 def active_uplinks(group: Facts) -> tuple[str, ...]:
     """Return the names of the uplinks that carry the traffic of a port group."""
-    config: PortSetting = group.get("config.defaultPortConfig") or PortSetting()
-    order = (config.get("uplinkTeamingPolicy") or {}).get("uplinkPortOrder") or {}
-    return tuple(order.get("activeUplinkPort", ()))
+    return order(group.get("config.defaultPortConfig"))[0]
 
 
 def _pnic_of(host: Facts, proxy: ProxySwitch, uplink: str) -> PhysicalNic | None:
-    ports = {kv["key"] for kv in proxy.get("uplinkPort", ()) if kv["value"] == uplink}
-    backing = (proxy.get("spec") or {}).get("backing") or {}
-    device = next((s["pnicDevice"] for s in backing.get("pnicSpec", ()) if s.get("uplinkPortKey") in ports), None)
+    device = nics(proxy).get(uplink)
     return next((p for p in host.get("config.network.pnic", ()) if p["device"] == device), None)
-
-
-def _device(host: Facts, key: str) -> str:
-    return next((p["device"] for p in host.get("config.network.pnic", ()) if p.get("key") == key), key)

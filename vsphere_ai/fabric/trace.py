@@ -5,21 +5,25 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.fabric.host import host_links, mtu_link
-from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Verdict, why
-from vsphere_ai.fabric.path import PATH_RULE, is_seen, path_links
+from vsphere_ai.fabric.links import PATH_PART, VM_PART, Fix, Link, Place, Verdict, why
+from vsphere_ai.fabric.path import HOST, PATH_RULE, is_seen, path_links
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.remedies import version_for
 from vsphere_ai.model.state import Target
 
 DEVICE = "VirtualVmxnet3Vrdma"
+CARD = Place("VM adapter", VM_PART, PATH_RULE)
+HARDWARE = Place("virtual hardware", VM_PART, "vm.hardware-version")
+ENDPOINTS_LACK = Place("virtual hardware", VM_PART, "vm.pvrdma-endpoints")
+MEMORY = Place("guest memory", VM_PART, "vm.memory-reservation")
 MINIMUM_VERSION, NAMESPACES, ENDPOINTS = 13, 17, 18  # hardware versions
 
 
@@ -57,8 +61,7 @@ def trace(estate: Estate, vm: Target, hosts: Sequence[Target] | None = None) -> 
     version = _number(facts.get("config.version"))
     devices = facts.get("config.hardware.device")
     if devices is None:
-        link = Link("VM adapter", "unknown", f"its devices cannot be read: {why(facts, 'config.hardware.device')}",
-                  VM_PART, PATH_RULE)  # fmt: skip
+        link = CARD.link("unknown", f"its devices cannot be read: {why(facts, 'config.hardware.device')}")
         return (Trace(vm, host, "", "", (link,), version=version),)
     found = _rdma_cards(facts)
     if not found:
@@ -82,10 +85,10 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     links = [_adapter(vm, facts, device, card), *_of_vm(estate, vm, around)]
     route = None
     if host is None:
-        links.append(Link("host", "unknown", "the VM has no host, or it may not be read", rule=PATH_RULE))
+        links.append(HOST.link("unknown", "the VM has no host, or it may not be read"))
     else:
-        route = path_links(estate, host, group, protocol, links)
-        links = [_with_protocol(h, vm, route, card) for h in links]
+        path, route = path_links(estate, host, group, protocol)
+        links += [_with_protocol(h, vm, route, card) for h in path]
         links += host_links(estate, host, group)
         links.append(mtu_link(estate, host, route))
         if group and any(h.fix and h.fix.kind == "adapters" and h.name == fabric_route.PROTOCOL_LINK for h in links):
@@ -93,9 +96,9 @@ def _trace(estate: Estate, vm: Target, device: VirtualDevice, around: Sequence[T
     info = (route.device.get("connectionInfo") or {}) if route and route.device else {}
     switch = route.switch.get("uuid", "") if route and route.switch else ""
     name = group.name if group else key
-    mtu = info.get("mtu")
-    return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, _number(
-        facts.get("config.version")), _paths(estate, vm, group, links, around))  # fmt: skip
+    mtu, version = info.get("mtu"), _number(facts.get("config.version"))
+    paths = _paths(estate, vm, group, links, around)
+    return Trace(vm, host, _label(device), name, tuple(links), str(switch), protocol or "", mtu, version, paths)
 
 
 def _with_protocol(link: Link, vm: Target, route: fabric_route.Route | None, card: dict[str, Plain] | None) -> Link:
@@ -111,23 +114,22 @@ def _with_protocol(link: Link, vm: Target, route: fabric_route.Route | None, car
 
 def _no_adapter(estate: Estate, vm: Target, around: Sequence[Target]) -> tuple[tuple[Link, ...], Facts | None]:
     """Suggest an adapter, with all that stands against it on the hosts the VM can run on; and its port group."""
-    name, seen = "VM adapter", "the VM has no PVRDMA adapter"
+    seen = "the VM has no PVRDMA adapter"
     host = estate.host_of(vm.ref)
     group = _best_group(estate, host, around) if host else None
     if host is None or group is None:
         help = "no port group carries RDMA on its host; trace a VM that has an adapter"
-        return (Link(name, "broken", seen, VM_PART, PATH_RULE, help),), None
+        return (CARD.link("broken", seen, help),), None
     # the adapter reserves the memory itself
     own = [h for h in _of_vm(estate, vm, around) if h.rule != "vm.memory-reservation" and h.verdict == "broken"]
     here = _of_host(estate, host, group)
     elsewhere = _elsewhere(estate, vm, group, around)
-    hopeless = [h for h in (*here, *elsewhere) if h.part == PATH_PART and h.verdict in ("broken", "unknown") and not
-                h.fix]  # fmt: skip
+    hopeless = [h for h in _faults((*here, *elsewhere)) if h.part == PATH_PART and not h.fix]
     if hopeless:
         help = f"{group.name} has to carry RDMA on every host the VM can run on: {hopeless[0].name}: {hopeless[0].seen}"
-        return (Link(name, "broken", seen, VM_PART, PATH_RULE, help), *own, *here, *elsewhere), group
+        return (CARD.link("broken", seen, help), *own, *here, *elsewhere), group
     fix = Fix(vm, "pvrdma", ({"port_group": group.name},))
-    return (Link(name, "broken", seen, VM_PART, PATH_RULE, "", fix), *own, *here, *elsewhere), group
+    return (CARD.link("broken", seen, fix=fix), *own, *here, *elsewhere), group
 
 
 def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts | None:
@@ -139,32 +141,27 @@ def _best_group(estate: Estate, host: Target, around: Sequence[Target]) -> Facts
     for group in estate.of_type(dvs.PORT_GROUP):
         if dvs.is_uplink(estate, group):
             continue
-        own = path_faults(estate, host, group)
+        own = _faults(path_links(estate, host, group)[0])
         if all(link.fix for link in own):
-            rest = sum(bool(path_faults(estate, h, group)) for h in around)
+            rest = sum(bool(_faults(path_links(estate, h, group)[0])) for h in around)
             found.append(((bool(own), rest, group.name), group))
     return min(found, key=lambda f: f[0])[1] if found else None
 
 
-def path_faults(estate: Estate, host: Target, group: Facts) -> list[Link]:
-    """Return the links that are broken or unknown between a port group and the RDMA device of a host."""
-    links: list[Link] = []
-    path_links(estate, host, group, None, links)
+def _faults(links: Iterable[Link]) -> list[Link]:
     return [h for h in links if h.verdict in ("broken", "unknown")]
 
 
 def _of_host(estate: Estate, host: Target, group: Facts) -> list[Link]:
-    links: list[Link] = []
-    route = path_links(estate, host, group, None, links)
+    links, route = path_links(estate, host, group)
     return [*links, *host_links(estate, host, group), mtu_link(estate, host, route)]
 
 
 def _elsewhere(estate: Estate, vm: Target, group: Facts, around: Sequence[Target]) -> list[Link]:
     """Return what is not in order on the other hosts a VM can run on; each says whose it is."""
     own = estate.host_of(vm.ref)
-    others = [h for h in around if h != own]
-    return [replace(link, seen=f"{host.name}: {link.seen}") for host in others for link in _of_host(estate, host, group)
-            if link.verdict in ("broken", "unknown")]  # fmt: skip
+    found = ((host, link) for host in around if host != own for link in _faults(_of_host(estate, host, group)))
+    return [replace(link, seen=f"{host.name}: {link.seen}") for host, link in found]
 
 
 def _paths(
@@ -191,33 +188,29 @@ def _adapter(vm: Target, facts: Facts, device: VirtualDevice, card: dict[str, Pl
     seen = f"{_label(device)}, PVRDMA, {protocol}"
     if cut:
         fix = Fix(vm, "adapters", ({**card, "connected": True},)) if card else None
-        help = "" if fix else "connect the adapter"
-        return Link("VM adapter", "broken", f"{seen}, disconnected", VM_PART, PATH_RULE, help, fix)
-    return Link("VM adapter", "ok", seen, VM_PART)
+        return CARD.link("broken", f"{seen}, disconnected", "" if fix else "connect the adapter", fix)
+    return CARD.link("ok", seen)
 
 
 def _of_vm(estate: Estate, vm: Target, hosts: Sequence[Target]) -> Iterator[Link]:
     facts = estate[vm.ref]
     version = _number(facts.get("config.version"))
-    name, rule = "virtual hardware", "vm.hardware-version"
-    fix = Fix(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
     if version is None:
-        yield Link(name, "unknown", f"{facts.get('config.version') or why(facts, 'config.version')}", VM_PART, rule)
+        yield HARDWARE.link("unknown", f"{facts.get('config.version') or why(facts, 'config.version')}")
     elif version < MINIMUM_VERSION:
         help = f"PVRDMA needs hardware version {MINIMUM_VERSION}; an upgrade cannot be undone"
-        yield Link(name, "broken", f"vmx-{version}", VM_PART, rule, help, fix)
+        fix = Fix(vm, "hardware", {"version": version_for(estate, hosts, MINIMUM_VERSION) or MINIMUM_VERSION})
+        yield HARDWARE.link("broken", f"vmx-{version}", help, fix)
     else:
         lacks = ["namespaces"] if version < NAMESPACES else []
         lacks += ["native endpoints"] if version < ENDPOINTS else []
         seen = f"vmx-{version}" + (f": no {' and no '.join(lacks)}" if lacks else "")
-        yield Link(name, "note" if lacks else "ok", seen, VM_PART, "vm.pvrdma-endpoints" if lacks else "")
-    locked = facts.get("config.memoryReservationLockedToMax")
-    if locked:
-        yield Link("guest memory", "ok", "all of it is reserved", VM_PART)
+        yield ENDPOINTS_LACK.link("note" if lacks else "ok", seen)
+    if facts.get("config.memoryReservationLockedToMax"):
+        yield MEMORY.link("ok", "all of it is reserved")
     else:
-        yield Link("guest memory", "broken", "not all of it is reserved", VM_PART, "vm.memory-reservation",
-                  "PVRDMA needs all guest memory reserved", Fix(vm, "hardware", {"memory_reservation": "full"}),
-                  )  # fmt: skip
+        fix = Fix(vm, "hardware", {"memory_reservation": "full"})
+        yield MEMORY.link("broken", "not all of it is reserved", "PVRDMA needs all guest memory reserved", fix)
 
 
 def _label(device: VirtualDevice) -> str:

@@ -7,7 +7,7 @@ Source: vSphere Networking 7.0, "PVRDMA Support".
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from vsphere_ai.fabric import dvs
@@ -15,7 +15,7 @@ from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import ProxySwitch
 from vsphere_ai.fabric.fix_plan import FixPlan, RdmaPath, by_switch
 from vsphere_ai.fabric.path import rdma_nic
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Target
 
@@ -77,10 +77,8 @@ class _Uplinks:
 
     @cached_property
     def routes(self) -> dict[Target, list[fabric_route.Route]]:
-        found: dict[Target, list[fabric_route.Route]] = {}
-        for host, group in self.paths:
-            found.setdefault(host, []).append(fabric_route.follow(self.estate, host.ref, group))
-        return found
+        followed = ((host, fabric_route.follow(self.estate, host.ref, group)) for host, group in self.paths)
+        return {host: [route for _, route in own] for host, own in grouped(followed, lambda each: each[0]).items()}
 
     @property
     def is_complete(self) -> bool:
@@ -94,8 +92,8 @@ class _Uplinks:
     @cached_property
     def nics(self) -> dict[Target, str]:
         """The RDMA NIC of each host; empty where there is none to choose, or link aggregation has it."""
-        return {host: "" if _is_lagged(self._proxy(host)) else rdma_nic(found[0])
-                for host, found in self.routes.items()}  # fmt: skip
+        own = ((host, found[0]) for host, found in self.routes.items())
+        return {host: "" if _is_lagged(self._proxy(host)) else rdma_nic(route) for host, route in own}
 
     @property
     def choices(self) -> list[str]:
@@ -149,7 +147,7 @@ class _Uplinks:
         for host in self.estate.hosts:
             for vmk, group in self._managed(host):
                 proxy = self._proxy(host) or {}
-                before, after = dvs.carrying(self._facts(host), proxy, group), self._after(group, uplink)
+                before, after = dvs.carrying(self.estate[host.ref], proxy, group), self._after(group, uplink)
                 if before and any(dvs.order(after.get(CONFIG))) and not _listed(after) & set(before):
                     return f"{vmk} of {host.name} has the management network on {group.name}, not over {uplink}"
         return ""
@@ -160,7 +158,7 @@ class _Uplinks:
         if _is_lagged(proxy):
             return "its NICs there are in a link aggregation group"
         for vmk, group in self._managed(host):
-            now = dvs.carrying(self._facts(host), proxy or {}, self._after(group, uplink))
+            now = dvs.carrying(self.estate[host.ref], proxy or {}, self._after(group, uplink))
             if now and not any(wanted.get(u) == n for u, n in now.items()):
                 said = ", ".join(f"{u} = {n}" for u, n in now.items())
                 return f"{vmk} has the management network over {said}; move it first"
@@ -175,19 +173,17 @@ class _Uplinks:
                 found.append(group)
         return found
 
-    def _facts(self, host: Target) -> Facts:
-        return self.estate[host.ref]
-
     def _proxy(self, host: Target) -> ProxySwitch | None:
-        return dvs.proxies(self._facts(host)).get(self.switch.get("uuid", ""))
+        return dvs.proxies(self.estate[host.ref]).get(self._uuid)
+
+    @property
+    def _uuid(self) -> str:
+        return str(self.switch.get("uuid", ""))
 
     def _managed(self, host: Target) -> list[tuple[str, Facts]]:
-        found = []
-        for vmk, uuid, key in dvs.management(self._facts(host)):
-            group = self.estate.get(f"{dvs.PORT_GROUP}:{key}")
-            if group is not None and uuid == self.switch.get("uuid") and self._proxy(host):
-                found.append((vmk, group))
-        return found
+        own = dvs.management(self.estate[host.ref]) if self._proxy(host) else ()
+        found = ((vmk, self.estate.get(f"{dvs.PORT_GROUP}:{key}")) for vmk, uuid, key in own if uuid == self._uuid)
+        return [(vmk, group) for vmk, group in found if group is not None]
 
     def _after(self, group: Facts, uplink: str) -> Facts:
         """Return a port group as it will be: the uplink alone is active, where RDMA goes over it."""
@@ -196,7 +192,7 @@ class _Uplinks:
         standby = tuple(u for u in dvs.order(group.get(CONFIG))[1] if u != uplink)
         order = {"uplinkPortOrder": {"activeUplinkPort": (uplink,), "standbyUplinkPort": standby}}
         config = {**(group.get(CONFIG) or {}), "uplinkTeamingPolicy": order}
-        return replace(group, properties={**group.properties, CONFIG: config})
+        return group.having({CONFIG: config})
 
 
 def _listed(group: Facts) -> set[str]:

@@ -38,23 +38,18 @@ def plain_address(text: str) -> PlainObject:
     if text == DHCP:
         return {"_typeName": "HostIpConfig", "dhcp": True}
     address = IPv4Interface(text)
-    return {
-        "_typeName": "HostIpConfig",
-        "dhcp": False,
-        "ipAddress": str(address.ip),
-        "subnetMask": str(address.netmask),
-    }
+    ip, mask = str(address.ip), str(address.netmask)
+    return {"_typeName": "HostIpConfig", "dhcp": False, "ipAddress": ip, "subnetMask": mask}
 
 
 def group_key(vnic: Vnic) -> str | None:
     """Return the key of the distributed port group an adapter is on."""
-    return ((vnic.get("spec") or {}).get("distributedVirtualPort") or {}).get("portgroupKey")
+    return dvs.port_of(vnic).get("portgroupKey")
 
 
 def switch_uuid(vnic: Vnic) -> str:
     """Return the uuid of the distributed switch an adapter is on; empty when it is on none."""
-    port = (vnic.get("spec") or {}).get("distributedVirtualPort") or {}
-    return str(port.get("switchUuid", ""))
+    return str(dvs.port_of(vnic).get("switchUuid", ""))
 
 
 def shows_network(vnic: Vnic) -> bool:
@@ -133,7 +128,7 @@ class Spot:
     @property
     def switch(self) -> Facts | None:
         """The distributed switch of that port group."""
-        return dvs.switch_of(self.view.estate, self.group) if self.group else None
+        return dvs.switch_of(self.view.estate, self.group)
 
     @property
     def is_member(self) -> bool:

@@ -263,8 +263,8 @@ def vm_rdma_path(case: Case) -> Finding | None:
         return case.unknown("the VM has no host, or it may not be read")
     ways: list[tuple[str, Link]] = []
     for name, protocol in adapters:
-        group, links = _port_group(case, name), list[Link]()
-        path_links(case.view.estate, host, group, protocol, links)
+        group = _port_group(case, name)
+        links, _ = path_links(case.view.estate, host, group, protocol)
         ways += [(group.name if group else name, link) for link in links]
     faults = [(way, link) for way, link in ways if link.verdict == "broken"]
     hidden = [f"{way}: {link.name}: {link.seen}" for way, link in ways if link.verdict == "unknown"]

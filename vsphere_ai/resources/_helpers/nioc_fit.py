@@ -240,7 +240,7 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
     for nic in nics:
         name, rule = ethernet.named(view.estate, nic.port_group), "adapters.bandwidth"
         group = view.estate.get(nic.port_group) if ethernet.is_distributed(nic.port_group) else None
-        switch = switch_of(view.estate, group) if group else None
+        switch = switch_of(view.estate, group)
         if nic.type == "sriov":
             # vSphere Networking 7.0, "About vSphere Network I/O Control Version 3"
             yield Problem(target, rule, f"the traffic of an SR-IOV adapter on {name} passes Network I/O Control by",
@@ -269,7 +269,7 @@ def _without(target: Target, group: str, switch: Facts) -> Problem:
 def counts(view: View, nic: NetworkAdapter) -> bool:
     """Return whether bandwidth of an adapter counts: Network I/O Control of its switch is not off."""
     group = view.estate.get(nic.port_group)
-    switch = switch_of(view.estate, group) if group else None
+    switch = switch_of(view.estate, group)
     return switch is None or nioc.is_on(switch) or switch.get(nioc.ENABLED) is None
 
 
@@ -277,7 +277,7 @@ def kept_problems(target: Target, view: View, nics: Iterable[NetworkAdapter]) ->
     """Yield what stands against bandwidth that is stated and there: without Network I/O Control it is only written."""
     for nic in nics:
         group = view.estate.get(nic.port_group)
-        switch = switch_of(view.estate, group) if group else None
+        switch = switch_of(view.estate, group)
         if switch is not None and not counts(view, nic) and not is_off_by_hand(view, switch):
             yield _without(target, ethernet.named(view.estate, nic.port_group), switch)
 
@@ -311,7 +311,7 @@ def _reservation_problems(
 def adapter_notes(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[str]:
     """Say which running VMs may have a part of the same pools, and could not be read."""
     for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
-        switch = switch_of(view.estate, group) if group else None
+        switch = switch_of(view.estate, group)
         if group is not None and switch is not None and nioc.pools(switch).get(nioc.pool_of(group, switch)):
             unread = pool_use.use(view, switch, also=target).unread
             if unread:

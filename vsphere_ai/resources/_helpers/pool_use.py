@@ -99,7 +99,7 @@ def short_of(view: View, switch: Facts, pool: str, *, also: Target | None = None
 def no_power_on(view: View, nics: Iterable[Any]) -> str:
     """Return which pool is too small for the reservations of these adapters and of running VMs; empty if none is."""
     for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
-        switch = switch_of(view.estate, group) if group else None
+        switch = switch_of(view.estate, group)
         if group is None or switch is None or not nioc.is_on(switch):
             continue
         pool = nioc.pool_of(group, switch)

@@ -64,7 +64,7 @@ def physical_functions(host: Facts) -> dict[str, PhysicalFunction]:
 def behind(view: View, host: Facts, network: str) -> tuple[PhysicalFunction, ...]:
     """Return the NICs of a host that a distributed port group goes out by, whether they have functions or not."""
     group = view.estate.get(network)
-    switch = switch_of(view.estate, group) if group else None
+    switch = switch_of(view.estate, group)
     proxy = dvs.proxies(host).get(switch.get("uuid", "")) if switch else None
     if group is None or proxy is None:
         return ()

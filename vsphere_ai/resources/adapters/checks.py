@@ -65,7 +65,7 @@ def _reaches(view: View, host: Facts, network: str) -> bool:
         names = [f.name for f in known if f is not None and f.ref.startswith(f"{ethernet.PLAIN}:")]
         return there is None or network.partition(":")[2] in names
     group = view.estate.get(network)
-    switch = dvs.switch_of(view.estate, group) if group else None
+    switch = dvs.switch_of(view.estate, group)
     proxies = host.get("config.network.proxySwitch")
     if switch is None or proxies is None or network in (there or ()):
         return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.fabric.nic_settings import COALESCE_OPTIONS, NIC, Coalesce
+from vsphere_ai.fabric.nic_settings import COALESCE_WORDS, NIC, Coalesce
 from vsphere_ai.model.state import Change
 from vsphere_ai.model.steps import Step
 from vsphere_ai.resources._helpers.factories import invoke, shell
@@ -29,7 +29,7 @@ def nic_steps(change: Change, name: str, wanted: Nic, now: Nic, *, later: bool) 
     if wanted.coalesce is not None and wanted.coalesce != now.coalesce:
         before = now.coalesce or Coalesce()
         given = ((n, v) for n, v in wanted.coalesce if v not in (None, getattr(before, n)))
-        options = (f"{COALESCE_OPTIONS[n]}={str(v).lower()}" for n, v in given)
+        options = (f"{COALESCE_WORDS[n][1]}={str(v).lower()}" for n, v in given)
         summary = f"set interrupt coalescing of {name}: {wanted.coalesce}"
         yield shell(change, (*NIC, "coalesce", "set", "-n", name, *options), summary, after_reboot=later)
 

@@ -91,7 +91,7 @@ def settled(wanted: Switch, now: Switch | None) -> Switch:
         full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
     if wanted.bandwidth:
         have = (now or Switch()).bandwidth or {}
-        full["bandwidth"] = {k: nioc.filled(v, have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
+        full["bandwidth"] = {k: v.filled(have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
     if wanted.resource_pools:
         full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}
     return wanted.model_copy(update=full)
