@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 108,
+    "Any in signatures of functions": 104,
     "bare Any at the doors of modules": 19,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 44_211,
+    "lines of the product": 44_189,
     "arrows between rooms": 76,
     "floors": 9,
 }

@@ -27,11 +27,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -51,7 +49,7 @@ class $Class(Resource):
         duties=(Duty("`$name`", "hosts", ("UpdateOptions",)),),
     )
 
-    enabled: bool | None = Field(default=None, description=f"$Words, advanced option `{OPTION}`.")
+    enabled: bool | None = setting(f"$Words, advanced option `{OPTION}`.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +47,21 @@ class Placed:
     def runs_on(self, host: Target, view: Any) -> bool:
         """Return whether a VM in this state can run on a host; `view` is the estate as planned so far."""
         return True
+
+
+class Limits(TypedDict, total=False):
+    """What a field takes, as pydantic checks it."""
+
+    ge: int
+    le: int
+    min_length: int
+    max_length: int
+    pattern: str
+
+
+def setting(description: str, **limits: Unpack[Limits]) -> Any:
+    """Declare a field of a playbook that may be left out."""
+    return Field(default=None, description=description, **limits)
 
 
 def observed(description: str) -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import vgpu
 from vsphere_ai.model.facts import Estate, Facts, ProbeFailure
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.remedies import play_for
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import virtual_functions
@@ -61,7 +59,7 @@ class GpuDirect(Resource):
         duties=(Duty("`gpudirect`", "VMs", extra_config=True),),
     )
 
-    enabled: bool | None = Field(default=None, description="`gpudirect: true` prepares the VM, `false` takes it back.")
+    enabled: bool | None = setting("`gpudirect: true` prepares the VM, `false` takes it back.")
     mmio_64bit: bool | None = observed("Large memory-mapped regions are allowed.")
     mmio_size_gb: int | None = observed("Their size, as all GPUs of the VM need it.")
 

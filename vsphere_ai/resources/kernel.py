@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar, Self
 
-from pydantic import Field
-
 from vsphere_ai.model.facts import Estate, Facts, Output, ProbeFailure
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import restart, shell
@@ -32,7 +30,7 @@ class Kernel(ReadBySsh, Resource):
     target = "host"
     probes: ClassVar[tuple[Probe, ...]] = (ATS,)
 
-    ats_support: bool | None = Field(default=None, description="ATS for PCIe devices, which GPUDirect RDMA needs.")
+    ats_support: bool | None = setting("ATS for PCIe devices, which GPUDirect RDMA needs.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

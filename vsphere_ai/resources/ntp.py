@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -66,14 +67,12 @@ class Ntp(Resource):
         in_profile="NTP servers, services, firewall rulesets",
     )
 
-    servers: Servers | None = Field(
-        default=None, description="Time servers, by IP address or name, in any order; `[]` takes all away."
+    servers: Servers | None = setting("Time servers, by IP address or name, in any order; `[]` takes all away.")
+    running: bool | None = setting(f"Whether the service `{SERVICE}` runs.")
+    policy: Literal["on", "off", "automatic"] | None = setting(
+        "When it starts: with the host, by hand only, or with the firewall port."
     )
-    running: bool | None = Field(default=None, description=f"Whether the service `{SERVICE}` runs.")
-    policy: Literal["on", "off", "automatic"] | None = Field(
-        default=None, description="When it starts: with the host, by hand only, or with the firewall port."
-    )
-    firewall: bool | None = Field(default=None, description=f"`true` opens the firewall ruleset `{RULESET}`.")
+    firewall: bool | None = setting(f"`true` opens the firewall ruleset `{RULESET}`.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:
@@ -173,7 +172,7 @@ class Ntp(Resource):
         return Export(None if installed and form == "playbook" else self)
 
 
-def _service(facts: Facts) -> Mapping[str, Any] | None:
+def _service(facts: Facts) -> PlainObject | None:
     return next((s for s in facts.get(SERVICES, ()) if s["key"] == SERVICE), None)
 
 

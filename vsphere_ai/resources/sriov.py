@@ -8,7 +8,7 @@ from typing import Annotated, Self
 from pydantic import Field
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import virtual_functions
@@ -39,8 +39,8 @@ class Sriov(Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    functions: Mapping[Address, Count] | None = Field(
-        default=None, description="PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
+    functions: Mapping[Address, Count] | None = setting(
+        "PCI address of a NIC -> number of its virtual functions; 0 switches SR-IOV off."
     )
 
     @classmethod

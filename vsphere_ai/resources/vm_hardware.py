@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
-from pydantic import Field
-
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, reconfigure
@@ -38,16 +36,14 @@ class VmHardware(VmDevices, Judged, Resource):
         },
     )
 
-    version: int | None = Field(
-        default=None, ge=4, le=99, description="Hardware version, the number after `vmx-`: 19 is ESXi 7.0 U2."
+    version: int | None = setting("Hardware version, the number after `vmx-`: 19 is ESXi 7.0 U2.", ge=4, le=99)
+    firmware: Literal["efi", "bios"] | None = setting(
+        "Boot firmware; a guest installed under the other one will not boot."
     )
-    firmware: Literal["efi", "bios"] | None = Field(
-        default=None, description="Boot firmware; a guest installed under the other one will not boot."
+    memory_reservation: Literal["full"] | int | None = setting(
+        "`full` reserves all memory and keeps it so, or a number of MB."
     )
-    memory_reservation: Literal["full"] | int | None = Field(
-        default=None, description="`full` reserves all memory and keeps it so, or a number of MB."
-    )
-    cpu_reservation_mhz: int | None = Field(default=None, ge=0, description="CPU reservation in MHz.")
+    cpu_reservation_mhz: int | None = setting("CPU reservation in MHz.", ge=0)
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal, Self
 
-from pydantic import Field
-
 from vsphere_ai.gpu import vgpu_mode
 from vsphere_ai.gpu.devices import found_gpus, nvidia_gpus
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke, restart
@@ -42,18 +40,16 @@ class HostGraphics(Judged, SharesGpus, Resource):
         properties={"HostSystem": (CONFIG, INFO, "config.pciPassthruInfo", "config.product", "hardware.pciDevice")},
     )
 
-    default_type: GraphicsType | None = Field(
-        default=None, description="`shared_direct` gives GPUs to vGPU VMs, `shared` to vSGA; every NVIDIA GPU follows."
+    default_type: GraphicsType | None = setting(
+        "`shared_direct` gives GPUs to vGPU VMs, `shared` to vSGA; every NVIDIA GPU follows."
     )
-    assignment_policy: Policy | None = Field(
-        default=None,
-        description="`performance` spreads VMs over GPUs, `consolidation` fills one GPU first; "
-        "honoured for time-sliced vGPUs of equal size only.",
+    assignment_policy: Policy | None = setting(
+        "`performance` spreads VMs over GPUs, `consolidation` fills one GPU first; "
+        "honoured for time-sliced vGPUs of equal size only."
     )
-    vgpu_mode: Mode | None = Field(
-        default=None,
-        description="`mixed_size` lets time-sliced vGPUs of several sizes share a GPU, `same_size` does not; every "
-        "NVIDIA GPU follows. vSphere 8.0 U3.",
+    vgpu_mode: Mode | None = setting(
+        "`mixed_size` lets time-sliced vGPUs of several sizes share a GPU, `same_size` does not; every "
+        "NVIDIA GPU follows. vSphere 8.0 U3."
     )
     gpus: Mapping[str, str] | None = observed("PCI address -> the type the GPU runs with, and what it waits for.")
     vgpu_modes: Mapping[str, str] | None = observed("PCI address -> the vGPU mode of the GPU, and what it waits for.")

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from vsphere_ai.gpu import vgpu_mode
+from vsphere_ai.model.plain import PlainObject, objects
 
 # vSphere API spelling (HostGraphicsConfig) <-> the spelling of a playbook
 FROM_API = {"sharedDirect": "shared_direct"}
-
-
 TO_API = {v: k for k, v in FROM_API.items()}
 
 
-def common_mode(modes: Mapping[str, str]) -> Any:
+def common_mode(modes: Mapping[str, str]) -> str | None:
     """Return the one mode that every GPU is in; None when they differ, or one waits for another."""
     found = set(modes.values())
     return found.pop() if len(found) == 1 and found <= set(vgpu_mode.TO_API) else None
@@ -30,16 +28,20 @@ def api_type(graphics_type: str | None) -> str:
     return TO_API.get(graphics_type or "", graphics_type or "")
 
 
-def config_with(config: Mapping[str, Any], types: Mapping[str, str], modes: Mapping[str, str]) -> dict[str, Any]:
+def config_with(config: PlainObject, types: Mapping[str, str], modes: Mapping[str, str]) -> dict[str, object]:
     """Return a complete HostGraphicsConfig with types (of the API) and vGPU modes by PCI address.
 
     No patch semantics are promised: what is left out of it may be lost.
     """
     device = "HostGraphicsConfigDeviceType"
-    have = {d["deviceId"]: dict(d) for d in config.get("deviceType", ())}
+    have: dict[str, dict[str, object]] = {str(d["deviceId"]): {**d} for d in objects(config.get("deviceType"))}
     for pci, graphics_type in types.items():
         have.setdefault(pci, {"_typeName": device, "deviceId": pci})["graphicsType"] = graphics_type
     for pci, mode in modes.items():
-        new = {"_typeName": device, "deviceId": pci, "graphicsType": config["hostDefaultGraphicsType"]}
+        new: dict[str, object] = {
+            "_typeName": device,
+            "deviceId": pci,
+            "graphicsType": config["hostDefaultGraphicsType"],
+        }
         have.setdefault(pci, new)["vgpuMode"] = vgpu_mode.TO_API[mode]
     return {**config, "_typeName": "HostGraphicsConfig", "deviceType": tuple(have.values())}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import BeforeValidator, PrivateAttr, model_validator
 
 from vsphere_ai.gpu import live
 from vsphere_ai.gpu.devices import found_gpus
@@ -14,7 +14,7 @@ from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.listings import UnreadableOutput
 from vsphere_ai.gpu.parted_choice import Parted
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
@@ -39,19 +39,16 @@ class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
     traits = Traits(after=("graphics",), properties={"HostSystem": ("hardware.pciDevice", "config.graphicsInfo")})
     probes: ClassVar[tuple[Probe, ...]] = live.PROBES
 
-    mode: Literal["enabled", "disabled"] | None = Field(
-        default=None, description="MIG mode of every GPU of the host; alone, vSphere makes the instances."
+    mode: Literal["enabled", "disabled"] | None = setting(
+        "MIG mode of every GPU of the host; alone, vSphere makes the instances."
     )
-    layout: Layout | None = Field(
-        default=None,
-        description="GPU instances of every GPU: profile names or ids with an optional start (`3g.20gb:4`).",
+    layout: Layout | None = setting(
+        "GPU instances of every GPU: profile names or ids with an optional start (`3g.20gb:4`)."
     )
-    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(as_gpu)]] | None = Field(
-        default=None, description="PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
+    gpus: Mapping[str, Annotated[GpuMig, BeforeValidator(as_gpu)]] | None = setting(
+        "PCI address -> layout, or `{mode, layout}`, for GPUs that differ from the rest."
     )
-    parted: Parted | None = Field(
-        default=None, description="A configuration in a file of NVIDIA's mig-parted beside the playbook, instead."
-    )
+    parted: Parted | None = setting("A configuration in a file of NVIDIA's mig-parted beside the playbook, instead.")
     _ids: Mapping[str, tuple[str, ...]] = PrivateAttr(default_factory=dict)
     """PCI address -> profile ids of the layout as written; settling turns them into names."""
     _config: str = PrivateAttr("")

@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import ClassVar, Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import COALESCE, MOST, PAUSE, RINGS, Pause, coalescing_in
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
@@ -41,7 +39,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
     traits = Traits(after=("roce",), properties={"HostSystem": (NICS,)})
     probes: ClassVar[tuple[Probe, ...]] = (PAUSE, COALESCE, RINGS, MOST)
 
-    nics: Mapping[Name, Nic] | None = Field(default=None, description="NIC -> its settings: `{vmnic4: {speed: auto}}`.")
+    nics: Mapping[Name, Nic] | None = setting("NIC -> its settings: `{vmnic4: {speed: auto}}`.")
 
     def pauses(self) -> dict[str, Pause]:
         """Return global pause where it is said."""

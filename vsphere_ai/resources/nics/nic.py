@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from vsphere_ai.fabric.nic_settings import Coalesce, Pause, Rings
 from vsphere_ai.model.plain import PlainObject, inside
+from vsphere_ai.model.state import setting
 
 VMNIC = r"vmnic[0-9]{1,4}"
 READ_BY_SSH = ("pause", "rings", "coalesce")
@@ -29,15 +30,13 @@ class Nic(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    pause: Pause | None = Field(default=None, description="Global pause: `{rx: true, tx: true}`.")
-    speed: Annotated[int, Field(ge=10)] | Literal["auto"] | None = Field(
-        default=None, description="Speed in Mbit/s, full duplex; `auto` lets it be negotiated."
+    pause: Pause | None = setting("Global pause: `{rx: true, tx: true}`.")
+    speed: Annotated[int, Field(ge=10)] | Literal["auto"] | None = setting(
+        "Speed in Mbit/s, full duplex; `auto` lets it be negotiated."
     )
-    rings: Rings | None = Field(
-        default=None, description="Rings, of a NIC with an RDMA device: `{rx: 4096, tx: 4096}`; more is less loss."
-    )
-    coalesce: Coalesce | None = Field(
-        default=None, description="Interrupt coalescing: `{rx_usecs: 3, adaptive_rx: false}`; less is less latency."
+    rings: Rings | None = setting("Rings, of a NIC with an RDMA device: `{rx: 4096, tx: 4096}`; more is less loss.")
+    coalesce: Coalesce | None = setting(
+        "Interrupt coalescing: `{rx_usecs: 3, adaptive_rx: false}`; less is less latency."
     )
 
     @property

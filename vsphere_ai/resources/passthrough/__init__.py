@@ -11,7 +11,7 @@ from pydantic import Field
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
@@ -53,8 +53,8 @@ class Passthrough(Resource):
         duties=(Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),),
     )
 
-    devices: Mapping[Address, bool] | None = Field(
-        default=None, description="PCI address -> whether VMs get the device: `{0000:3b:00.0: true}`."
+    devices: Mapping[Address, bool] | None = setting(
+        "PCI address -> whether VMs get the device: `{0000:3b:00.0: true}`."
     )
 
     @classmethod

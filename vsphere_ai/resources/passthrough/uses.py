@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
-from typing import Any
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Facts
@@ -47,16 +46,17 @@ def use_problems(target: Target, view: View, address: str, state: pci.Passthroug
 def _of_host(facts: Facts, address: str) -> Iterator[str]:
     for nic in facts.get("config.network.pnic") or ():
         if nic.get("pci") == address:
-            switches = (s for s in _switches(facts) if nic["key"] in s.get("pnic", ()))
-            yield from (f"{nic['device']}, an uplink of {s.get('dvsName') or s.get('name')}" for s in switches)
+            switches = (name for name, nics in _switches(facts) if nic["key"] in nics)
+            yield from (f"{nic['device']}, an uplink of {name}" for name in switches)
     for hba in facts.get(HBAS) or ():
         if str(hba.get("pci", "")).lower() == address:
             yield f"{hba.get('device', 'a storage adapter')}, a storage adapter of the host"
 
 
-def _switches(facts: Facts) -> Iterator[Mapping[str, Any]]:
-    for path in ("config.network.proxySwitch", "config.network.vswitch"):
-        yield from facts.get(path) or ()
+def _switches(facts: Facts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the switches of a host, distributed and standard, with the keys of their NICs."""
+    for path, name in (("config.network.proxySwitch", "dvsName"), ("config.network.vswitch", "name")):
+        yield from ((str(s.get(name)), s.get("pnic", ())) for s in facts.get(path) or ())
 
 
 def _keeps_vgpus(ref: str, view: View) -> bool:

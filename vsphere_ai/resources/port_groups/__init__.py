@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Self, cast
 
-from pydantic import Field
-
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.api_types import PortSetting
 from vsphere_ai.fabric.dvs import PORT_GROUP, UPLINK_GROUPS
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
@@ -45,9 +43,7 @@ class PortGroups(nioc_fit.JoinsPools, Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    port_groups: Mapping[Name, PortGroup] | None = Field(
-        default=None, description="Port group name -> what it should be."
-    )
+    port_groups: Mapping[Name, PortGroup] | None = setting("Port group name -> what it should be.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.state import setting
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.settings import LAST_VLAN
 
@@ -24,9 +25,9 @@ class Security(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    promiscuous: bool | None = Field(default=None, description="Ports may see all traffic of the port group.")
-    mac_changes: bool | None = Field(default=None, description="A guest may change the MAC address it receives with.")
-    forged_transmits: bool | None = Field(default=None, description="A guest may send with other MAC addresses.")
+    promiscuous: bool | None = setting("Ports may see all traffic of the port group.")
+    mac_changes: bool | None = setting("A guest may change the MAC address it receives with.")
+    forged_transmits: bool | None = setting("A guest may send with other MAC addresses.")
 
     def __str__(self) -> str:
         return ", ".join(f"{name} {'yes' if value else 'no'}" for name, value in self if value is not None)
@@ -37,26 +38,21 @@ class PortGroup(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    switch: Name | None = Field(default=None, description="The distributed switch it is on; needed for a new one.")
-    vlan: int | None = Field(default=None, ge=0, le=LAST_VLAN, description="VLAN id; 0 sends frames untagged.")
-    trunk: Annotated[tuple[str, ...], BeforeValidator(port_settings.ranges)] | None = Field(
-        default=None, min_length=1, description='VLANs passed to the guest tagged, e.g. `["100-199", 300]`.'
+    switch: Name | None = setting("The distributed switch it is on; needed for a new one.")
+    vlan: int | None = setting("VLAN id; 0 sends frames untagged.", ge=0, le=LAST_VLAN)
+    trunk: Annotated[tuple[str, ...], BeforeValidator(port_settings.ranges)] | None = setting(
+        'VLANs passed to the guest tagged, e.g. `["100-199", 300]`.', min_length=1
     )
-    active_uplinks: tuple[Name, ...] | None = Field(
-        default=None, min_length=1, description="Uplinks that carry traffic; exactly one for PVRDMA."
+    active_uplinks: tuple[Name, ...] | None = setting(
+        "Uplinks that carry traffic; exactly one for PVRDMA.", min_length=1
     )
-    standby_uplinks: tuple[Name, ...] | None = Field(
-        default=None, description="Uplinks that step in; every other uplink is unused."
-    )
-    teaming: Teaming | None = Field(default=None, description="How traffic is spread over several active uplinks.")
-    security: Security | None = Field(default=None, description="Security policy of its ports.")
-    mac_learning: bool | None = Field(
-        default=None, description="Ports learn several MAC addresses, as nested hypervisors need."
-    )
+    standby_uplinks: tuple[Name, ...] | None = setting("Uplinks that step in; every other uplink is unused.")
+    teaming: Teaming | None = setting("How traffic is spread over several active uplinks.")
+    security: Security | None = setting("Security policy of its ports.")
+    mac_learning: bool | None = setting("Ports learn several MAC addresses, as nested hypervisors need.")
 
-    resource_pool: Name | None = Field(
-        default=None,
-        description="Network resource pool of its switch that its VMs reserve bandwidth of; `default` for none.",
+    resource_pool: Name | None = setting(
+        "Network resource pool of its switch that its VMs reserve bandwidth of; `default` for none."
     )
 
     @model_validator(mode="after")

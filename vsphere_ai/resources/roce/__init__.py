@@ -11,7 +11,7 @@ from pydantic import Field
 from vsphere_ai.fabric.nic_settings import DCB
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.module_options import changed, parsed, written
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
@@ -45,23 +45,20 @@ class Roce(ReadBySsh, AsksVCenter, Resource):
     queries: ClassVar[tuple[Query, ...]] = (_question(CORE), _question(RDMA))
     probes: ClassVar[tuple[Probe, ...]] = (DCB,)  # for the rule that compares what is set with what is at work
 
-    version: Version | None = Field(
-        default=None, description="RoCE version every RDMA device of the host has to speak; proved, it cannot be set."
+    version: Version | None = setting(
+        "RoCE version every RDMA device of the host has to speak; proved, it cannot be set."
     )
-    pfc_priority: Priority | Literal["off"] | None = Field(
-        default=None,
-        description="Priority with flow control (PFC), both ways, usually 3; `off` gives the NICs global pause again.",
+    pfc_priority: Priority | Literal["off"] | None = setting(
+        "Priority with flow control (PFC), both ways, usually 3; `off` gives the NICs global pause again."
     )
-    trust: Literal["pcp", "dscp"] | None = Field(
-        default=None, description="What gives a frame's priority: `pcp` (VLAN tag) or `dscp` (IP header)."
+    trust: Literal["pcp", "dscp"] | None = setting(
+        "What gives a frame's priority: `pcp` (VLAN tag) or `dscp` (IP header)."
     )
-    dscp: Dscp | Literal["off"] | None = Field(
-        default=None, description="DSCP value forced on outgoing RoCE traffic, usually 26; `off` for none."
+    dscp: Dscp | Literal["off"] | None = setting(
+        "DSCP value forced on outgoing RoCE traffic, usually 26; `off` for none."
     )
-    pcp: Priority | Literal["off"] | None = Field(
-        default=None, description="VLAN priority forced on outgoing RoCE traffic; `off` for none."
-    )
-    ecn: bool | None = Field(default=None, description="Explicit congestion notification.")
+    pcp: Priority | Literal["off"] | None = setting("VLAN priority forced on outgoing RoCE traffic; `off` for none.")
+    ecn: bool | None = setting("Explicit congestion notification.")
     devices: Mapping[str, str] | None = observed("RDMA device -> its NIC, driver, state, speed, MTU and protocols.")
 
     @property

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import nioc_fit
@@ -44,7 +42,7 @@ class Switches(HasSwitches, Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    switches: Mapping[Name, Switch] | None = Field(default=None, description="Switch name -> what it should be.")
+    switches: Mapping[Name, Switch] | None = setting("Switch name -> what it should be.")
 
     @classmethod
     def observe(cls, facts: Facts, estate: Estate) -> Self | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import setting
 from vsphere_ai.resources._helpers.entries import twice
 
 DEFAULT_MTU = 1500
@@ -24,32 +25,27 @@ class Switch(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    version: str | None = Field(
-        default=None,
-        pattern=r"^\d+\.\d+\.\d+$",
-        description="Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.",
+    version: str | None = setting(
+        "Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.", pattern=r"^\d+\.\d+\.\d+$"
     )
-    mtu: int | None = Field(default=None, ge=1280, le=9000, description="Largest frame in bytes; 9000 for RoCE.")
-    uplinks: tuple[Name, ...] | None = Field(
-        default=None,
+    mtu: int | None = setting("Largest frame in bytes; 9000 for RoCE.", ge=1280, le=9000)
+    uplinks: tuple[Name, ...] | None = setting(
+        "Names of the uplinks, all of them. PVRDMA wants one NIC per switch and host.",
         min_length=1,
         max_length=MOST_UPLINKS,
-        description="Names of the uplinks, all of them. PVRDMA wants one NIC per switch and host.",
     )
-    nioc: bool | None = Field(default=None, description="Network I/O Control on or off.")
-    shares: Mapping[Traffic, Shares] | None = Field(
-        default=None,
-        description="Shares of system traffic under Network I/O Control (`management`, `virtual_machine`, `vmotion`, "
+    nioc: bool | None = setting("Network I/O Control on or off.")
+    shares: Mapping[Traffic, Shares] | None = setting(
+        "Shares of system traffic under Network I/O Control (`management`, `virtual_machine`, `vmotion`, "
         "`vsan`, `nfs`, `iscsi`, `fault_tolerance`, `replication`, `backup`): `low`, `normal`, `high` or 1 to 100; "
-        "traffic that is not named keeps its shares.",
+        "traffic that is not named keeps its shares."
     )
-    bandwidth: Mapping[Traffic, Bandwidth] | None = Field(
-        default=None, description="Reservation and limit of system traffic, by the same words."
+    bandwidth: Mapping[Traffic, Bandwidth] | None = setting(
+        "Reservation and limit of system traffic, by the same words."
     )
-    resource_pools: Mapping[Name, Megabits | Literal["absent"]] | None = Field(
-        default=None,
-        description="Network resource pool -> Mbit/s it reserves for VMs, of what `virtual_machine` reserves on all "
-        "NICs together; or `absent`. Pools that are not named stay.",
+    resource_pools: Mapping[Name, Megabits | Literal["absent"]] | None = setting(
+        "Network resource pool -> Mbit/s it reserves for VMs, of what `virtual_machine` reserves on all "
+        "NICs together; or `absent`. Pools that are not named stay."
     )
 
     @field_validator("uplinks")

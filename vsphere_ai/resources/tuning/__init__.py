@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import reconfigure
@@ -46,21 +46,20 @@ class Tuning(Resource):
         duties=(Duty("`tuning`", "VMs", (), SPEC, extra_config=True),),
     )
 
-    cpus: int | None = Field(default=None, ge=1, le=768, description="Virtual CPUs.")
-    cores_per_socket: int | None = Field(default=None, ge=1, description="Cores of each virtual socket.")
-    cpu_reservation: Literal["full", "none"] | None = Field(
-        default=None,
-        description="`full`: every virtual CPU at the clock rate of the VM's host; an amount is "
-        "`hardware: {cpu_reservation_mhz: N}`.",
+    cpus: int | None = setting("Virtual CPUs.", ge=1, le=768)
+    cores_per_socket: int | None = setting("Cores of each virtual socket.", ge=1)
+    cpu_reservation: Literal["full", "none"] | None = setting(
+        "`full`: every virtual CPU at the clock rate of the VM's host; an amount is "
+        "`hardware: {cpu_reservation_mhz: N}`."
     )
-    latency_sensitivity: Literal["normal", "high"] | None = Field(
-        default=None, description="`high` gives every virtual CPU a core of its own, and reserves CPU and memory fully."
+    latency_sensitivity: Literal["normal", "high"] | None = setting(
+        "`high` gives every virtual CPU a core of its own, and reserves CPU and memory fully."
     )
-    numa_affinity: Annotated[settings.Affinity, BeforeValidator(settings.as_nodes)] | None = Field(
-        default=None, description="NUMA nodes of the host (`0` or `[0, 1]`), `gpu` for that of the VM's GPU, or `off`."
+    numa_affinity: Annotated[settings.Affinity, BeforeValidator(settings.as_nodes)] | None = setting(
+        "NUMA nodes of the host (`0` or `[0, 1]`), `gpu` for that of the VM's GPU, or `off`."
     )
-    extra_config: Mapping[str, Annotated[str, BeforeValidator(settings.as_text)]] | None = Field(
-        default=None, description="Advanced settings by name; an empty text removes one."
+    extra_config: Mapping[str, Annotated[str, BeforeValidator(settings.as_text)]] | None = setting(
+        "Advanced settings by name; an empty text removes one."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from high latency sensitivity.")
 

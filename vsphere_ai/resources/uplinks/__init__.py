@@ -10,7 +10,7 @@ from pydantic import Field
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
@@ -51,10 +51,8 @@ class Uplinks(Resource):
         affects=frozenset({"pvrdma"}),
     )
 
-    uplinks: Mapping[Name, Mapping[Name, Nic]] | None = Field(
-        default=None,
-        description="Switch -> uplink -> NIC of the host: all NICs that switch has there; `{}` makes the host a "
-        "member without any.",
+    uplinks: Mapping[Name, Mapping[Name, Nic]] | None = setting(
+        "Switch -> uplink -> NIC of the host: all NICs that switch has there; `{}` makes the host a member without any."
     )
 
     @classmethod
