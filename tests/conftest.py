@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
+import gc
 import re
 import ssl
 import time
 from importlib import resources
 
 import pytest
-from support import fast, order, prefork, seeds
+from support import fast, order, seeds
+from support.labs import started
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 
@@ -29,6 +30,13 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if fast.is_fast(item)]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     items[:] = order.arranged(items, workers)
+
+
+def pytest_collection_finish():
+    """Thousands of collected tests are not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -72,15 +80,6 @@ def quick_scenario(tmp_path_factory):
     path = tmp_path_factory.mktemp("scenario") / "quick.yml"
     path.write_text(quick, encoding="utf-8")
     return path
-
-
-def started(directory, scenario):
-    """Start a lab that ends with this process; a copy of one that has imported what it needs."""
-    from vsphere_ai.lab import process
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(process, "subprocess", prefork)
-        return process.start(directory, scenario, exit_with=os.getpid())
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import prefork
 
 from vsphere_ai import app
 
@@ -30,7 +31,7 @@ def test_the_page_has_three_examples():
 def test_an_example_runs(call, lab, tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     (example,) = [e for e in EXAMPLES if call in e]
-    done = subprocess.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, cwd=ROOT)
+    done = prefork.run([sys.executable, "-c", example], capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     for words in SAID[call]:
         assert words in done.stdout, done.stdout

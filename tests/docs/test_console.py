@@ -11,12 +11,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from support import prefork
+from support.labs import started
 from support.steady import steady
 
 from vsphere_ai.lab import process, scenario_file
@@ -113,13 +114,12 @@ class Shell:
     def run(self, line: str) -> tuple[int, str]:
         words = shlex.split(line)
         assert words[0] == "vsphere-ai", f"only vsphere-ai can be carried out here, not {words[0]}"
-        done = subprocess.run(
+        done = prefork.run(
             [sys.executable, "-m", "vsphere_ai", *words[1:]],
             cwd=self.folder,
             env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stdout=prefork.PIPE,
+            stderr=prefork.STDOUT,
             text=True,
             timeout=100,
         )
@@ -143,7 +143,7 @@ def runs(block: Block) -> bool:
 def test_the_commands_of_a_page_print_what_it_shows(page, shell, quick_scenario):
     found = blocks(page)
     if not any("lab up" in block.body for block in found if runs(block)):
-        process.start(shell.state / "lab", quick_scenario)
+        started(shell.state / "lab", quick_scenario)
     printed: list[tuple[Block, str]] = []
     for block in found:
         if block.file_name:

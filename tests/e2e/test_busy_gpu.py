@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
+from support.labs import started
 from support.places import INVENTORY
 
 pytestmark = pytest.mark.lab
@@ -49,7 +49,7 @@ def busy_lab(tmp_path_factory):
     directory = tmp_path_factory.mktemp("busy")
     scenario = directory / "scenario.yml"
     scenario.write_text(FARM, encoding="utf-8")
-    yield process.start(directory, scenario, exit_with=os.getpid())
+    yield started(directory, scenario)
     process.stop(directory)
 
 

@@ -9,6 +9,7 @@ import re
 import time
 
 import pytest
+from support.labs import started
 from support.seeds import FULL
 from support.ssh_cuts import Watch, When, changes, repeated
 
@@ -58,7 +59,7 @@ def ssh_lab(tmp_path_factory):
 
     directory = tmp_path_factory.mktemp("ssh")
     (directory / "scenario.yml").write_text(FARM, encoding="utf-8")
-    yield process.start(directory, directory / "scenario.yml", exit_with=os.getpid())
+    yield started(directory, directory / "scenario.yml")
     process.stop(directory)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 
 import paramiko
 import pytest
+from support.labs import started
 from support.places import INVENTORY
 
 from vsphere_ai.errors import NotVerified, StepFailed
@@ -56,7 +56,7 @@ def cut_lab(tmp_path_factory):
     directory = tmp_path_factory.mktemp("cut")
     scenario = directory / "scenario.yml"
     scenario.write_text(FARM, encoding="utf-8")
-    yield process.start(directory, scenario, exit_with=os.getpid())
+    yield started(directory, scenario)
     process.stop(directory)
 
 

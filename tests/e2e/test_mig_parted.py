@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
+from support.labs import started
 
 pytestmark = pytest.mark.lab
 ESX = "esx01.lab.local"
@@ -47,7 +46,7 @@ def parted_lab(tmp_path_factory):
     directory = tmp_path_factory.mktemp("parted")
     scenario = directory / "scenario.yml"
     scenario.write_text(FARM, encoding="utf-8")
-    yield process.start(directory, scenario, exit_with=os.getpid())
+    yield started(directory, scenario)
     process.stop(directory)
 
 

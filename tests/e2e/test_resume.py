@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support.gates import LONG, heard, struck, until
+from support.labs import started
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply, killed_at
 from support.seeds import few
@@ -324,7 +325,7 @@ def small_farm(tmp_path, monkeypatch):
     text, changed = re.subn(r"(?m)^timing: .*$", TIMING, farm)
     assert changed == 1
     (tmp_path / "farm.yml").write_text(text, encoding="utf-8")
-    lab = process.start(tmp_path / "lab", tmp_path / "farm.yml", exit_with=os.getpid())
+    lab = started(tmp_path / "lab", tmp_path / "farm.yml")
     monkeypatch.setenv("VSPHERE_AI_LAB_DIR", str(lab.directory))
     try:
         yield lab

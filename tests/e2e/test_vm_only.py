@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
 import paramiko
 import pytest
+from support.labs import started
 
 pytestmark = pytest.mark.lab
 OPEN, SHUT = "esx01.lab.local", "esx02.lab.local"
@@ -43,7 +42,7 @@ def vm_lab(tmp_path_factory):
     directory = tmp_path_factory.mktemp("vms")
     scenario = directory / "scenario.yml"
     scenario.write_text(FARM, encoding="utf-8")
-    yield process.start(directory, scenario, exit_with=os.getpid())
+    yield started(directory, scenario)
     process.stop(directory)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 
 import pytest
 from reliability import harness
 from support import every_kind
+from support.labs import started
 from support.places import INVENTORY
 
 
@@ -24,7 +24,7 @@ def farm(directory, scenario):
     """A lab that ends with this process, at the latest."""
     from vsphere_ai.lab import process
 
-    yield process.start(directory, scenario, exit_with=os.getpid())
+    yield started(directory, scenario)
     process.stop(directory)
 
 

@@ -10,7 +10,6 @@ import contextlib
 import functools
 import gc
 import importlib
-import inspect
 import json
 import os
 import pkgutil
@@ -278,24 +277,18 @@ def run(job, learned):
 
 
 def warm_up():
-    sys.path.insert(0, str(Path(__file__).parents[2]))
+    sys.path[:0] = map(str, Path(__file__).parents[1:3])
+    from support import prefork
+
     import vsphere_ai
 
     for found in pkgutil.walk_packages(vsphere_ai.__path__, "vsphere_ai."):
         if not found.name.startswith(("vsphere_ai.lab", "vsphere_ai.__main__")):
             importlib.import_module(found.name)
     importlib.import_module("filelock")  # only used where a lock is taken
-    everything_once()
+    prefork.once()
     gc.collect()
     gc.freeze()  # what is here already is in no fork's way
-
-
-def everything_once():
-    """Compute what is computed once and asks for nothing: catalogues, rules, kinds."""
-    for module in [m for name, m in sys.modules.items() if name.startswith("vsphere_ai.")]:
-        for made in [v for v in vars(module).values() if hasattr(v, "cache_info")]:
-            if not inspect.signature(made).parameters:
-                made()
 
 
 class Learned:

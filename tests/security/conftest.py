@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from support import prefork
 
 ROOT = Path(__file__).parents[2]
 LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnpqrstuvwxyz23456789"
@@ -79,11 +79,10 @@ def outside(tmp_path):
 
     def run(*arguments, env=None, umask=-1, code=None, cwd=None):
         command = ["-c", code] if code else ["-m", "vsphere_ai"]
-        return subprocess.run(
-            [sys.executable, *command, *(str(a) for a in arguments)],
+        return prefork.run(
+            [sys.executable, *command, *arguments],
             cwd=cwd or tmp_path,
-            env={**os.environ, "PYTHONIOENCODING": "utf-8", **(env or {})},
-            stdin=subprocess.DEVNULL,
+            env={**os.environ, **(env or {})},
             capture_output=True,
             umask=umask,
             timeout=100,

@@ -8,6 +8,7 @@ import re
 
 import pytest
 import yaml
+from support.labs import started
 
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
@@ -158,7 +159,7 @@ def twins(tmp_path_factory):
 
     directory = tmp_path_factory.mktemp("twins")
     (directory / "farm.yml").write_text(yaml.safe_dump(TWINS), encoding="utf-8")
-    yield process.start(directory, directory / "farm.yml", exit_with=os.getpid())
+    yield started(directory, directory / "farm.yml")
     process.stop(directory)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import unicodedata
 
 import pytest
 import yaml
+from support.labs import started
 
 pytestmark = pytest.mark.lab
 # what XML 1.0 can carry: no ESC, but C1's CSI and OSC, tabs, line ends and everything above
@@ -95,7 +95,7 @@ def hostile(tmp_path_factory):
     directory = tmp_path_factory.mktemp("hostile")
     text, names = scenario()
     (directory / "farm.yml").write_text(text, encoding="utf-8")
-    yield process.start(directory, directory / "farm.yml", exit_with=os.getpid()), names
+    yield started(directory, directory / "farm.yml"), names
     process.stop(directory)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.labs import started
 
 pytestmark = pytest.mark.lab
 HOSTS = 16
@@ -25,13 +26,12 @@ COMMANDS = [("plan", 4), ("apply", 4), ("check", None), ("show", 0), ("verify", 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory):
-    import os
 
     from vsphere_ai.lab import process
 
     directory = tmp_path_factory.mktemp("many")
     (directory / "farm.yml").write_text(FARM, encoding="utf-8")
-    yield process.start(directory, directory / "farm.yml", exit_with=os.getpid())
+    yield started(directory, directory / "farm.yml")
     process.stop(directory)
 
 

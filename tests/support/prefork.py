@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import array
 import contextlib
+import gc
+import inspect
 import json
 import os
+import pkgutil
 import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
+from importlib import import_module
 
 MODULES = {"vsphere_ai": ("vsphere_ai.cli.main", "run"), "vsphere_ai.lab": ("vsphere_ai.lab.main", "main")}
 PRELOADED = ("vsphere_ai.app", "vsphere_ai.cli", "vsphere_ai.compat", "vsphere_ai.connect", "vsphere_ai.execution",
@@ -27,8 +32,9 @@ DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 class Popen:
     """`subprocess.Popen([sys.executable, "-m" or "-c", ...])` as far as the tests use it, by a copy."""
 
-    def __init__(self, argv, *, stdin=DEVNULL, stdout=None, stderr=None, text=False, env=None, start_new_session=False,
-                 preexec_fn=None):  # fmt: skip
+    def __init__(self, argv, *, stdin=DEVNULL, stdout=None, stderr=None, text=False, env=None, cwd=None,
+                 umask=-1, start_new_session=False, preexec_fn=None):  # fmt: skip
+        argv = [str(a) for a in argv]
         assert argv[0] == sys.executable
         assert argv[1] in ("-m", "-c")
         ours, theirs = [], []
@@ -36,7 +42,8 @@ class Popen:
             if stream == PIPE:
                 read, write = os.pipe()
                 own, given = (write, read) if number == 0 else (read, write)
-                ours.append(os.fdopen(own, "w" if number == 0 else "r", **({"encoding": "utf-8"} if text else {})))
+                mode, kind = "w" if number == 0 else "r", {"encoding": "utf-8"} if text else {}
+                ours.append(os.fdopen(own, mode if text else f"{mode}b", **kind))
                 theirs.append(given)
             else:
                 ours.append(None)
@@ -45,13 +52,18 @@ class Popen:
                 elif stream == STDOUT:
                     theirs.append(os.dup(theirs[1]))
                 else:
-                    theirs.append(os.dup(number if stream is None else stream.fileno()))
+                    given = number if stream is None else stream
+                    theirs.append(os.dup(given if isinstance(given, int) else given.fileno()))
         self.stdin, self.stdout, self.stderr = ours
         self.returncode = None
-        asked = {"argv": list(argv[1:]), "env": dict(os.environ if env is None else env), "cwd": os.getcwd(),
-                 "session": start_new_session, "hangup": "ignored" if preexec_fn else "default"}  # fmt: skip
-        if preexec_fn is not None:
-            asked["hangup"] = preexec_fn.__name__.strip("_")
+        asked = {
+            "argv": argv[1:],
+            "env": dict(os.environ if env is None else env),
+            "cwd": str(cwd or os.getcwd()),
+            "umask": umask,
+            "session": start_new_session,
+            "hangup": preexec_fn.__name__.strip("_") if preexec_fn else "default",
+        }
         self._status = _ask(asked, theirs)
         for descriptor in theirs:
             os.close(descriptor)
@@ -92,15 +104,30 @@ class Popen:
         self.send_signal(signal.SIGKILL)
 
 
-def run(argv, *, env=None, timeout=None):
-    """Run to its end, with the streams of this process."""
-    process = Popen(argv, env=env)
+def run(argv, *, capture_output=False, stdout=None, stderr=None, text=False, timeout=None, check=False, **options):
+    """`subprocess.run`, by a copy."""
+    if capture_output:
+        stdout = stderr = PIPE
+    process = Popen(argv, stdout=stdout, stderr=stderr, text=text, **options)
+    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
+    read = {pipe: [] for pipe in pipes}
+    readers = [threading.Thread(target=lambda p=pipe: read[p].append(p.read()), daemon=True) for pipe in pipes]
+    for reader in readers:
+        reader.start()
     try:
         process.wait(timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    return process
+    for reader in readers:
+        reader.join(timeout)
+    said = [read[pipe][0] if pipe else None for pipe in (process.stdout, process.stderr)]
+    for pipe in pipes:
+        pipe.close()
+    done = subprocess.CompletedProcess(argv, process.returncode, *said)
+    if check:
+        done.check_returncode()
+    return done
 
 
 _server = None
@@ -128,19 +155,33 @@ def _ask(asked, descriptors):
 # -- the server
 
 
-def _serve(asking):
-    import pkgutil
-    from importlib import import_module
+def warm():
+    """Compute what the product computes once and asks for nothing, and have pyVmomi load the types of a farm."""
+    from vsphere_ai.lab.build import build
+    from vsphere_ai.lab.scenario_file import load
 
+    once()
+    build(load(None), "warm").close()
+    gc.collect()
+    gc.freeze()  # what is here already is in no copy's way
+
+
+def once():
+    """Compute what is computed once and asks for nothing: catalogues, rules, kinds."""
+    for module in [m for name, m in sys.modules.items() if name.startswith("vsphere_ai.")]:
+        for made in [v for v in vars(module).values() if hasattr(v, "cache_info")]:
+            if not inspect.signature(made).parameters:
+                made()
+
+
+def _serve(asking):
     for room in PRELOADED:
         package = import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
             if not module.name.endswith("__main__"):
                 import_module(module.name)
-    from vsphere_ai.resources import kinds
-
-    kinds()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # keepers are nobody's to wait for
+    warm()
+    signal.signal(signal.SIGCHLD, _collect)  # and not ignored: then their processor time would be lost
     while True:
         head, rights, *_ = asking.recvmsg(4, socket.CMSG_SPACE(4 * 4))
         if not head:
@@ -155,6 +196,12 @@ def _serve(asking):
             _keep(json.loads(text), *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _collect(*_):
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _keep(asked, stdin, stdout, stderr, answer):
@@ -192,11 +239,14 @@ def _become(asked):
         os.environ.update(asked["env"])
         time.tzset()
         os.chdir(asked["cwd"])
+        if asked["umask"] >= 0:
+            os.umask(asked["umask"])
         random.seed()
         unbuffered = bool(asked["env"].get("PYTHONUNBUFFERED"))
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
-        sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+        encoding = asked["env"].get("PYTHONIOENCODING", "utf-8")
+        sys.stdin = open(0, encoding=encoding, closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding=encoding, closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding=encoding, errors="backslashreplace", closefd=False)  # noqa: SIM115
         sys.stdout.reconfigure(write_through=unbuffered, line_buffering=unbuffered)
         sys.stderr.reconfigure(line_buffering=True)
         kind, what, *rest = asked["argv"]
@@ -216,8 +266,6 @@ def _become(asked):
         traceback.print_exc()
         code = 1
     finally:
-        import threading
-
         for thread in threading.enumerate():
             if thread is not threading.current_thread() and not thread.daemon:
                 thread.join()
