@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 from pydantic import ValidationError
 from support.journals import act, create, of_another_format
+from support.raising import refused
 
 from vsphere_ai.app import run_plan
 from vsphere_ai.errors import Storage
@@ -159,7 +160,7 @@ def test_another_format_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setenv("VSPHERE_AI_STATE_DIR", str(tmp_path))
     record = create()
     of_another_format(record.path)
-    with pytest.raises(journal.Foreign, match=r"by vsphere-ai 9\.0 \(format 99, this one is 1\)"):
+    with refused(journal.Foreign, "journal.other-version", record.id, "9.0", "99"):
         journal.open_run(record.id)
 
 
@@ -184,7 +185,7 @@ def test_a_fact_of_another_kind_is_damage(tmp_path, monkeypatch):
     record = create()
     with contextlib.closing(sqlite3.connect(record.path)) as db, db:
         db.execute("update run set value = '[]' where key = 'pid'")
-    with pytest.raises(Storage, match="damaged"):
+    with refused(Storage, "journal.damaged", record.id):
         record.run  # noqa: B018
 
 
@@ -231,7 +232,7 @@ def test_a_time_that_cannot_be_read_is_damage(tmp_path, monkeypatch, column, tim
     record.add_pending(Pending("off", VM))
     with contextlib.closing(sqlite3.connect(record.path)) as db, db:
         db.execute(f"update pending set {column} = ?", (time,))
-    with pytest.raises(Storage, match="damaged"):
+    with refused(Storage, "journal.damaged", record.id):
         record.ever_pending()
 
 

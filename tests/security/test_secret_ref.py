@@ -5,9 +5,9 @@ import os
 import pickle
 
 import pytest
+from support.raising import refused
 
-from vsphere_ai.errors import Denied
-from vsphere_ai.security.secret_ref import Secret, is_reference, resolve
+from vsphere_ai.security.secret_ref import NoPassword, Secret, is_reference, resolve
 
 
 def private(path, content):
@@ -40,10 +40,10 @@ def test_a_reference_to_the_environment(monkeypatch):
     monkeypatch.setenv("LAB_PASSWORD", " s p\n")
     assert resolve("env:LAB_PASSWORD").reveal() == " s p\n"
     monkeypatch.setenv("LAB_PASSWORD", "")
-    with pytest.raises(Denied, match="LAB_PASSWORD is empty"):
+    with refused(NoPassword, "password.none", "LAB_PASSWORD", "empty"):
         resolve("env:LAB_PASSWORD")
     monkeypatch.delenv("LAB_PASSWORD")
-    with pytest.raises(Denied, match="LAB_PASSWORD is not set") as caught:
+    with refused(NoPassword, "password.none", "LAB_PASSWORD", "set") as caught:
         resolve("env:LAB_PASSWORD")
     assert "export LAB_PASSWORD" in caught.value.remedy
 
@@ -71,23 +71,23 @@ def test_a_file_is_looked_for_below_the_base(tmp_path):
 def test_a_file_others_can_read_is_refused(mode, tmp_path):
     reference = private(tmp_path / "p", b"hunter2")
     (tmp_path / "p").chmod(mode)
-    with pytest.raises(Denied, match=f"mode {mode:03o}") as caught:
+    with refused(NoPassword, "password.none", f"mode {mode:03o}") as caught:
         resolve(reference)
     assert caught.value.remedy.endswith(f"chmod 600 {tmp_path / 'p'}")
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"", "empty"), (b"\n", "empty"), (b"\xff", "UTF-8"), (b"x" * 70_000, "larger than 64 KiB")]
+    ("content", "said"), [(b"", "empty"), (b"\n", "empty"), (b"\xff", "UTF-8"), (b"x" * 70_000, "64 KiB")]
 )
 def test_a_file_that_is_no_password_is_refused(content, said, tmp_path):
-    with pytest.raises(Denied, match=said):
+    with refused(NoPassword, "password.none", said):
         resolve(private(tmp_path / "p", content))
 
 
 def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
-    for name, said in (("none", "is not there"), ("", "directory"), ("pipe", "not a regular file")):
-        with pytest.raises(Denied, match=said):
+    for name, said in (("none", tmp_path), ("", "directory"), ("pipe", "regular file")):
+        with refused(NoPassword, "password.none", said):
             resolve(f"file:{tmp_path / name}")
 
 
@@ -96,6 +96,6 @@ def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
 )
 def test_what_is_no_reference_is_refused_and_not_repeated(text):
     assert not is_reference(text)
-    with pytest.raises(Denied) as caught:
+    with refused(NoPassword, "password.none") as caught:
         resolve(text)
-    assert caught.value.message == "this is not a reference to a password"
+    assert not text or text not in caught.value.message

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from support.raising import refused
 
 from vsphere_ai.errors import Storage
 from vsphere_ai.security.state_dir import lab_dir, own_folder, own_state_dir, state_dir
@@ -45,7 +46,7 @@ def test_others_may_see_the_names_in_the_state_folder_only(state):
     state.chmod(0o755)
     assert own_folder("runs") == state / "runs"
     (state / "runs").chmod(0o750)
-    with pytest.raises(Storage, match=r"runs is not a folder that only you can use") as caught:
+    with refused(Storage, "journal.folder", state / "runs") as caught:
         own_folder("runs")
     assert caught.value.remedy.startswith(f"chmod 700 {state / 'runs'}")
 
@@ -54,7 +55,7 @@ def test_others_may_see_the_names_in_the_state_folder_only(state):
 def test_nobody_else_may_write_to_the_state_folder(state, mode):
     own_state_dir()
     state.chmod(mode)
-    with pytest.raises(Storage, match="only you can write to") as caught:
+    with refused(Storage, "journal.folder", state) as caught:
         own_folder("locks")
     assert caught.value.remedy.startswith(f"chmod go-w {state}")
     assert not (state / "locks").exists()
@@ -64,7 +65,7 @@ def test_a_link_is_not_followed(state, tmp_path):
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     state.parent.mkdir()
     state.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(Storage, match="is a link"):
+    with refused(Storage, "journal.folder", state, "link"):
         own_folder("runs")
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
@@ -72,7 +73,7 @@ def test_a_link_is_not_followed(state, tmp_path):
 def test_somebody_elses_folder_is_refused(state, monkeypatch):
     own_folder("runs")
     monkeypatch.setattr(os, "getuid", lambda: state.stat().st_uid + 1)
-    with pytest.raises(Storage, match="belongs to another user"):
+    with refused(Storage, "journal.folder", state, state.stat().st_uid):
         own_folder("runs")
 
 
@@ -81,5 +82,5 @@ def test_a_file_in_its_place(state, where):
     path = (state / ".." / where).resolve()
     path.parent.mkdir(exist_ok=True)
     path.write_text("")
-    with pytest.raises(Storage, match=r"File exists|Not a directory"):
+    with refused(Storage, "journal", path):
         own_folder("runs")

@@ -171,5 +171,5 @@ def _running() -> Any:
 
     running = process.find(lab_dir())
     if running is None:
-        raise UsageError("no lab is running", "start it with: vsphere-ai lab up")
+        raise UsageError("no lab is running", "start it with: vsphere-ai lab up", rule="lab.not-running")
     return running

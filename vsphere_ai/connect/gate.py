@@ -9,7 +9,7 @@ from collections.abc import Callable
 from vsphere_ai.errors import Denied
 
 
-class CredentialRefused(Denied):
+class CredentialRefused(Denied, rule="login.refused"):
     """A host was given a credential and did not accept it; this is what counts towards a locked account."""
 
 

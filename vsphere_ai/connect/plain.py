@@ -195,6 +195,7 @@ def require_version(needed: str, version: str, what: str) -> None:
         raise Refused(
             f"{what} needs vSphere API {version_id(needed)}, this vCenter offers {version_id(version)}",
             "Upgrade vCenter, or leave the setting out.",
+            rule="vcenter.too-old",
         )
 
 

@@ -159,7 +159,7 @@ class Session:
                 "Check the address; restart vCenter's service vpxd if it is the right one.",
             )
         if self.content.about.apiType != "VirtualCenter":
-            raise Refused(f"{endpoint} is an ESXi host, not a vCenter", "Give the vCenter that manages the host.")
+            raise Refused(f"{endpoint} is an ESXi host, not a vCenter", "Give its vCenter.", rule="vcenter.host")
         try:
             self._login()
         except Lost as lost:
@@ -173,6 +173,7 @@ class Session:
             raise Refused(
                 f"{self.endpoint} speaks vSphere API {offered}; {minimum} or newer is needed",
                 "Upgrade vCenter to 7.0 Update 2 or later.",
+                rule="vcenter.too-old",
             )
 
     def close(self) -> None:
@@ -302,6 +303,7 @@ class Session:
             self._refused = Denied(
                 f"{self.endpoint} does not accept the user name or the password of {self.endpoint.username}",
                 "Correct them in the inventory. It is not tried again, so that the account is not locked.",
+                rule="login.refused",
             )
             raise self._refused from None
         except vmodl.MethodFault as fault:

@@ -253,7 +253,7 @@ def running_lab() -> Path:
     """Return the inventory file of the running lab; `UsageError` when none runs."""
     path = lab_dir() / CONNECTION
     if not path.is_file():
-        raise UsageError("no lab is running", "start it with: vsphere-ai lab up")
+        raise UsageError("no lab is running", "start it with: vsphere-ai lab up", rule="lab.not-running")
     return path
 
 

@@ -30,6 +30,7 @@ def find_inventory(given: Path | None) -> Inventory:
         raise UsageError(
             f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
             "vsphere-ai lab up starts the embedded farm",
+            rule="inventory.none",
         ) from error
 
 
@@ -43,4 +44,5 @@ def _require_own(found: Path) -> None:
         raise UsageError(
             f"the inventory {found} was not named, and {unsafe.path} {unsafe.why}",
             f"if it is the right one: -i {found}",
+            rule="inventory.unsafe",
         )

@@ -172,7 +172,7 @@ class Journal:
         try:
             return model.model_validate({str(key): json.loads(str(value)) for key, value in rows})
         except ValidationError as error:
-            raise Storage(f"the journal of run {self.id} is damaged: {error}", instead_of(self.path)) from error
+            raise _damaged(self.path, f"is damaged: {error}") from error
 
     def steps(self) -> tuple[RecordedStep, ...]:
         """Return every step that was begun, in order."""
@@ -196,7 +196,7 @@ class Journal:
             "select kind, target_kind, name, ref, detail, opened, sent, closed from pending order by opened, rowid"
         )
         if any(not is_time(str(moment)) for row in rows for moment in row[5:] if moment):
-            raise Storage(f"the journal of run {self.id} is damaged: times in it cannot be read", instead_of(self.path))
+            raise _damaged(self.path, "is damaged: times in it cannot be read")
         return tuple(map(_recorded, rows))
 
     @property
@@ -277,7 +277,7 @@ def open_run(name: str) -> Journal:
     found = [path for path in _files() if path.stem.startswith(name)]
     if len(found) != 1:
         what = f"several runs begin with {name}" if found else f"there is no run {name}"
-        raise UsageError(what, "vsphere-ai runs lists what there is")
+        raise UsageError(what, "vsphere-ai runs lists what there is", rule="run.none")
     return _open(found[0])
 
 
@@ -335,25 +335,28 @@ def _files() -> list[Path]:
 
 
 def _open(path: Path) -> Journal:
-    instead = instead_of(path)
     try:
         if stat.S_ISLNK(os.lstat(path).st_mode):
             raise Storage(f"{path} is a link", "remove it")
         journal = Journal(path, _connect(path))
         if journal._db.execute("pragma integrity_check").fetchone() != ("ok",):
-            raise Storage(f"the journal of run {path.stem} is damaged and cannot be resumed", instead)
+            raise _damaged(path, "is damaged and cannot be resumed")
         written = stored(journal._db, "format") or 0
     except (OSError, sqlite3.Error, ValueError) as error:
-        raise Storage(f"the journal of run {path.stem} cannot be read: {error}", instead) from error
+        raise _damaged(path, f"cannot be read: {error}") from error
     if written != FORMAT:
-        raise _foreign(journal, written, instead)
+        raise _foreign(journal, written, instead_of(path))
     if not checksums.hold(journal._db):
-        raise Storage(f"the journal of run {path.stem} is damaged: it does not hold what was written", instead)
+        raise _damaged(path, "is damaged: it does not hold what was written")
     journal.next_attempt()
     return journal
 
 
-class Foreign(Storage):
+def _damaged(path: Path, how: str) -> Storage:
+    return Storage(f"the journal of run {path.stem} {how}", instead_of(path), rule="journal.damaged")
+
+
+class Foreign(Storage, rule="journal.other-version"):
     """A journal of another format. `over`: its run ended and nothing is pending, so it is not needed."""
 
     over = False

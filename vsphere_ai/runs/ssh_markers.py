@@ -61,6 +61,7 @@ def _ours(path: Path) -> int:
                 raise Unreachable(
                     f"another command has read from this host over SSH for {PATIENCE:.0f} s, and still does",
                     "wait for its end, then try again",
+                    rule="ssh.being-read",
                 ) from None
             time.sleep(PAUSE)
         except BaseException:

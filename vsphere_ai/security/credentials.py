@@ -12,16 +12,15 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from vsphere_ai.errors import Denied
 from vsphere_ai.security.asking import asking
-from vsphere_ai.security.secret_ref import LIMIT, Secret, parse, resolve
+from vsphere_ai.security.secret_ref import LIMIT, NoPassword, Secret, parse, resolve
 
 PATIENCE = 10.0
 """Seconds a program may take to print a password."""
 
 
 def fetch(reference: str, base: Path | None = None, *, purpose: str = "password") -> Secret:
-    """Fetch a secret; `Denied` with what to do when it is not there. Programs run in the folder `base`.
+    """Fetch a secret; `NoPassword` with what to do when it is not there. Programs run in the folder `base`.
 
     `purpose` is what the terminal is asked for, e.g. ``password of root on the ESXi hosts``.
     """
@@ -40,29 +39,29 @@ def _printed_by(command: str, base: Path | None, purpose: str) -> Secret:
     try:
         argv = shlex.split(command)
     except ValueError as error:
-        raise Denied(f"the password program cannot be read: {error}", "balance the quotes after cmd:") from None
+        raise NoPassword(f"the password program cannot be read: {error}", "balance the quotes after cmd:") from None
     if not argv or not argv[0]:
-        raise Denied("the password program has no name", "write cmd:PROGRAM ARGUMENTS")
+        raise NoPassword("the password program has no name", "write cmd:PROGRAM ARGUMENTS")
     name = f"the password program {argv[0]}"
     try:
         status, output = _output_of(argv, base, name)
     except OSError as error:
-        raise Denied(
+        raise NoPassword(
             f"the program that prints the {purpose} cannot be run: {error.strerror}",
             "look at cmd: in the inventory: behind it is the full path of a program, or one on PATH; it is not shown "
             "because it may be a password",
         ) from None
     by_hand = "run it by hand to see what it says"  # its own messages may hold the secret: they are not repeated
     if status != 0:
-        raise Denied(f"{name} ended with {status}", by_hand)
+        raise NoPassword(f"{name} ended with {status}", by_hand)
     if len(output) > LIMIT:
-        raise Denied(f"{name} printed more than {LIMIT // 1024} KiB: this is not a password", by_hand)
+        raise NoPassword(f"{name} printed more than {LIMIT // 1024} KiB: this is not a password", by_hand)
     try:
         value = output.decode().partition("\n")[0].removesuffix("\r")
     except UnicodeDecodeError:
-        raise Denied(f"{name} printed something that is not UTF-8 text", by_hand) from None
+        raise NoPassword(f"{name} printed something that is not UTF-8 text", by_hand) from None
     if not value:
-        raise Denied(f"{name} printed an empty first line", by_hand)
+        raise NoPassword(f"{name} printed an empty first line", by_hand)
     return Secret(value)
 
 
@@ -83,7 +82,7 @@ def _output_of(argv: list[str], base: Path | None, name: str) -> tuple[int, byte
                 os.killpg(process.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 remedy = "it must not ask for anything: its input is empty"
-                raise Denied(f"{name} did not end within {PATIENCE:.0f} s", remedy) from None
+                raise NoPassword(f"{name} did not end within {PATIENCE:.0f} s", remedy) from None
             raise
     return process.returncode, output
 
@@ -93,26 +92,26 @@ def _from_keyring(service: str, user: str) -> Secret:
         keyring = import_module("keyring")
         broken: type[Exception] = import_module("keyring.errors").KeyringError
     except ImportError:
-        raise Denied("the key ring library is not installed", "install it: pip install 'vsphere-ai[keyring]'") from None
+        raise NoPassword("the key ring library is not installed", "pip install 'vsphere-ai[keyring]'") from None
     try:
         value = keyring.get_password(service, user)
     except broken as error:
         # a machine without a desktop session has no key ring
-        raise Denied(f"the key ring cannot be used: {type(error).__name__}", "use env:, file: or cmd: here") from None
+        raise NoPassword(f"the key ring cannot be used: {type(error).__name__}", "use env:, file: or cmd:") from None
     if not value:
         remedy = f"store it: keyring set {shlex.quote(service)} {shlex.quote(user)}"
-        raise Denied(f"the key ring has no password of {user} for {service}", remedy)
+        raise NoPassword(f"the key ring has no password of {user} for {service}", remedy)
     return Secret(value)
 
 
 def _asked(purpose: str) -> Secret:
     if not sys.stdin.isatty():
-        raise Denied(f"there is no terminal to ask for the {purpose} on", "use env:, file: or cmd: in the inventory")
+        raise NoPassword(f"there is no terminal to ask for the {purpose} on", "use env:, file: or cmd:")
     try:
         with asking():
             value = getpass.getpass(f"{purpose[:1].upper()}{purpose[1:]}: ", stream=sys.stderr)
     except EOFError:
         value = ""
     if not value:
-        raise Denied(f"no {purpose} was given")
+        raise NoPassword(f"no {purpose} was given")
     return Secret(value)

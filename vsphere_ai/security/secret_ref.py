@@ -26,6 +26,10 @@ _LIKE_A_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+
 FORMS = '"env:NAME", "file:PATH", "cmd:PROGRAM ARGUMENTS", "keyring:SERVICE/USER" or "prompt:"'
 
 
+class NoPassword(Denied, rule="password.none"):
+    """No password that can be used is behind a reference."""
+
+
 class Secret:
     """A value that shows itself as ``***`` wherever it is printed; only `reveal` gives it away.
 
@@ -64,16 +68,16 @@ def is_reference(text: str) -> bool:
 
 
 def parse(reference: str) -> dict[str, str]:
-    """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `Denied` when it is none."""
+    """Return the parts of a reference by name (`REFERENCE`'s groups that are given); `NoPassword` when it is none."""
     found = REFERENCE.fullmatch(reference)
     if found is None:
         # The text may be a password in the wrong place: it is not repeated here.
-        raise Denied("this is not a reference to a password", f"write {FORMS}")
+        raise NoPassword("this is not a reference to a password", f"write {FORMS}")
     return {name: text for name, text in found.groupdict().items() if text is not None}
 
 
 def resolve(reference: str, base: Path | None = None, *, purpose: str = "password") -> Secret:
-    """Fetch the secret behind ``env:NAME`` or ``file:PATH`` (relative to `base`); `Denied` when it is not there.
+    """Fetch the secret behind ``env:NAME`` or ``file:PATH`` (relative to `base`); `NoPassword` when it is not there.
 
     The other references need more than the environment and files: see `credentials.fetch`. `purpose` says which
     password is meant, where the name behind ``env:`` may be the password itself, typed in the wrong place.
@@ -84,21 +88,21 @@ def resolve(reference: str, base: Path | None = None, *, purpose: str = "passwor
         case {"file": path}:
             return _from_file((base or Path()) / os.path.expanduser(path), purpose)
         case _:
-            raise Denied(f"a {reference.partition(':')[0]}: reference cannot be used here", f"write {FORMS}")
+            raise NoPassword(f"a {reference.partition(':')[0]}: reference cannot be used here", f"write {FORMS}")
 
 
 def _from_environment(name: str, purpose: str) -> Secret:
     value = os.environ.get(name)
     if value is None and not _LIKE_A_VARIABLE.fullmatch(name):
-        raise Denied(
+        raise NoPassword(
             f"the environment variable of the {purpose} is not set",
             "look at env: in the inventory: behind it is the name of a variable; it is not shown because it may be a "
             "password",
         )
     if value is None:
-        raise Denied(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
+        raise NoPassword(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
     if not value:
-        raise Denied(f"the environment variable {name} is empty")
+        raise NoPassword(f"the environment variable {name} is empty")
     return Secret(value)
 
 
@@ -112,25 +116,25 @@ def _from_file(path: Path, purpose: str) -> Secret:
         with open(path, "rb", opener=_open_now) as file:
             mode = os.fstat(file.fileno()).st_mode
             if not stat.S_ISREG(mode):
-                raise Denied(f"the password file {path} is not a regular file")
+                raise NoPassword(f"the password file {path} is not a regular file")
             if mode & 0o077:
                 remedy = f"let only its owner read it: chmod 600 {path}"
-                raise Denied(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
+                raise NoPassword(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
             content = file.read(LIMIT + 1)
     except (FileNotFoundError, NotADirectoryError):
         folder = next(above for above in path.absolute().parents if above.is_dir())
-        raise Denied(
+        raise NoPassword(
             f"the file of the {purpose} is not there: {folder} has nothing of the name given",
             "look at file: in the inventory: behind it is a path; it is not shown because it may be a password",
         ) from None
     except OSError as fault:
-        raise Denied(f"the password file {path} cannot be read: {fault.strerror}") from None
+        raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}") from None
     if len(content) > LIMIT:
-        raise Denied(f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password")
+        raise NoPassword(f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password")
     try:
         value = content.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:
-        raise Denied(f"the password file {path} is not UTF-8 text") from None
+        raise NoPassword(f"the password file {path} is not UTF-8 text") from None
     if not value:
-        raise Denied(f"the password file {path} is empty")
+        raise NoPassword(f"the password file {path} is empty")
     return Secret(value)

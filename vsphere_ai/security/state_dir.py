@@ -52,9 +52,9 @@ def _own(folder: Path, forbidden: int, words: str, remedy: str) -> Path:
     except OSError as error:
         raise Storage(f"{folder}: {error.strerror}", OWN) from error
     if stat.S_ISLNK(found.st_mode):
-        raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", OWN)
+        raise Storage(f"{folder} is a link, which may lead elsewhere tomorrow", OWN, rule="journal.folder")
     if found.st_uid != os.getuid():
-        raise Storage(f"{folder} belongs to another user (user {found.st_uid})", OWN)
+        raise Storage(f"{folder} belongs to another user (user {found.st_uid})", OWN, rule="journal.folder")
     if found.st_mode & forbidden:
-        raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}")
+        raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}", rule="journal.folder")
     return folder
