@@ -13,7 +13,7 @@ from vsphere_ai.capacity import milp
 from vsphere_ai.capacity.gpu import GpuSlot, Running, Sharing
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.items import VmClass
-from vsphere_ai.capacity.milp import Programme, divided, left_over, vms_of
+from vsphere_ai.capacity.milp import NO_LOSS, Load, Programme, divided, left_over, vms_of
 from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import Undecided, solve
 from vsphere_ai.gpu.catalog import board
@@ -66,7 +66,7 @@ def test_what_is_ruled_out_does_not_come_back():
     seen = []
     while (solved := programme.solve()) is not None:
         seen.append({host: dict(counts) for host, counts in solved.counts.items()})
-        programme.forbid({h: solved.counts.get(h, {}) for h in programme.slots})
+        programme.forbid("esx1", {frozenset({NO_LOSS}): solved.loads["esx1"][NO_LOSS]})
     assert len(seen) == 2
     assert {"esx2": {0: 2}} in seen
     assert {"esx1": {0: 1}, "esx2": {0: 1}} in seen
@@ -143,3 +143,10 @@ def test_the_solver_prints_nothing(capfd):
     milp._silent.cache_clear()
     assert Programme([vms("7-40")], [gpu("esx1")]).solve() is not None
     assert capfd.readouterr() == ("", "")
+
+
+def test_vms_that_never_come_together_on_a_host_are_not_ruled_out_there_one_by_one():
+    whole, half = vms("7-40", hosts=frozenset({"esx1"})), vms("4-20", stem="half")
+    programme = Programme([whole, half], [gpu("esx1"), gpu("esx2")])
+    programme.forbid("esx2", {frozenset({NO_LOSS}): Load({whole.profiles: 1, half.profiles: 1})})
+    assert programme.solve().counts == {"esx1": {0: 1}, "esx2": {1: 1}}

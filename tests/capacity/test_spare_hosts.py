@@ -8,7 +8,7 @@ import pytest
 from support.capacity_estates import small
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity import spare_hosts
+from vsphere_ai.capacity import assign, power_on_order, spare_hosts
 from vsphere_ai.capacity.gpu import GpuSlot, Running
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.power_on_order import Budget, every_end
@@ -79,7 +79,7 @@ def test_assignments_are_tried_one_by_one_when_mending_does_not_help(monkeypatch
     assert spare_hosts.first_failure(farm_, [*old, *new], answer, [frozenset({h}) for h in THREE]) is None
     # cut short, it says that it does not know
     monkeypatch.setattr(spare_hosts, "_fixed", lambda *_: ())
-    monkeypatch.setattr(spare_hosts, "ROUNDS", 0)
+    monkeypatch.setattr(assign, "ROUNDS", 0)
     answer = solve(farm_, [*old, *new], spare_hosts=1)
     assert isinstance(answer, Undecided)
     assert answer.explanation.startswith("no assignment was found that survives the loss of esx")
@@ -153,9 +153,9 @@ def test_mending_saves_time_only(monkeypatch, seed):
     assert not solve(*small(seed), spare_hosts=1).exact
 
 
-def test_ends_that_are_too_many_to_try_leave_a_doubt(monkeypatch):
+def test_orders_that_are_too_many_to_try_leave_it_undecided(monkeypatch):
     monkeypatch.setattr(spare_hosts, "_fixed", lambda *_: ())
-    monkeypatch.setattr(spare_hosts, "ENDS", 0)
+    monkeypatch.setattr(power_on_order, "ORDER_STEPS", 0)
     assert isinstance(solve(*small(2367), spare_hosts=1), Undecided)
 
 

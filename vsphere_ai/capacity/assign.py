@@ -9,7 +9,7 @@ from vsphere_ai.capacity.first_fit import FirstFit
 from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.items import Division, VmClass, items_of
-from vsphere_ai.capacity.milp import Programme, Solved, divided, left_over, vms_of
+from vsphere_ai.capacity.milp import Programme, Solved, divided, left_over
 from vsphere_ai.capacity.power_on_order import Orders
 from vsphere_ai.capacity.shortage import Shortage, shortage
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
@@ -17,7 +17,7 @@ from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
 EXACT_GPUS = 64
 """Up to that many GPUs that share VMs a verdict is searched for until it is certain."""
 ROUNDS = 60
-"""Solutions whose VMs do not power on in any order before the programme is given up."""
+"""Solutions whose VMs do not power on in any order, per loss asked for, before the programme is given up."""
 UNSURE = 3
 """How many of these once it was not found out for some host whether there is an order."""
 
@@ -106,7 +106,7 @@ def programme_of(classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: O
 
 def settled(programme: Programme, orders: Orders | None) -> Solved | None:
     """Return a solution whose VMs power on on every host, all hosts being tried; None when none was found."""
-    left = ROUNDS
+    left = ROUNDS * programme.situations
     while left > 0:
         solved = programme.solve()
         if solved is None or orders is None or not _refused(programme, solved, orders):
@@ -118,12 +118,22 @@ def settled(programme: Programme, orders: Orders | None) -> Solved | None:
 
 def _refused(programme: Programme, solved: Solved, orders: Orders) -> bool:
     """Rule out what hosts are given and do not power on in any order; return whether there was any."""
-    found = False
-    for host, vms in vms_of(programme.classes, solved).items():
-        verdict = orders(host, list(vms.values()))
+    return any([_refuses(programme, solved, orders, host) for host in programme.slots])
+
+
+def _refuses(programme: Programme, solved: Solved, orders: Orders, host: str) -> bool:
+    """Rule out what a host is given, if its VMs do not power on in any order that VMs of lost hosts can follow."""
+    own, *after = ((frozenset({lost}), load) for lost, load in solved.loads[host].items())
+    tried = [dict([own]), *({own[0] | lost: own[1] + load} for lost, load in after)]
+    tried += [dict([own, each]) for each in after]
+    if len(after) > 1:
+        tried.append(dict([own, *after]))
+    for loads in tried:
+        first, *more = (tuple(load.elements()) for load in loads.values())
+        verdict = orders(host, first, more)
         if not verdict:
-            found = True
             programme.certain &= verdict is not None
             for alike in orders.alike(host):
-                programme.forbid({alike: solved.counts[host]})
-    return found
+                programme.forbid(alike, loads)
+            return True
+    return False

@@ -40,12 +40,19 @@ class Host:
     in the order of its devices.
     """
 
-    def __init__(self, slots: Iterable[GpuSlot], policy: Policy, *, mixed: bool | None = None) -> None:
+    def __init__(self, slots: Iterable[GpuSlot], policy: Policy) -> None:
         self.slots = tuple(sorted(slots, key=lambda s: s.pci))
         self.policy = policy
-        self.mixed = any(s.kind.mixed for s in self.slots) if mixed is None else mixed
+        self.mixed = any(s.kind.mixed for s in self.slots)
         self.states: tuple[State, ...] = tuple(s.state for s in self.slots)
         self._able: dict[str, tuple[list[int], bool]] = {}
+
+    def at(self, states: tuple[State, ...], chosen: Iterable[int] | None = None) -> Host:
+        """Return the host with its GPUs in other states; with `chosen`, only these GPUs of it."""
+        gpus = range(len(states)) if chosen is None else sorted(chosen)
+        other = Host((self.slots[at] for at in gpus), self.policy)
+        other.mixed, other.states = self.mixed, tuple(states[at] for at in gpus)
+        return other
 
     def power_on(self, profiles: Sequence[str], states: tuple[State, ...]) -> tuple[tuple[State, ...], Places] | None:
         """Return the states after a VM with these vGPUs has powered on, and its places; None when it is refused."""
@@ -89,8 +96,7 @@ class Host:
         ]
         names = tuple(vms)
         for numbers in connected(able):
-            slots = {at for n in numbers for at in able[n]}
-            host = Host((self.slots[at] for at in slots), self.policy, mixed=self.mixed)
+            host = self.at(self.states, {at for n in numbers for at in able[n]})
             yield host, {names[n]: vms[names[n]] for n in numbers}
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from vsphere_ai.capacity.combinations import full_combinations
 from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector
-from vsphere_ai.capacity.items import Division, VmClass
+from vsphere_ai.capacity.items import Division, Profiles, VmClass
 from vsphere_ai.gpu.vgpu import VgpuProfile
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ OPTIONS["mip_heuristic_run_feasibility_jump"] = False
 
 Counts = Mapping[int, int]
 """Class (by number) -> how many of its VMs."""
+Loss = frozenset[str]
+"""Hosts that fail together."""
+NO_LOSS: Loss = frozenset()
+Load = Counter[Profiles]
+"""How many VMs with the same vGPUs."""
 _Terms = list[tuple[int, int]]
 """A row of the programme: (column, coefficient)."""
 _Rows = defaultdict[tuple[str, str], _Terms]
@@ -63,10 +68,14 @@ class Fill:
 
 @dataclass(frozen=True)
 class Solved:
-    """How many VMs of each class every place gets, and how its GPUs hold them."""
+    """How many VMs of each class every place gets, and how its GPUs hold them.
+
+    `loads` has the VMs of a host by their profiles, those that come to it after a loss included.
+    """
 
     counts: Mapping[str, Counts]
     fills: Sequence[tuple[Fill, Mapping[Vector, int]]] = ()
+    loads: Mapping[str, Mapping[Loss, Load]] = field(default_factory=dict)
 
 
 @cache
@@ -105,33 +114,39 @@ class Programme:
         for slot in gpus:
             self.slots[place[slot.host]].append(slot)
         self.certain = True
-        self.width = 0
-        self.at: dict[tuple[int, str], int] = {}
+        self.situations = 1  # with no host lost, and one for each loss
+        self.most_of: list[int] = []  # of each column
+        self.at: dict[tuple[str, Loss], dict[int, int]] = defaultdict(dict)  # (place, loss) -> class -> column
+        self.every = list(classes)  # and the VMs that run, once they may have to restart
         now = _Rows(list)
         for number, each in enumerate(self.classes):  # row `number` counts the VMs of the class
-            places = sorted({place[h] for h in each.hosts & place.keys()})
-            self.at.update(((number, p), self._column(len(each.vms))) for p in places)
-            self._row([(self.at[number, p], 1) for p in places], len(each.vms), len(each.vms))
-            _takes(now, each, {p: self.at[number, p] for p in places})
+            self._places(now, number, sorted({place[h] for h in each.hosts & place.keys()}))
         self.fills = self._gpus(now, self.slots)
 
-    def survive(self, lost: frozenset[str], running: Sequence[tuple[str, VmClass]]) -> None:
+    def _places(self, rows: _Rows, number: int, places: Iterable[str], lost: Loss = NO_LOSS) -> None:
+        """Ask that the VMs of a class have a place; after a loss, those of the class that were on the lost hosts."""
+        each = self.every[number]
+        columns = {p: self._column(len(each.vms)) for p in places}
+        for place, column in columns.items():
+            self.at[place, lost][number] = column
+        gone = [(self.at[h, NO_LOSS][number], -1) for h in sorted(lost) if number in self.at[h, NO_LOSS]]
+        wanted = 0 if lost and number < len(self.classes) else len(each.vms)
+        self._row([*((c, 1) for c in columns.values()), *gone], wanted, wanted)
+        _takes(rows, each, columns)
+
+    def survive(self, lost: Loss, running: Sequence[tuple[str, VmClass]]) -> None:
         """Ask that the VMs of lost hosts have room on others, GPUs being free to be filled anew.
 
         `running` are VMs that are no part of the classes, with the host they run on.
         """
+        self.situations += 1
         rows, rest = _Rows(list), {h: own for h, own in self.slots.items() if h not in lost}
+        self.every[len(self.classes) :] = [each for _, each in running]
         for number, each in enumerate(self.classes):
-            columns = {h: self._column(len(each.vms)) for h in sorted(each.hosts & rest.keys())}
-            gone = [(self.at[number, h], -1) for h in sorted(each.hosts & lost & self.slots.keys())]
-            self._row([(c, 1) for c in columns.values()] + gone, 0, 0)
-            _takes(rows, each, columns)
-            _takes(rows, each, {h: self.at[number, h] for h in columns})
-        for home, each in running:
-            if home in lost:
-                columns = {h: self._column(len(each.vms)) for h in sorted(each.hosts & rest.keys())}
-                self._row([(c, 1) for c in columns.values()], len(each.vms), len(each.vms))
-                _takes(rows, each, columns)
+            _takes(rows, each, {h: self.at[h, NO_LOSS][number] for h in rest if number in self.at[h, NO_LOSS]})
+        homeless = [number for number, (home, _) in enumerate(running, len(self.classes)) if home in lost]
+        for number in (*range(len(self.classes)), *homeless):
+            self._places(rows, number, sorted(self.every[number].hosts & rest.keys()), lost)
         self._gpus(rows, rest)
 
     def claim(self, hosts: Iterable[str]) -> None:
@@ -157,8 +172,8 @@ class Programme:
         none_left = self._column(1)
         for number, each in enumerate(self.classes):
             own = [size[name] for name in each.profiles if name in size]
-            if (number, host) in self.at and own:
-                here, every = self.at[number, host], len(each.vms)
+            if number in self.at[host, NO_LOSS] and own:
+                here, every = self.at[host, NO_LOSS][number], len(each.vms)
                 early, last = self._column(every), self._column(1)
                 self._row([(here, 1), (early, -1), (last, -1)], 0, every)
                 self._row([(here, 1), (early, -1), (none_left, -every)], -every, 0)
@@ -180,10 +195,11 @@ class Programme:
         self._row([*((column, 1) for column in fill.columns), (none_left, -gpus)], 0, no_limit)
 
     def _column(self, most: int) -> int:
+        column = len(self.most_of)
         self.model.addVar(0, most)
-        self.model.changeColIntegrality(self.width, self.lib.HighsVarType.kInteger)
-        self.width += 1
-        return self.width - 1
+        self.model.changeColIntegrality(column, self.lib.HighsVarType.kInteger)
+        self.most_of.append(most)
+        return column
 
     def _row(self, terms: _Terms, least: float, most: float) -> None:
         columns = [column for column, _ in terms]
@@ -212,20 +228,28 @@ class Programme:
             self._row(terms, 0, self.lib.kHighsInf)
         return fills
 
-    def forbid(self, counts: Mapping[str, Counts]) -> None:
-        """Rule out that every one of these hosts gets exactly so many VMs of each class."""
+    def forbid(self, host: str, loads: Mapping[frozenset[Loss], Load]) -> None:
+        """Rule out that a host gets exactly so many VMs of each profiles, in each of some situations together.
+
+        A situation is what the host gets when no host is lost (`NO_LOSS`), after a loss, or both.
+        """
         other: _Terms = []
-        for number, each in enumerate(self.classes):
-            every = len(each.vms)
-            for host in sorted(each.hosts & counts.keys() & self.slots.keys()):
-                column, here = self.at[number, host], counts[host].get(number, 0)
+        for losses, wanted in loads.items():
+            columns: dict[Profiles, list[int]] = defaultdict(list)
+            for lost in losses:
+                for number, column in self.at[host, lost].items():
+                    columns[self.every[number].profiles].append(column)
+            if not wanted.keys() <= columns.keys():
+                return  # these VMs never come together there
+            for profiles, own in columns.items():
+                every, here = sum(self.most_of[c] for c in own), wanted[profiles]
                 if here:  # when the switch is on, the host gets fewer
                     switch = self._column(1)
-                    self._row([(column, 1), (switch, every - here + 1)], 0, every)
+                    self._row([*((c, 1) for c in own), (switch, every - here + 1)], 0, every)
                     other.append((switch, 1))
                 if here < every:
                     switch = self._column(1)
-                    self._row([(column, 1), (switch, -here - 1)], 0, every)
+                    self._row([*((c, 1) for c in own), (switch, -here - 1)], 0, every)
                     other.append((switch, 1))
         self._row(other, 1, self.lib.kHighsInf)
 
@@ -249,8 +273,9 @@ class Programme:
         """
         self.model.setOptionValue("mip_max_nodes", COUNT_NODES)
         self.model.changeObjectiveSense(self.lib.ObjSense.kMaximize)
-        for column in self.at.values():
-            self.model.changeColCost(column, 1.0)
+        for (_, lost), columns in self.at.items():
+            for column in columns.values() if not lost else ():
+                self.model.changeColCost(column, 1.0)
         for number, each in enumerate(self.classes):
             self.model.changeRowBounds(number, 0, len(each.vms))
         self.model.run()
@@ -260,11 +285,15 @@ class Programme:
     def _solved(self) -> Solved:
         values = [round(v) for v in self.model.getSolution().col_value]
         counts: dict[str, dict[int, int]] = defaultdict(dict)
-        for (number, place), column in self.at.items():
-            if values[column]:
-                counts[place][number] = values[column]
+        loads: dict[str, dict[Loss, Load]] = {place: {NO_LOSS: Load()} for place in self.slots}
+        for (place, lost), columns in self.at.items():
+            for number, column in columns.items():
+                if values[column]:
+                    loads[place].setdefault(lost, Load())[self.every[number].profiles] += values[column]
+                    if not lost:
+                        counts[place][number] = values[column]
         fills = [(f, {v: values[column] for column, v in f.columns.items() if values[column]}) for f in self.fills]
-        return Solved(dict(counts), fills)
+        return Solved(dict(counts), fills, loads)
 
 
 def alike(slots: Iterable[GpuSlot | Gpu]) -> dict[tuple[GpuKind, State], list[GpuSlot | Gpu]]:

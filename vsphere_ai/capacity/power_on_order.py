@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import permutations
+from itertools import chain, permutations
+from typing import NamedTuple
 
 from vsphere_ai.capacity.gpu import GpuKind, State, TimeSlicedState, Vector
 from vsphere_ai.capacity.host import Host, Places, Spread, Vms, likeness
@@ -20,6 +21,8 @@ ALL_STEPS = 6_000
 
 Division = Mapping[str, Sequence[str]]
 """GPU -> the VMs a packing gave it, one entry per vGPU."""
+Load = Collection[tuple[str, ...]]
+"""The vGPU profiles of each of some VMs."""
 _Order = Sequence[tuple[tuple[str, ...], tuple[str, ...]]]
 """VMs in the order in which they power on: their vGPUs by name, and in the order in which they get them."""
 
@@ -57,12 +60,10 @@ def _find_part(host: Host, vms: Vms, division: Division, budget: Budget) -> Spre
         spread = host.run(order, vms)
         if spread is not None:
             return spread
-    several = any(len(set(p)) > 1 for p in vms.values())
-    if several:
-        found = _EveryOrder(host, vms, Budget(budget.steps // 2), reorder=False).search()
-        if found is not None:
-            return found
-    return _EveryOrder(host, vms, budget, reorder=True).search()
+    ends = every_end(host, vms, budget, prune=True)
+    if any(len(set(p)) > 1 for p in vms.values()):
+        ends = chain(every_end(host, vms, Budget(budget.steps // 2), reorder=False, prune=True), ends)
+    return next(ends, None)
 
 
 def _promising(host: Host, vms: Vms, division: Sequence[Sequence[str]]) -> Iterator[list[str]]:
@@ -84,44 +85,64 @@ def _every_way(profiles: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     return tuple(dict.fromkeys(permutations(profiles)))
 
 
-def every_end(host: Host, vms: Vms, budget: Budget) -> Iterator[Spread]:
-    """Yield how all VMs power on, once for each way the GPUs can end up; incomplete once the budget is spent."""
-    seen: set[tuple[tuple[State, ...], frozenset[str]]] = set()
-    todo: list[tuple[tuple[State, ...], dict[str, Places]]] = [(host.states, {})]
-    while todo and budget.spend():
-        states, done = todo.pop()
-        left = [vm for vm in vms if vm not in done]
-        if not left:
-            yield done
-            continue
-        for vm in {vms[v]: v for v in left}.values():
-            for way in _every_way(vms[vm]):
-                got = host.power_on(way, states)
+class Situation(NamedTuple):
+    """What the GPUs of a host have come to, how many VMs of each kind are left, and those that are on."""
+
+    states: tuple[State, ...]
+    left: Vector
+    done: tuple[tuple[tuple[str, ...], Places], ...] = ()
+
+
+def situations(
+    host: Host, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False
+) -> Iterator[Situation]:
+    """Yield what a host comes to as VMs power on, each situation once; incomplete once the budget is spent.
+
+    VMs with the same profiles are interchangeable. With `reorder` the vGPUs of a VM come in any order. With `prune`
+    nothing follows a situation in which the VMs that are left certainly lack room, order aside.
+    """
+    every = Counter(vms.values())
+    kinds = sorted(every, key=lambda k: -len(k))  # those that are hardest to place come first
+    todo: list[Iterator[Situation]] = [iter([Situation(host.states, tuple(every[k] for k in kinds))])]
+    seen: set[tuple[object, ...]] = set()
+
+    def after(now: Situation) -> Iterator[Situation]:
+        for at, profiles in enumerate(kinds):
+            for way in (_every_way(profiles) if reorder else (profiles,)) if now.left[at] else ():
+                got = host.power_on(way, now.states)
                 if got is not None:
-                    key = (got[0], frozenset((*done, vm)))
-                    if key not in seen:
-                        seen.add(key)
-                        todo.append((got[0], {**done, vm: got[1]}))
+                    left = (*now.left[:at], now.left[at] - 1, *now.left[at + 1 :])
+                    yield Situation(got[0], left, (*now.done, (profiles, got[1])))
+
+    while todo:
+        now = next(todo[-1], None)
+        if now is None:
+            todo.pop()
+        elif now[:2] not in seen:
+            if not budget.spend():
+                return
+            seen.add(now[:2])
+            yield now
+            if any(now.left) and (not prune or _has_room(host, now.states, zip(kinds, now.left, strict=True))):
+                todo.append(after(now))
+
+
+def every_end(host: Host, vms: Vms, budget: Budget, *, reorder: bool = True, prune: bool = False) -> Iterator[Spread]:
+    """Yield how all VMs power on, once for each way the GPUs can end up; see `situations`."""
+    for now in situations(host, vms, budget, reorder=reorder, prune=prune):
+        if not any(now.left):
+            waiting = _by_profiles(vms)
+            yield {next(waiting[profiles]): places for profiles, places in now.done}
 
 
 def some_order_fails(host: Host, vms: Vms, budget: Budget) -> bool:
     """Return whether there is an order in which not all VMs power on; only what the budget finds is known."""
-    counts = Counter(vms.values())
-    kinds = sorted(counts)
-    first = (host.states, tuple(counts[k] for k in kinds))
-    seen, todo = {first}, [first]
-    while todo and budget.spend():
-        states, left = todo.pop()
-        for at, profiles in enumerate(kinds):
-            if left[at]:
-                got = host.power_on(profiles, states)
-                if got is None:
-                    return True
-                more = (got[0], (*left[:at], left[at] - 1, *left[at + 1 :]))
-                if more not in seen:
-                    seen.add(more)
-                    todo.append(more)
-    return False
+    every = Counter(vms.values())
+    return any(
+        host.power_on(profiles, now.states) is None
+        for now in situations(host, vms, budget, reorder=False)
+        for profiles in every - Counter(profiles for profiles, _ in now.done)
+    )
 
 
 class Orders:
@@ -130,88 +151,66 @@ class Orders:
     def __init__(self, hosts: Mapping[str, Host]) -> None:
         self.hosts, self.left = hosts, ALL_STEPS
         self.like = {name: (likeness(host.slots), host.policy) for name, host in hosts.items()}
-        self.known: dict[Hashable, _Order | None] = {}
+        self.known: dict[Hashable, tuple[_Order | None, bool]] = {}
 
     def alike(self, host: str) -> list[str]:
         """Return the hosts on which the same VMs power on, itself included."""
         return [name for name, like in self.like.items() if like == self.like[host]]
 
-    def __call__(self, host: str, vms: Sequence[tuple[str, ...]]) -> bool | None:
-        """Return the answer for VMs with these vGPUs; None when it was not found out."""
-        found = self._found(host, vms)
-        return found if found is None else bool(found)
+    def __call__(self, host: str, vms: Load, restarts: Sequence[Load] = ()) -> bool | None:
+        """Return whether VMs power on so that each of `restarts` could follow them; None when it was not found out."""
+        order, certain = self._found(host, vms, restarts)
+        return order is not None if certain else None
 
-    def spread(self, host: str, vms: Vms) -> Spread | None:
+    def spread(self, host: str, vms: Vms, restarts: Sequence[Load] = ()) -> Spread | None:
         """Return how VMs power on on a host of which that is known; None where they do not."""
-        found = self._found(host, list(vms.values()))
-        waiting = {profiles: iter([vm for vm in vms if vms[vm] == profiles]) for profiles in vms.values()}
-        order = {next(waiting[profiles]): way for profiles, way in found or ()}
-        return self.hosts[host].run(order, order) if order else None
+        order, _ = self._found(host, vms.values(), restarts)
+        waiting = _by_profiles(vms)
+        ways = {next(waiting[profiles]): way for profiles, way in order or ()}
+        return None if order is None else self.hosts[host].run(ways, ways)
 
-    def _found(self, host: str, vms: Sequence[tuple[str, ...]]) -> _Order | None:
-        """Return an order; an empty one when there is none."""
-        ordered = tuple(sorted(vms))
-        key = (self.like[host], ordered)
+    def _found(self, host: str, vms: Load, restarts: Sequence[Load]) -> tuple[_Order | None, bool]:
+        """Return an order, None without one, and whether that is certain."""
+        key = (self.like[host], tuple(sorted(vms)), tuple(tuple(sorted(each)) for each in restarts))
         if key not in self.known:
             budget = Budget(min(ORDER_STEPS, self.left))
-            named = {str(number): profiles for number, profiles in enumerate(ordered)}
-            spread = find_order(self.hosts[host], named, {}, budget)
-            self.left -= min(ORDER_STEPS, self.left) - max(budget.steps, 0)
-            order = [(named[vm], tuple(g.profile for g in places)) for vm, places in (spread or {}).items()]
-            self.known[key] = None if spread is None and budget.steps < 0 else order
+            self.left -= budget.steps
+            spread = _lasting(self.hosts[host], key[1], key[2], budget)
+            self.left += max(budget.steps, 0)
+            order = [(key[1][int(vm)], tuple(g.profile for g in places)) for vm, places in (spread or {}).items()]
+            self.known[key] = None if spread is None else order, spread is not None or budget.steps >= 0
         return self.known[key]
 
 
-class _EveryOrder:
-    """Tries every order in which VMs can power on; those with the same profiles are interchangeable.
+def _lasting(host: Host, vms: Load, restarts: Sequence[Load], budget: Budget) -> Spread | None:
+    """Return how VMs, by number, power on so that each of `restarts` could follow them."""
+    if not restarts:
+        return find_order(host, _numbered(vms), {}, budget)
+    for now in situations(host, _numbered(vms), budget):
+        later = host.at(now.states)
+        if not any(now.left) and all(find_order(later, _numbered(r), {}, budget) is not None for r in restarts):
+            waiting = _by_profiles(_numbered(vms))
+            return {next(waiting[profiles]): places for profiles, places in now.done}
+    return None
 
-    A situation met before is not tried again, nor one in which the vGPUs that are left have no room, order aside.
-    """
 
-    def __init__(self, host: Host, vms: Vms, budget: Budget, *, reorder: bool) -> None:
-        self.host, self.budget, self.reorder = host, budget, reorder
-        self.queue: dict[tuple[str, ...], list[str]] = {}
-        for vm, profiles in vms.items():
-            self.queue.setdefault(profiles, []).append(vm)
-        self.kinds = sorted(self.queue, key=lambda k: -len(k))  # those that are hardest to place come first
-        self.names = tuple(sorted({name for kind in self.kinds for name in kind}))
-        self.dead: set[tuple[tuple[State, ...], Vector]] = set()
+def _numbered(load: Load) -> Vms:
+    return {str(number): profiles for number, profiles in enumerate(load)}
 
-    def search(self) -> Spread | None:
-        """Return where each VM gets its vGPUs, in the order found."""
-        found = self._from(self.host.states, tuple(len(self.queue[k]) for k in self.kinds))
-        if found is None:
-            return None
-        waiting = {kind: iter(vms) for kind, vms in self.queue.items()}
-        return {next(waiting[kind]): places for kind, places in found}
 
-    def _from(self, states: tuple[State, ...], left: Vector) -> list[tuple[tuple[str, ...], Places]] | None:
-        if not any(left):
-            return []
-        seen = states, left
-        if seen in self.dead or not self.budget.spend():
-            return None
-        if self._has_room(states, left):
-            for at, profiles in enumerate(self.kinds):
-                for way in self._ways(profiles) if left[at] else ():
-                    got = self.host.power_on(way, states)
-                    rest = self._from(got[0], (*left[:at], left[at] - 1, *left[at + 1 :])) if got else None
-                    if got is not None and rest is not None:
-                        return [(profiles, got[1]), *rest]
-        self.dead.add(seen)
-        return None
+def _by_profiles(vms: Vms) -> dict[tuple[str, ...], Iterator[str]]:
+    return {profiles: iter([vm for vm in vms if vms[vm] == profiles]) for profiles in vms.values()}
 
-    def _ways(self, profiles: tuple[str, ...]) -> Iterable[tuple[str, ...]]:
-        return _every_way(profiles) if self.reorder else (profiles,)
 
-    def _has_room(self, states: Sequence[State], left: Vector) -> bool:
-        """Return False where the GPUs, order aside, certainly lack room for the vGPUs of the VMs that are left."""
-        wanted = Counter[str]()
-        for kind, count in zip(self.kinds, left, strict=True):
-            for name in kind:
-                wanted[name] += count
-        gpus = Counter((s.kind, state) for s, state in zip(self.host.slots, states, strict=True))
-        return _room(tuple(gpus.items()), self.names, tuple(wanted[n] for n in self.names))
+def _has_room(host: Host, states: Sequence[State], left: Iterable[tuple[tuple[str, ...], int]]) -> bool:
+    """Return False where the GPUs, order aside, certainly lack room for so many VMs of each kind."""
+    wanted = Counter[str]()
+    for kind, count in left:
+        for name in kind:
+            wanted[name] += count
+    gpus = Counter((s.kind, state) for s, state in zip(host.slots, states, strict=True))
+    names = tuple(sorted(wanted))
+    return _room(tuple(gpus.items()), names, tuple(wanted[n] for n in names))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations, islice, product
+from itertools import combinations, islice
 
-from vsphere_ai.capacity.assign import EXACT_GPUS, ROUNDS, programme_of, settled
-from vsphere_ai.capacity.host import Spread, likeness
+from vsphere_ai.capacity.assign import EXACT_GPUS, programme_of, settled
+from vsphere_ai.capacity.host import Places, likeness
 from vsphere_ai.capacity.items import VmClass, components
-from vsphere_ai.capacity.milp import divided
-from vsphere_ai.capacity.place import place, realised
-from vsphere_ai.capacity.power_on_order import Budget, Orders, every_end
+from vsphere_ai.capacity.milp import Programme, Solved, vms_of
+from vsphere_ai.capacity.place import place
+from vsphere_ai.capacity.power_on_order import Orders
 from vsphere_ai.capacity.restart import Loss, Restarts, moved_off
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, concluded, occupied
 
-ENDS, END_STEPS = 24, 200
-"""Ways in which the GPUs of all hosts may end up that are tried per assignment, and the steps to find them per host."""
 FIXES = 12
 """Times an assignment is changed where it does not survive, before the programme is asked."""
 EARLY_FIXES = 2
@@ -182,28 +180,32 @@ def _survivor(
     classes = [c for members, _ in components(farm, new) for c in members]
     orders = Orders(farm.machines)
     programme = programme_of(classes, farm.slots, orders)
+    running = _running(demands)
     for lost in asked:
-        programme.survive(lost, _running(demands))
-    for _ in range(ROUNDS):
+        programme.survive(lost, running)
+    for _ in losses:
         solved = settled(programme, orders)
         if solved is None:
             return None, programme.certain
-        fit = realised(farm, new, divided(classes, solved), orders)
-        if not isinstance(fit, Fit):
-            return None, False
+        fit = _as_solved(farm, new, programme, solved, orders)
         failed = first_failure(farm, demands, fit, losses)
-        if failed is None:
+        if failed is None and isinstance(fit, Fit):
             return fit, True
-        if failed[0] not in asked:
-            asked.append(failed[0])
-            programme.survive(failed[0], _running(demands))
-            continue
-        other, every = _another_end(farm, demands, fit, losses)
-        if other is not None:
-            return other, True
-        programme.certain &= every and failed[1].exact
-        programme.forbid({h: solved.counts.get(h, {}) for h in programme.slots})
+        if failed is None or failed[0] in asked:
+            break
+        asked.append(failed[0])
+        programme.survive(failed[0], running)
     return None, False
+
+
+def _as_solved(farm: GpuHosts, new: Sequence[VmDemand], programme: Programme, solved: Solved, orders: Orders) -> Answer:
+    """Let every host power its VMs on so that those of lost hosts can follow."""
+    places: dict[str, tuple[str, Places]] = {d.name: ("", ()) for d in new if not d.profiles}
+    for host, vms in vms_of(programme.classes, solved).items():
+        after = [tuple(load.elements()) for lost, load in solved.loads[host].items() if lost]
+        spread = orders.spread(host, vms, after) or {}
+        places.update((vm, (host, given)) for vm, given in spread.items())
+    return concluded(farm, new, places)
 
 
 def _running(demands: Iterable[VmDemand]) -> list[tuple[str, VmClass]]:
@@ -213,29 +215,3 @@ def _running(demands: Iterable[VmDemand]) -> list[tuple[str, VmClass]]:
         if each.running_on is not None and each.profiles:
             alike[each.running_on, tuple(sorted(each.profiles)), each.hosts].append(each.name)
     return [(home, VmClass(profiles, hosts, tuple(vms))) for (home, profiles, hosts), vms in alike.items()]
-
-
-def _another_end(
-    farm: GpuHosts, demands: Sequence[VmDemand], fit: Fit, losses: Sequence[Loss]
-) -> tuple[Fit | None, bool]:
-    """Try the ways in which the GPUs can end up with every VM on its host; return whether these were all.
-
-    After a loss it matters where on the other hosts VMs are.
-    """
-    new = [d for d in demands if d.running_on is None]
-    every = True
-    ends: list[list[tuple[str, Spread]]] = []
-    for name, host in farm.machines.items():
-        vms = {d.name: tuple(sorted(d.profiles)) for d in new if fit.assignment[d.name][0] == name}
-        budget = Budget(END_STEPS)
-        ends.append([(name, spread) for spread in every_end(host, vms, budget)])
-        every &= budget.steps >= 0
-    plain = {vm: given for vm, given in fit.assignment.items() if not given[1]}
-    for number, chosen in enumerate(product(*ends)):
-        if number == ENDS:
-            return None, False
-        places = {vm: (host, given) for host, spread in chosen for vm, given in spread.items()}
-        other = concluded(farm, new, {**plain, **places})
-        if isinstance(other, Fit) and first_failure(farm, demands, other, losses) is None:
-            return other, True
-    return None, every
