@@ -40,7 +40,7 @@ def _slots(kind: str, rng: random.Random) -> tuple:
 
 
 def _demands(kind: str, rng: random.Random) -> list:
-    from vsphere_ai.capacity.solve import VmDemand
+    from vsphere_ai.capacity.verdict import VmDemand
 
     everywhere = frozenset(f"esx{h:04}" for h in range(HOSTS))
     mig = ["grid_a100-1-5c", "grid_a100-2-10c", "grid_a100-3-20c", "grid_a100-4-20c", "grid_a100-1-10c"]
@@ -60,7 +60,8 @@ def _demands(kind: str, rng: random.Random) -> list:
 
 
 def _ask(kind: str, spare: int, answers: multiprocessing.Queue) -> None:
-    from vsphere_ai.capacity.solve import GpuHosts, solve
+    from vsphere_ai.capacity.solve import solve
+    from vsphere_ai.capacity.verdict import GpuHosts
 
     rng = random.Random(7)
     farm, demands = GpuHosts(_slots(kind, rng)), _demands(kind, rng)
@@ -75,7 +76,7 @@ def _ask(kind: str, spare: int, answers: multiprocessing.Queue) -> None:
 def _unlike(rng: random.Random) -> tuple:
     """Return 1,000 hosts whose GPUs have different instances in use, and VMs."""
     from vsphere_ai.capacity.gpu import GpuSlot, Running
-    from vsphere_ai.capacity.solve import GpuHosts, VmDemand
+    from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
     from vsphere_ai.gpu.catalog import board
 
     names = [f"esx{host:04}" for host in range(HOSTS)]
@@ -97,7 +98,8 @@ def _ask_unlike(answers: multiprocessing.Queue) -> None:
     """Time the question, and a sample of what it would take to pack the whole estate anew after each loss."""
     from vsphere_ai.capacity.place import place
     from vsphere_ai.capacity.restart import Restarts
-    from vsphere_ai.capacity.solve import occupied, solve
+    from vsphere_ai.capacity.solve import solve
+    from vsphere_ai.capacity.verdict import occupied
 
     farm, demands = _unlike(random.Random(7))
     began = time.process_time()

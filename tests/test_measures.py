@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 19,
     "getattr with a default": 12,
     "median lines of a file": 103,
-    "lines of the product": 44_189,
+    "lines of the product": 44_174,
     "arrows between rooms": 76,
     "floors": 9,
 }

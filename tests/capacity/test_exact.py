@@ -9,7 +9,8 @@ from support.capacity_estates import estate
 
 from vsphere_ai.capacity import spare_hosts
 from vsphere_ai.capacity.host import Host
-from vsphere_ai.capacity.solve import Fit, NoFit, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, NoFit
 
 
 def confirmed(farm, demands, answer):

@@ -18,7 +18,8 @@ from support.capacity_judges import (
     some_order_powers_on,
 )
 
-from vsphere_ai.capacity.solve import Fit, NoFit, occupied, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, NoFit, occupied
 
 
 def judged(hosts, wanted, policy):

@@ -8,7 +8,8 @@ from support import estates as make
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.solve import GpuHosts, NoFit, VmDemand, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.ondemand import claims, mig_state
 from vsphere_ai.gpu.search import Instance

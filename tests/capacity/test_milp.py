@@ -15,7 +15,8 @@ from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import NO_LOSS, Load, Programme, divided, left_over, vms_of
 from vsphere_ai.capacity.power_on_order import Budget, every_end
-from vsphere_ai.capacity.solve import Undecided, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Undecided
 from vsphere_ai.gpu.catalog import board
 
 A100 = board("a100-40gb")

@@ -12,7 +12,8 @@ from vsphere_ai.capacity import assign, power_on_order, spare_hosts
 from vsphere_ai.capacity.gpu import GpuSlot, Running
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.power_on_order import Budget, every_end
-from vsphere_ai.capacity.solve import Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
 
 A100 = board("a100-40gb")

@@ -1,7 +1,8 @@
 import pytest
 from support import estates as make
 
-from vsphere_ai.capacity.solve import Fit, NoFit, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, NoFit
 from vsphere_ai.gpu.live import PLACEMENTS, PROFILES
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.facts import Output

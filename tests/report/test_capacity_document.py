@@ -6,7 +6,7 @@ import pytest
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity.gpu import GpuSlot, Running
-from vsphere_ai.capacity.solve import NoFit, Undecided
+from vsphere_ai.capacity.verdict import NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.model.state import Target

@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 
 from vsphere_ai.capacity.gpu import GpuSlot, Running, Sharing, step
-from vsphere_ai.capacity.solve import GpuHosts, VmDemand
+from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 from vsphere_ai.gpu.catalog import board
 
 BOARDS = ("a100-40gb", "h100-80gb-pcie", "a30-24gb", "a40-48gb", "h200-141gb")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Literal
 
 from vsphere_ai.gpu.catalog import Board, Profile
@@ -45,14 +45,21 @@ class Sharing:
     any_series: bool = False
 
 
+@dataclass(eq=False)
 class GpuKind:
     """Everything that decides what an empty GPU takes; equal kinds are one object (see `GpuSlot.kind`)."""
 
-    def __init__(self, slot: GpuSlot) -> None:
-        self.board, self.mode, self.driver_major = slot.board, slot.mode, slot.driver_major
-        self.offered, self.spellings = slot.offered, slot.spellings or slot.board.vgpu_names
-        self.any_series, self.explicit, self.fixed = slot.sharing.any_series, slot.explicit, slot.fixed
-        self.mixed = slot.sharing.mixed and slot.board.architecture not in _EQUAL_SIZES_ONLY
+    board: Board
+    mode: Mode
+    sharing: Sharing
+    offered: frozenset[str] | None
+    spellings: tuple[str, ...] | None
+    driver_major: int | None
+    explicit: bool
+    fixed: bool
+
+    def __post_init__(self) -> None:
+        self.mixed = self.sharing.mixed and self.board.architecture not in _EQUAL_SIZES_ONLY
         self._known: dict[str, Takes | None] = {}
 
     def takes(self, name: str) -> Takes | None:
@@ -66,7 +73,8 @@ class GpuKind:
             parsed = parse(name)
         except VgpuNameError:
             return None
-        if parsed.stem not in self.spellings or (self.offered is not None and name not in self.offered):
+        spellings = self.spellings or self.board.vgpu_names
+        if parsed.stem not in spellings or (self.offered is not None and name not in self.offered):
             return None
         if parsed.is_mig:
             return self._instance(parsed) if self.mode == "mig" else None
@@ -91,7 +99,7 @@ class TimeSlicedState:
 
 
 State = MigState | TimeSlicedState
-_KINDS: dict[tuple[object, ...], GpuKind] = {}
+_kind = cache(GpuKind)
 
 
 @dataclass(frozen=True)
@@ -121,14 +129,8 @@ class GpuSlot:
     @cached_property
     def kind(self) -> GpuKind:
         """What an empty GPU like this one takes; the same object for all that are alike."""
-        key = (
-            *(self.board, self.mode, self.sharing, self.offered, self.spellings),
-            *(self.driver_major, self.explicit, self.fixed),
-        )
-        found = _KINDS.get(key)
-        if found is None:
-            found = _KINDS[key] = GpuKind(self)
-        return found
+        mine = self.offered, self.spellings, self.driver_major, self.explicit, self.fixed
+        return _kind(self.board, self.mode, self.sharing, *mine)
 
     @cached_property
     def present(self) -> tuple[Instance, ...]:
@@ -270,7 +272,7 @@ def max_mixed(board: Board, fb_gb: int) -> int:
 
 def _equal_fits(kind: GpuKind, state: TimeSlicedState, wanted: VgpuProfile) -> bool:
     """The first VM fixes the size (before vSphere 8.0 U2 the series as well) until the GPU is empty again."""
-    same = all(fb == wanted.fb_gb and (kind.any_series or s == wanted.series) for (fb, s), _ in state.counts)
+    same = all(fb == wanted.fb_gb and (kind.sharing.any_series or s == wanted.series) for (fb, s), _ in state.counts)
     series = {wanted.series, *(s for (_, s), _ in state.counts)}
     return same and state.total < min(max_equal(kind.board, wanted.fb_gb, s) for s in series)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.capacity.connected import connected
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.verdict import GpuHosts, VmDemand, by_host
+from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
 
 Profiles = tuple[str, ...]
 Division = dict[tuple[str, str], list[tuple[str, str]]]
@@ -59,7 +59,7 @@ def components(
     farm: GpuHosts, demands: Iterable[VmDemand]
 ) -> Iterator[tuple[tuple[VmClass, ...], tuple[GpuSlot, ...]]]:
     """Yield VMs that compete for the same GPUs, with all GPUs of their hosts: each component is judged on its own."""
-    gpus = by_host(farm.slots)
+    gpus = farm.hosts
     kinds = {host: {s.kind for s in slots} for host, slots in gpus.items()}
     classes = classes_of(demands)
     reach = [

@@ -243,13 +243,10 @@ class Programme:
                 return  # these VMs never come together there
             for profiles, own in columns.items():
                 every, here = sum(self.most_of[c] for c in own), wanted[profiles]
-                if here:  # when the switch is on, the host gets fewer
+                fewer, more = [every - here + 1] * (here > 0), [-here - 1] * (here < every)
+                for enough in (*fewer, *more):  # when the switch is on, the host gets fewer, or more
                     switch = self._column(1)
-                    self._row([*((c, 1) for c in own), (switch, every - here + 1)], 0, every)
-                    other.append((switch, 1))
-                if here < every:
-                    switch = self._column(1)
-                    self._row([*((c, 1) for c in own), (switch, -here - 1)], 0, every)
+                    self._row([*((c, 1) for c in own), (switch, enough)], 0, every)
                     other.append((switch, 1))
         self._row(other, 1, self.lib.kHighsInf)
 
@@ -315,7 +312,7 @@ def _pools(classes: Iterable[VmClass], slots: Iterable[GpuSlot | Gpu]) -> dict[s
 def _size(kind: GpuKind, name: str) -> tuple[int, str]:
     """Return what the vGPUs of a time-sliced GPU have in common."""
     profile = cast("VgpuProfile", kind.takes(name))
-    return profile.fb_gb, "" if kind.any_series else profile.series
+    return profile.fb_gb, "" if kind.sharing.any_series else profile.series
 
 
 def _takes(rows: _Rows, vms: VmClass, columns: Mapping[str, int]) -> None:

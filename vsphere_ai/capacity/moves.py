@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from vsphere_ai.capacity.solve import Fit, GpuHosts, VmDemand, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand
 
 MOST_ALONE = 16
 """VMs of a host of which each is tried alone; with more, only all of them together."""

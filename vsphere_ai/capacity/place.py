@@ -11,17 +11,7 @@ from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Given, Spread
 from vsphere_ai.capacity.items import Division, components
 from vsphere_ai.capacity.power_on_order import Budget, Orders, find_order
-from vsphere_ai.capacity.verdict import (
-    NO_ORDER,
-    Answer,
-    Fit,
-    GpuHosts,
-    NoFit,
-    Undecided,
-    VmDemand,
-    concluded,
-    room,
-)
+from vsphere_ai.capacity.verdict import NO_ORDER, Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, concluded, room
 from vsphere_ai.capacity.wording import sentence
 
 FIRST_STEPS = 200

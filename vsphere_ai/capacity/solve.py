@@ -11,13 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from vsphere_ai.capacity.place import fits_with_layouts, place
-from vsphere_ai.capacity.spare_hosts import every_failure, first_failure, with_spare
-from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied, room
-
-__all__ = [
-    "Answer", "Fit", "GpuHosts", "NoFit", "Undecided", "VmDemand",
-    "every_failure", "first_failure", "occupied", "room", "solve",
-]  # fmt: skip
+from vsphere_ai.capacity.spare_hosts import with_spare
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 
 WITH_LAYOUTS = (
     "they would with explicit starts, which the driver does not choose by itself: state a MIG layout for these GPUs"

@@ -31,19 +31,17 @@ def with_spare(farm: GpuHosts, demands: Sequence[VmDemand], first: Fit, spare: i
     failed = first_failure(farm, demands, first, losses)
     if failed is None:
         return first
-    refused = _nowhere(farm, demands, failed[:1], first)
-    if refused is not None:
-        return refused
     fixed = iter(_fixed(farm, demands, failed, losses))
-    for fit in islice(fixed, EARLY_FIXES):
-        if fit is not None:
-            return fit
-    refused = _nowhere(farm, demands, losses, first)
-    if refused is not None:
-        return refused
-    for fit in fixed:
-        if fit is not None:
-            return fit
+
+    def answers() -> Iterator[Answer | None]:
+        yield _nowhere(farm, demands, failed[:1], first)
+        yield from islice(fixed, EARLY_FIXES)
+        yield _nowhere(farm, demands, losses, first)
+        yield from fixed
+
+    answer = next((a for a in answers() if a is not None), None)
+    if answer is not None:
+        return answer
     found, certain = None, False
     if len(farm.slots) <= EXACT_GPUS:
         found, certain = _survivor(farm, demands, losses, [failed[0]])

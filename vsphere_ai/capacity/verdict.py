@@ -112,20 +112,15 @@ class GpuHosts:
     @cached_property
     def hosts(self) -> dict[str, list[GpuSlot]]:
         """The GPUs of each host, by name."""
-        return dict(sorted(by_host(self.slots).items()))
+        hosts: dict[str, list[GpuSlot]] = {name: [] for name in sorted({s.host for s in self.slots})}
+        for slot in self.slots:
+            hosts[slot.host].append(slot)
+        return hosts
 
     @cached_property
     def machines(self) -> dict[str, Host]:
         """The hosts as they place vGPUs, by name."""
         return {name: Host(slots, self.policies.get(name, "performance")) for name, slots in self.hosts.items()}
-
-
-def by_host(slots: Iterable[GpuSlot]) -> dict[str, list[GpuSlot]]:
-    """Return the GPUs of each host."""
-    hosts: dict[str, list[GpuSlot]] = defaultdict(list)
-    for slot in slots:
-        hosts[slot.host].append(slot)
-    return hosts
 
 
 def room(slots: Iterable[GpuSlot], profiles: Iterable[str]) -> dict[str, int]:

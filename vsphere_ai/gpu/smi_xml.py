@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from vsphere_ai.gpu.commands import normal_pci
@@ -14,8 +14,6 @@ MAX_BYTES = 8 * 1024 * 1024
 MAX_DEPTH = 32
 QUERY_XML = ("nvidia-smi", "-q", "-x")
 _ROOT = "nvidia_smi_log"
-_GPU = (_ROOT, "gpu")
-_DEVICE = (*_GPU, "mig_devices", "mig_device")
 _ABSENT = ("", "N/A", "None")
 
 
@@ -63,84 +61,68 @@ def parse_xml(status: int, stdout: str) -> Xml:
     """
     if status != 0 or not stdout.strip() or len(stdout) > MAX_BYTES:
         raise unreadable(status, stdout)
-    reader = _Reader()
     try:
-        reader.read(stdout.strip())
-        return Xml(reader.values.get((_ROOT, "driver_version"), ""), tuple(_gpu(*gpu) for gpu in reader.gpus))
+        root = _parsed(stdout.strip())
+        return Xml(root.findtext("driver_version", "").strip(), tuple(_gpu(gpu) for gpu in root.findall("gpu")))
     except (expat.ExpatError, ValueError, KeyError):
         raise unreadable(status, stdout) from None
 
 
-Path = tuple[str, ...]
-Values = dict[Path, str]
+def _parsed(text: str) -> Element:
+    """Return the root element; `ValueError` for another document, one with entities, and one nested too deeply."""
+    builder, path = TreeBuilder(), list[str]()
 
-
-class _Reader:
-    """Collects the text of every leaf by its path, per GPU and per MIG device."""
-
-    def __init__(self) -> None:
-        self.values: Values = {}
-        self.gpus: list[tuple[str, Values, list[Values]]] = []
-        self._path: list[str] = []
-        self._text: list[str] = []
-
-    def read(self, text: str) -> None:
-        parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-        parser.EntityDeclHandler = _refuse
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text.append
-        parser.Parse(text.encode(), True)
-
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        self._path.append(name)
-        self._text.clear()
-        if len(self._path) > MAX_DEPTH or self._path[0] != _ROOT:
+    def start(name: str, attributes: dict[str, str]) -> None:
+        path.append(name)
+        if len(path) > MAX_DEPTH or path[0] != _ROOT:
             raise ValueError(name)
-        if tuple(self._path) == _GPU:
-            self.gpus.append((attributes["id"], {}, []))
-        elif tuple(self._path) == _DEVICE:
-            self.gpus[-1][2].append({})
+        builder.start(name, attributes)
 
-    def _end(self, name: str) -> None:
-        path, text = tuple(self._path), "".join(self._text).strip()
-        self._path.pop()
-        self._text.clear()
-        if path[: len(_DEVICE)] == _DEVICE:
-            self.gpus[-1][2][-1].setdefault(path[len(_DEVICE) :], text)
-        elif path[: len(_GPU)] == _GPU:
-            self.gpus[-1][1].setdefault(path[len(_GPU) :], text)
-        else:
-            self.values.setdefault(path, text)
+    def end(name: str) -> None:
+        path.pop()
+        builder.end(name)
+
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
+    parser.EntityDeclHandler = _refuse
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = builder.data
+    parser.Parse(text.encode(), True)
+    return builder.close()
 
 
 def _refuse(*_: object) -> NoReturn:
     raise ValueError("an entity is declared")
 
 
-def _gpu(bus_id: str, values: Values, devices: Sequence[Values]) -> GpuInXml:
-    mixed = _said(values, "gpu_virtualization_mode", "vgpu_heterogeneous_mode")
-    device = _said(values, "pci", "pci_device_id")
+def _gpu(gpu: Element) -> GpuInXml:
+    mixed, device = _value(gpu, "gpu_virtualization_mode/vgpu_heterogeneous_mode"), _value(gpu, "pci/pci_device_id")
     return GpuInXml(
-        pci=normal_pci(bus_id),
-        name=values["product_name",],
-        uuid=values["uuid",],
-        mig_current=MODES[values.get(("mig_mode", "current_mig"), "N/A")],
-        mig_pending=MODES[values.get(("mig_mode", "pending_mig"), "N/A")],
-        mig_devices=tuple(_device(d) for d in devices),
-        virtualization=_said(values, "gpu_virtualization_mode", "virtualization_mode"),
-        vgpu_mode=_said(values, "gpu_virtualization_mode", "host_vgpu_mode"),
+        pci=normal_pci(gpu.attrib["id"]),
+        name=_text(gpu, "product_name"),
+        uuid=_text(gpu, "uuid"),
+        mig_current=MODES[gpu.findtext("mig_mode/current_mig", "N/A").strip()],
+        mig_pending=MODES[gpu.findtext("mig_mode/pending_mig", "N/A").strip()],
+        mig_devices=tuple(_device(d) for d in gpu.findall("mig_devices/mig_device")),
+        virtualization=_value(gpu, "gpu_virtualization_mode/virtualization_mode"),
+        vgpu_mode=_value(gpu, "gpu_virtualization_mode/host_vgpu_mode"),
         mixed_sizes=None if mixed is None else MODES[mixed],
         device_id=None if device is None else int(device, 16) >> 16,  # 20B010DE: device, then vendor
     )
 
 
-def _device(values: Values) -> MigDevice:
-    return MigDevice(int(values["index",]), int(values["gpu_instance_id",]), int(values["compute_instance_id",]))
+def _device(device: Element) -> MigDevice:
+    return MigDevice(*(int(_text(device, name)) for name in ("index", "gpu_instance_id", "compute_instance_id")))
 
 
-def _said(values: Values, *path: str) -> str | None:
-    text = values.get(path, "")
+def _text(element: Element, path: str) -> str:
+    found = element.findtext(path)
+    if found is None:
+        raise KeyError(path)
+    return found.strip()
+
+
+def _value(element: Element, path: str) -> str | None:
+    text = element.findtext(path, "").strip()
     return None if text in _ABSENT else text

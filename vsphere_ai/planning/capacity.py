@@ -12,7 +12,9 @@ from typing import NamedTuple
 from vsphere_ai.capacity.gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.moves import moves_that_help, words
-from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, NoFit, VmDemand, every_failure, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.spare_hosts import every_failure
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, NoFit, VmDemand
 from vsphere_ai.fabric.api_types import GraphicsInfo
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board, Profile

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.solve import Answer, Fit
+from vsphere_ai.capacity.verdict import Answer, Fit
 from vsphere_ai.gpu.running import RunningVgpu
 from vsphere_ai.model.state import Problem, Target
 

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 from vsphere_ai.capacity.host import Host, likeness
 from vsphere_ai.capacity.power_on_order import Budget, some_order_fails
-from vsphere_ai.capacity.solve import Fit, VmDemand, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Fit, VmDemand
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import question_of

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from vsphere_ai.capacity.gpu import GpuSlot
-from vsphere_ai.capacity.solve import Answer, Fit, GpuHosts, VmDemand, occupied, solve
+from vsphere_ai.capacity.solve import solve
+from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from vsphere_ai.capacity.gpu import GpuSlot, Takes, most
-from vsphere_ai.capacity.solve import Fit, Undecided
+from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import fragmentation
 from vsphere_ai.gpu.search import Instance

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Given
-from vsphere_ai.capacity.solve import Fit, Undecided
+from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
 from vsphere_ai.gpu.running import RunningVgpu
