@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 104,
     "bare Any at the doors of modules": 19,
     "getattr with a default": 12,
-    "median lines of a file": 103,
-    "lines of the product": 44_174,
+    "median lines of a file": 102,
+    "lines of the product": 44_162,
     "arrows between rooms": 76,
     "floors": 9,
 }

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.state import Settings
 from vsphere_ai.model.steps import Probe
 
 NIC = ("esxcli", "network", "nic")
@@ -24,17 +25,6 @@ MOST = Probe("rings-preset", (*NIC, "ring", "preset", "get", "-n"), each_rdma_ni
 DCB = Probe("dcb", (*NIC, "dcb", "status", "get", "-n"), each_rdma_nic=True)
 Entries = Annotated[int, Field(ge=1, le=65536)]
 Microseconds = Annotated[int, Field(ge=0, le=65535)]
-
-
-class Settings(BaseModel):
-    """Settings of which a playbook names some: what is left out (None) stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    def filled(self, now: Self | None) -> Self:
-        """Return these settings with what is left out as it is now."""
-        unset = {n: getattr(now or type(self)(), n) for n in type(self).model_fields if getattr(self, n) is None}
-        return self.model_copy(update=unset)
 
 
 class Pause(Settings):

@@ -12,11 +12,10 @@ from typing import Annotated, Literal, TypeVar
 from pydantic import Field
 
 from vsphere_ai.fabric import api_types, dvs
-from vsphere_ai.fabric.nic_settings import Settings
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, named, objects
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import Settings, Target
 from vsphere_ai.model.steps import Invoke
 
 ENABLED, VERSION = "config.networkResourceManagementEnabled", "config.networkResourceControlVersion"

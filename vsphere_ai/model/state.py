@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypedDict, Unpack
+from typing import Any, ClassVar, Literal, Self, TypedDict, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -26,13 +26,21 @@ class Target:
         return self.name
 
 
-class State(BaseModel):
+class Settings(BaseModel):
+    """Settings of which a playbook names some: what is left out (None) stays as it is."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def filled(self, now: Self | None) -> Self:
+        """Return these settings with what is left out as it is now."""
+        return self.model_copy(update={n: getattr(now, n) for n, value in self if value is None} if now else {})
+
+
+class State(Settings):
     """A state of one kind: wanted (from a playbook) and observed (from the estate) have the same shape.
 
     None in a wanted state means "leave as it is"; None in an observed state means "cannot be known".
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     kind: ClassVar[str]
     shorthand: ClassVar[str] = ""

@@ -79,9 +79,7 @@ class Resource(State, ABC):
 
     def settle(self, target: Target, view: View) -> Self:
         """Return the wanted state in full: what a playbook leaves out is taken from the present state."""
-        now = view.state(target.ref, self.kind)
-        fields = type(self).model_fields if now is not None else ()
-        return self.model_copy(update={n: getattr(now, n) for n in fields if getattr(self, n) is None})
+        return self.filled(view.get(type(self), target.ref))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Yield what an operator should know about this change before approving it."""

@@ -15,12 +15,11 @@ from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import virtual_functions
 from vsphere_ai.resources._helpers.factories import reconfigure
+from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 from vsphere_ai.resources._helpers.vm_settings import advanced_settings, gpu_memory_of, window_keys, window_seen
 from vsphere_ai.resources.adapters import Adapters
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.kernel import Kernel
-from vsphere_ai.resources.mixins import vgpus_of
-from vsphere_ai.resources.pci_devices import PciDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
 
 # NVIDIA AI Enterprise 5.0, deployment guide for vSphere, GPUDirect RDMA; with them go the MMIO keys of large-BAR GPUs
@@ -157,23 +156,13 @@ class GpuDirect(Resource):
 
 def _ends(target: Target, view: View, on: Target) -> _Ends:
     facts = view.facts(on.ref)
-    found, states = pci.devices(facts), pci.passthroughs(facts)
-    gpus: list[str] = []
-    nics: list[str] = []
-    chosen = True
-    for device in (view.get(PciDevices, target.ref) or PciDevices()).devices or ():
-        there = device.there(facts)
-        chosen = chosen and len(there) == 1
-        gpus += [a for a in there if a in found and found[a].is_gpu]
-        nics += [a for a in there if a in found and found[a].is_nic]
-    if vgpus_of(target, view):
-        shared = [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
-        chosen = chosen and len(shared) == 1
-        gpus += shared
+    found, each = pci.devices(facts), possible_devices(target, view, facts)
+    known = [a for addresses in each for a in addresses if a in found]
+    gpus, nics = [a for a in known if found[a].is_gpu], [a for a in known if found[a].is_nic]
     for demand in virtual_functions.demands(view, [target]):
         behind = virtual_functions.behind(view, facts, demand.port_group)
         nics += [f.pci for f in behind if f.pci in found and demand.function in ("auto", f.pci)]
-    return _Ends(tuple(dict.fromkeys(gpus)), tuple(dict.fromkeys(nics)), chosen)
+    return _Ends(tuple(dict.fromkeys(gpus)), tuple(dict.fromkeys(nics)), all(len(addresses) == 1 for addresses in each))
 
 
 def _pvrdma(target: Target, view: View) -> bool:

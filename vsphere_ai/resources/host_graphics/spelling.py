@@ -35,13 +35,8 @@ def config_with(config: PlainObject, types: Mapping[str, str], modes: Mapping[st
     """
     device = "HostGraphicsConfigDeviceType"
     have: dict[str, dict[str, object]] = {str(d["deviceId"]): {**d} for d in objects(config.get("deviceType"))}
-    for pci, graphics_type in types.items():
-        have.setdefault(pci, {"_typeName": device, "deviceId": pci})["graphicsType"] = graphics_type
-    for pci, mode in modes.items():
-        new: dict[str, object] = {
-            "_typeName": device,
-            "deviceId": pci,
-            "graphicsType": config["hostDefaultGraphicsType"],
-        }
-        have.setdefault(pci, new)["vgpuMode"] = vgpu_mode.TO_API[mode]
+    for pci in (*types, *modes):
+        have.setdefault(pci, {"_typeName": device, "deviceId": pci, "graphicsType": config["hostDefaultGraphicsType"]})
+        have[pci] |= {"graphicsType": types[pci]} if pci in types else {}
+        have[pci] |= {"vgpuMode": vgpu_mode.TO_API[modes[pci]]} if pci in modes else {}
     return {**config, "_typeName": "HostGraphicsConfig", "deviceType": tuple(have.values())}

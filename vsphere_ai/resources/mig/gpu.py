@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu import live
@@ -16,7 +16,7 @@ from vsphere_ai.gpu.parted import Entry
 from vsphere_ai.gpu.placement import Impossible, transition
 from vsphere_ai.gpu.search import Transition
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import Settings, Target
 from vsphere_ai.model.view import View
 
 
@@ -40,18 +40,16 @@ def _mode(value: str) -> str:
 Layout = Annotated[tuple[str, ...], BeforeValidator(_readable)]
 
 
-class GpuMig(BaseModel):
+class GpuMig(Settings):
     """MIG of one GPU. An observed mode says as well what it waits for, e.g. ``disabled (enabled after a reboot)``."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     mode: Annotated[str, AfterValidator(_mode)] | None = None
     layout: Layout | None = None
 
-    def filled(self, mode: str | None, layout: tuple[str, ...] | None) -> GpuMig:
+    def beside(self, every: GpuMig) -> GpuMig:
         """Return what is wanted of the GPU with what holds for every GPU of its host; a mode alone has no layout."""
-        own = self.layout if self.layout is not None else None if self.mode else layout
-        return GpuMig.model_construct(mode=self.mode or ("enabled" if own else mode), layout=own)
+        own = self.layout if self.layout is not None else None if self.mode else every.layout
+        return GpuMig.model_construct(mode=self.mode or ("enabled" if own else every.mode), layout=own)
 
 
 def as_gpu(value: object) -> object:

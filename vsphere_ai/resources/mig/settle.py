@@ -25,7 +25,7 @@ def settled_gpus(
     own = {_normal_pci(pci): gpu for pci, gpu in named.items()}
     if every.mode or every.layout is not None:
         own = {**{pci: every for pci, board in boards.items() if board and board.mig_capable}, **own}
-    written = {pci: gpu.filled(every.mode, every.layout) for pci, gpu in sorted(own.items())}
+    written = {pci: gpu.beside(every) for pci, gpu in sorted(own.items())}
     gpus = {}
     for pci, gpu in written.items():
         layout = _placed(view, Slot(target, pci, boards.get(pci)), gpu.layout, now.get(pci))

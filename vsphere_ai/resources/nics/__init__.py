@@ -80,7 +80,7 @@ class HostNics(ReadBySsh, Pauses, Resource):
         there = (self.observe(facts, view.estate) or HostNics()).nics or {}
         for probe, field, words in ((PAUSE, "pause", "flow control"), (COALESCE, "coalesce", "interrupt coalescing")):
             if any(getattr(n, field) is not None for n in said.values()):
-                yield from unread_problems(target, facts, probe, words)
+                yield from unread_problems(target, facts.probes.get(probe.name), f"{words} of the NICs", probe.argv)
         for name, wanted in said.items():
             if name not in found:
                 there_are = f"it has {', '.join(sorted(found)) or 'none that vCenter shows'}"

@@ -8,25 +8,25 @@ from typing import Literal
 
 from vsphere_ai.fabric import nic_settings
 from vsphere_ai.fabric.nic_settings import MOST, RINGS, Coalesce, Rings
-from vsphere_ai.model.facts import Facts, ProbeFailure
+from vsphere_ai.model.facts import Facts, Output, ProbeFailure
 from vsphere_ai.model.plain import PlainObject, objects
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Probe
 from vsphere_ai.resources._helpers import factories
 from vsphere_ai.security.redaction import untrusted
 
 problem = partial(factories.problem, "nics")
 
 
-def unread_problems(target: Target, facts: Facts, probe: Probe, what: str) -> Iterator[Problem]:
-    """Yield that the output of a command is missing."""
-    output = facts.probes.get(probe.name)
+def unread_problems(
+    target: Target, output: Output | ProbeFailure | None, what: str, argv: tuple[str, ...]
+) -> Iterator[Problem]:
+    """Yield that the output of a command is missing; `what` is what it would show."""
     if isinstance(output, ProbeFailure):
-        yield problem(target, output.rule, f"the {what} of the NICs cannot be read: {output.reason}", output.help)
+        yield problem(target, output.rule, f"the {what} cannot be read: {output.reason}", output.help)
     elif output is None or output.status != 0:
         answer = untrusted(output.stdout + output.stderr).strip() or "no answer" if output else "it was not asked"
-        message = f"the {what} of the NICs cannot be read: {answer}"
-        yield problem(target, "unreadable", message, f"try it on the host: {' '.join(probe.argv)}")
+        message = f"the {what} cannot be read: {answer}"
+        yield problem(target, "unreadable", message, f"try it on the host: {' '.join(argv)}")
 
 
 def speed_problems(target: Target, nic: PlainObject, wanted: int | Literal["auto"] | None) -> Iterator[Problem]:
@@ -53,11 +53,8 @@ def ring_problems(target: Target, facts: Facts, nic: Mapping[str, object], wante
     """Yield what stands against the rings of a NIC."""
     name = str(nic["device"])
     output, most = facts.probes.get(f"{RINGS.name}:{name}"), nic_settings.rings(facts, name, MOST)
-    if isinstance(output, ProbeFailure):
-        yield problem(target, output.rule, f"the rings of {name} cannot be read: {output.reason}", output.help)
-    elif output is None and nic.get("rdmaDevice"):
-        message = f"the rings of {name} cannot be read: it was not asked"
-        yield problem(target, "unreadable", message, f"try it on the host: {' '.join(RINGS.argv)} {name}")
+    if isinstance(output, ProbeFailure) or (output is None and nic.get("rdmaDevice")):
+        yield from unread_problems(target, output, f"rings of {name}", (*RINGS.argv, name))
     elif output is None:
         message = f"{name} has no RDMA device; rings are set of NICs that have one"
         yield problem(target, "rings", message, "leave rings out for it")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, Field
 
 from vsphere_ai.fabric.nic_settings import Coalesce, Pause, Rings
 from vsphere_ai.model.plain import PlainObject, inside
-from vsphere_ai.model.state import setting
+from vsphere_ai.model.state import Settings, setting
 
 VMNIC = r"vmnic[0-9]{1,4}"
 READ_BY_SSH = ("pause", "rings", "coalesce")
@@ -25,10 +25,8 @@ def _name(text: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class Nic(BaseModel):
+class Nic(Settings):
     """One physical NIC. What is left out stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     pause: Pause | None = setting("Global pause: `{rx: true, tx: true}`.")
     speed: Annotated[int, Field(ge=10)] | Literal["auto"] | None = setting(

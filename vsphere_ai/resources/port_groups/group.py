@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.dvs import is_uplink
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import setting
+from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.resources.port_groups import settings as port_settings
 from vsphere_ai.resources.port_groups.settings import LAST_VLAN
 
@@ -20,10 +20,8 @@ Teaming = Literal[
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class Security(BaseModel):
+class Security(Settings):
     """What a port lets a VM do; what is left out stays as it is."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     promiscuous: bool | None = setting("Ports may see all traffic of the port group.")
     mac_changes: bool | None = setting("A guest may change the MAC address it receives with.")
@@ -33,10 +31,8 @@ class Security(BaseModel):
         return ", ".join(f"{name} {'yes' if value else 'no'}" for name, value in self if value is not None)
 
 
-class PortGroup(BaseModel):
+class PortGroup(Settings):
     """One distributed port group; what is left out stays as it is, or takes what its switch has on a new one."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     switch: Name | None = setting("The distributed switch it is on; needed for a new one.")
     vlan: int | None = setting("VLAN id; 0 sends frames untagged.", ge=0, le=LAST_VLAN)
@@ -90,7 +86,7 @@ def settled_group(wanted: PortGroup, now: PortGroup | None) -> PortGroup:
     if now is None:
         alone = wanted.vlan is None and wanted.trunk is None
         return wanted.model_copy(update={"vlan": 0} if alone else {})
-    full = {n: getattr(now, n) for n in PortGroup.model_fields if getattr(wanted, n) is None}
+    full: dict[str, object] = {}
     if wanted.vlan is not None or wanted.trunk is not None:
         full["vlan"], full["trunk"] = wanted.vlan, wanted.trunk
     active, standby = wanted.active_uplinks, wanted.standby_uplinks
@@ -99,7 +95,5 @@ def settled_group(wanted: PortGroup, now: PortGroup | None) -> PortGroup:
     if standby and active is None:
         full["active_uplinks"] = tuple(u for u in now.active_uplinks or () if u not in standby)
     if wanted.security:
-        old = now.security or Security()
-        unset = {n: getattr(old, n) for n in Security.model_fields if getattr(wanted.security, n) is None}
-        full["security"] = wanted.security.model_copy(update=unset)
-    return wanted.model_copy(update=full)
+        full["security"] = wanted.security.filled(now.security)
+    return wanted.filled(now).model_copy(update=full)

@@ -68,30 +68,27 @@ def learns(config: PlainObject) -> bool:
 def vlan_spec(vlan: int | None, trunk: tuple[str, ...] | None) -> dict[str, object]:
     """Return a VLAN or a trunk as the API takes it."""
     if trunk is None:
-        return {"_typeName": "VmwareDistributedVirtualSwitchVlanIdSpec", "inherited": False, "vlanId": vlan}
+        return _own("VmwareDistributedVirtualSwitchVlanIdSpec", vlanId=vlan)
     spans = tuple({"_typeName": "NumericRange", "start": low, "end": high} for low, high in map(span, trunk))
-    return {"_typeName": "VmwareDistributedVirtualSwitchTrunkVlanSpec", "inherited": False, "vlanId": spans}
+    return _own("VmwareDistributedVirtualSwitchTrunkVlanSpec", vlanId=spans)
+
+
+def _own(type_name: str, **fields: object) -> dict[str, object]:
+    """Return settings of a port group itself, not those of its switch."""
+    return {"_typeName": type_name, "inherited": False, **fields}
 
 
 def teaming_policy(
-    active: tuple[str, ...] | None,
-    standby: tuple[str, ...],
-    policy: str | None,
-    present: Plain,
+    active: tuple[str, ...] | None, standby: tuple[str, ...], policy: str | None, present: Plain
 ) -> dict[str, object]:
     """Return a teaming policy in full; what is None stays as it is present."""
-    made: dict[str, object] = dict(present) if isinstance(present, Mapping) else {}
-    made |= {"_typeName": "VmwareUplinkPortTeamingPolicy", "inherited": False}
+    made = {**(present if isinstance(present, Mapping) else {}), **_own("VmwareUplinkPortTeamingPolicy")}
     if policy:
-        made["policy"] = {"_typeName": "StringPolicy", "inherited": False, "value": policy}
+        made["policy"] = _own("StringPolicy", value=policy)
     if active is not None:
         # the order is one value: a list that is left out is empty, there is no other way to say so
-        made["uplinkPortOrder"] = {
-            "_typeName": "VMwareUplinkPortOrderPolicy",
-            "inherited": False,
-            "activeUplinkPort": active,
-            **({"standbyUplinkPort": standby} if standby else {}),
-        }
+        listed = {"standbyUplinkPort": standby} if standby else {}
+        made["uplinkPortOrder"] = _own("VMwareUplinkPortOrderPolicy", activeUplinkPort=active, **listed)
     return made
 
 
@@ -101,14 +98,13 @@ def guest_policy(
     """Return what guests may do and whether ports learn, in full; `old` switches have the security policy only."""
     known = {SECURITY[name]: value for name, value in allowed.items() if value is not None}
     if old:
-        bools = {k: {"_typeName": "BoolPolicy", "inherited": False, "value": v} for k, v in known.items()}
-        return {"securityPolicy": {"_typeName": "DVSSecurityPolicy", "inherited": False, **bools}}
+        bools = {name: _own("BoolPolicy", value=value) for name, value in known.items()}
+        return {"securityPolicy": _own("DVSSecurityPolicy", **bools)}
     now, learns_now = present.get("macManagementPolicy"), inside(present, "macManagementPolicy.macLearningPolicy")
-    made: dict[str, object] = dict(now) if isinstance(now, Mapping) else {}
-    made |= {"_typeName": "DVSMacManagementPolicy", "inherited": False}
+    made = {**(now if isinstance(now, Mapping) else {}), **_own("DVSMacManagementPolicy")}
     if learning is not None:
         limits = {"limit": MAC_LIMIT, "limitPolicy": "DROP"}
         policy = learns_now if learns_now and isinstance(learns_now, Mapping) else limits
-        own = {"_typeName": "DVSMacLearningPolicy", "inherited": False, "enabled": learning}
+        own = _own("DVSMacLearningPolicy", enabled=learning)
         made["macLearningPolicy"] = {"allowUnicastFlooding": True, **policy, **own}
     return {"macManagementPolicy": {**made, **known}}

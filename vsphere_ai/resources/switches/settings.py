@@ -5,25 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.nioc import Bandwidth, Megabits, Shares, Traffic
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import setting
+from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.resources._helpers.entries import twice
 
-DEFAULT_MTU = 1500
-DEFAULT_UPLINKS = tuple(f"Uplink {n}" for n in range(1, 5))  # what the vSphere Client gives a new switch
 MOST_UPLINKS = 32  # vSphere configuration maximum: uplinks per host
 UPLINKS = "config.uplinkPortPolicy"
 Name = Annotated[str, Field(min_length=1, max_length=80)]
 
 
-class Switch(BaseModel):
+class Switch(Settings):
     """One distributed switch; what is left out stays as it is, or takes vSphere's default on a new switch."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     version: str | None = setting(
         "Version of the switch, e.g. `7.0.2`; it is upgraded, never downgraded.", pattern=r"^\d+\.\d+\.\d+$"
@@ -63,6 +59,10 @@ class Switch(BaseModel):
         return pools
 
 
+NEW = Switch(mtu=1500, uplinks=tuple(f"Uplink {n}" for n in range(1, 5)))
+"""What the vSphere Client gives a new switch."""
+
+
 def observed(facts: Facts) -> Switch:
     """Return the settings of a switch as they were read."""
     return Switch.model_construct(
@@ -78,16 +78,14 @@ def observed(facts: Facts) -> Switch:
 
 def settled(wanted: Switch, now: Switch | None) -> Switch:
     """Return wanted settings in full: what is left out is taken from the switch, or from vSphere's defaults."""
-    full: dict[str, object] = {"mtu": wanted.mtu or DEFAULT_MTU, "uplinks": wanted.uplinks or DEFAULT_UPLINKS}
-    if now is not None:
-        full = {n: getattr(now, n) for n in Switch.model_fields if getattr(wanted, n) is None}
-        if wanted.uplinks and set(wanted.uplinks) == set(now.uplinks or ()):
-            full["uplinks"] = now.uplinks  # in which order they are listed means nothing
+    have, full = now or NEW, dict[str, object]()
+    if set(wanted.uplinks or ()) == set(have.uplinks or ()):
+        full["uplinks"] = have.uplinks  # in which order they are listed means nothing
     if wanted.shares:
         full["shares"] = dict(sorted((k, nioc.word(v)) for k, v in wanted.shares.items()))
     if wanted.bandwidth:
-        have = (now or Switch()).bandwidth or {}
-        full["bandwidth"] = {k: v.filled(have.get(k)) for k, v in sorted(wanted.bandwidth.items())}
+        before = have.bandwidth or {}
+        full["bandwidth"] = {k: v.filled(before.get(k)) for k, v in sorted(wanted.bandwidth.items())}
     if wanted.resource_pools:
         full["resource_pools"] = {n: None if q == nioc.ABSENT else q for n, q in sorted(wanted.resource_pools.items())}
-    return wanted.model_copy(update=full)
+    return wanted.filled(have).model_copy(update=full)

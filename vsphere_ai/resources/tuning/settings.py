@@ -10,8 +10,7 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.mixins import vgpus_of
-from vsphere_ai.resources.pci_devices import PciDevices
+from vsphere_ai.resources._helpers.vm_gpus import possible_devices
 
 CPUS, CORES = "config.hardware.numCPU", "config.hardware.numCoresPerSocket"
 MHZ, THREADS = "summary.hardware.cpuMhz", "summary.hardware.numCpuThreads"
@@ -66,12 +65,8 @@ def gpu_nodes(target: Target, view: View) -> list[int]:
     on = view.estate.host_of(target.ref)
     if on is None:
         return []
-    facts = view.facts(on.ref)
-    found, states = pci.devices(facts), pci.passthroughs(facts)
-    whole = (view.get(PciDevices, target.ref) or PciDevices()).devices or ()
-    addresses = [address for device in whole for address in device.there(facts)]
-    if vgpus_of(target, view):
-        addresses += [a for a, d in found.items() if d.is_gpu and not (a in states and states[a].enabled)]
-    gpus = [found[a] for a in addresses if a in found and found[a].is_gpu]
+    facts, found = view.facts(on.ref), pci.devices(view.facts(on.ref))
+    addresses = {a for each in possible_devices(target, view, facts) for a in each}
+    gpus = [device for address, device in found.items() if address in addresses and device.is_gpu]
     nodes = {g.numa for g in gpus}
     return [] if None in nodes else sorted(n for n in nodes if n is not None)
