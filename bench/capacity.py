@@ -20,8 +20,8 @@ UNLIKE_VMS, MOST_UNLIKE_SECONDS, SAMPLE = 3000, 3.0, 25
 
 
 def _slots(kind: str, rng: random.Random) -> tuple:
-    from vsphere_ai.capacity.gpu import GpuSlot, Running
     from vsphere_ai.gpu.catalog import board
+    from vsphere_ai.gpu.slot import GpuSlot, Running
 
     a100, h100 = board("a100-40gb"), board("h100-80gb-pcie")
     found = []
@@ -75,9 +75,9 @@ def _ask(kind: str, spare: int, answers: multiprocessing.Queue) -> None:
 
 def _unlike(rng: random.Random) -> tuple:
     """Return 1,000 hosts whose GPUs have different instances in use, and VMs."""
-    from vsphere_ai.capacity.gpu import GpuSlot, Running
     from vsphere_ai.capacity.verdict import GpuHosts, VmDemand
     from vsphere_ai.gpu.catalog import board
+    from vsphere_ai.gpu.slot import GpuSlot, Running
 
     names = [f"esx{host:04}" for host in range(HOSTS)]
     everywhere = frozenset(names)

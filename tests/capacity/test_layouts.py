@@ -7,12 +7,12 @@ from itertools import product
 from support import estates as make
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import GpuHosts, NoFit, VmDemand
 from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.ondemand import claims, mig_state
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.planning.power_on_notes import order_notes, power_on_orders
 
 A100 = board("a100-40gb")

@@ -10,7 +10,6 @@ from support.capacity_estates import estate
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity import milp
-from vsphere_ai.capacity.gpu import GpuSlot, Running, Sharing
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.items import VmClass
 from vsphere_ai.capacity.milp import NO_LOSS, Load, Programme, divided, left_over, vms_of
@@ -18,6 +17,7 @@ from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Undecided
 from vsphere_ai.gpu.catalog import board
+from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing
 
 A100 = board("a100-40gb")
 TWO = frozenset({"esx1", "esx2"})

@@ -10,13 +10,13 @@ from support.capacity_estates import estate
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity import spare_hosts
-from vsphere_ai.capacity.gpu import GpuSlot, Running
 from vsphere_ai.capacity.place import place
 from vsphere_ai.capacity.restart import Restarts
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.spare_hosts import every_failure, first_failure
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
+from vsphere_ai.gpu.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 

@@ -4,12 +4,12 @@ from fractions import Fraction
 import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.combinations import combinations
-from vsphere_ai.capacity.gpu import GpuSlot, Running, Sharing, max_equal, max_mixed, most
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, VmDemand, room
 from vsphere_ai.gpu.catalog import board, board_of_device, boards
+from vsphere_ai.gpu.combinations import combinations
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.slot import GpuSlot, Running, Sharing, max_equal, max_mixed, most
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})

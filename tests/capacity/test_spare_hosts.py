@@ -9,12 +9,12 @@ from support.capacity_estates import small
 from support.capacity_judges import pci
 
 from vsphere_ai.capacity import assign, power_on_order, spare_hosts
-from vsphere_ai.capacity.gpu import GpuSlot, Running
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit, GpuHosts, NoFit, Undecided, VmDemand, occupied
 from vsphere_ai.gpu.catalog import board
+from vsphere_ai.gpu.slot import GpuSlot, Running
 
 A100 = board("a100-40gb")
 HOSTS = frozenset({"esx1"})

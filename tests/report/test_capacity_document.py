@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity.gpu import GpuSlot, Running
 from vsphere_ai.capacity.verdict import NoFit, Undecided
 from vsphere_ai.gpu.catalog import board_of_device
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.slot import GpuSlot, Running
 from vsphere_ai.model.state import Target
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.report.capacity_document import gpu_document, verdict_document

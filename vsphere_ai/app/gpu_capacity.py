@@ -12,10 +12,10 @@ from vsphere_ai.app.malformed import report_malformed
 from vsphere_ai.app.plan_playbook import plan_of
 from vsphere_ai.app.read_estate import read_for, read_with
 from vsphere_ai.app.session import EstateRequest, Session, load, open_session
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit
 from vsphere_ai.gpu import live
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.language.play import Playbook, TargetPlan
 from vsphere_ai.model.facts import About, Estate
 from vsphere_ai.model.malformed import evaluate

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 
-from vsphere_ai.capacity.gpu import State
 from vsphere_ai.capacity.host import Host, Places
 from vsphere_ai.capacity.verdict import VmDemand
+from vsphere_ai.gpu.slot import State
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse
 
 _Wanted = tuple[tuple[str, ...], frozenset[str]]

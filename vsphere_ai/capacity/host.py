@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vsphere_ai.capacity.connected import connected
-from vsphere_ai.capacity.gpu import GpuSlot, State, TimeSlicedState, step
 from vsphere_ai.gpu.catalog import Profile
+from vsphere_ai.gpu.slot import GpuSlot, State, TimeSlicedState, step
 from vsphere_ai.gpu.vgpu import Share
 
 Policy = Literal["performance", "consolidation"]

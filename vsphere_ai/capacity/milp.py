@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from vsphere_ai.capacity.combinations import full_combinations
-from vsphere_ai.capacity.gpu import GpuKind, GpuSlot, State, TimeSlicedState, Vector
 from vsphere_ai.capacity.items import Division, Profiles, VmClass
+from vsphere_ai.gpu.combinations import full_combinations
+from vsphere_ai.gpu.slot import GpuKind, GpuSlot, State, TimeSlicedState, Vector
 from vsphere_ai.gpu.vgpu import VgpuProfile
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from vsphere_ai.capacity.gpu import GpuSlot, Running, most
 from vsphere_ai.capacity.host import Given, Host, Policy
+from vsphere_ai.gpu.slot import GpuSlot, Running, most
 
 NO_ORDER = "the GPUs have room, but in no power-on order: the starts the driver chooses by itself block each other"
 Assignment = Mapping[str, tuple[str, tuple[Given, ...]]]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from vsphere_ai.capacity.assign import Remainder
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.items import Item, items_of
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.gpu.vgpu import VgpuNameError, parse, renamed
 
 FEW = 4

@@ -1,1 +1,1 @@
-"""GPU facts: boards, MIG placement arithmetic, vGPU types, nvidia-smi command lines and parsers. Pure."""
+"""GPU facts: boards, vGPU types, MIG placement, what one GPU can take, nvidia-smi command lines and parsers. Pure."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from vsphere_ai.capacity.gpu import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.moves import moves_that_help, words
 from vsphere_ai.capacity.solve import solve
@@ -21,6 +20,7 @@ from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.gpu.live import Live, readable
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.slot import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.host_version import host_version

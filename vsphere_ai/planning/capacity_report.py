@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.verdict import Answer, Fit
 from vsphere_ai.gpu.running import RunningVgpu
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.model.state import Problem, Target
 
 

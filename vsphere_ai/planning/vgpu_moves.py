@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Answer, Fit, GpuHosts, VmDemand, occupied
 from vsphere_ai.capacity.wording import listed
 from vsphere_ai.compat.rules.driver import branch
 from vsphere_ai.compat.vgpu_vmotion import Stun, stun, why_not_carried
 from vsphere_ai.gpu.devices import found_gpus, has_vgpus
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.language.play import TargetPlans
 from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.state import Problem, Target

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from vsphere_ai.capacity.gpu import GpuSlot, Takes, most
 from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import fragmentation
 from vsphere_ai.gpu.search import Instance
+from vsphere_ai.gpu.slot import GpuSlot, Takes, most
 from vsphere_ai.gpu.vgpu import Share, VgpuProfile
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 

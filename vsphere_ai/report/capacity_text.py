@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from vsphere_ai.capacity.gpu import GpuSlot
 from vsphere_ai.capacity.host import Given
 from vsphere_ai.capacity.verdict import Fit, Undecided
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.fragmentation import Fragmentation, fragmentation
 from vsphere_ai.gpu.running import RunningVgpu
+from vsphere_ai.gpu.slot import GpuSlot
 from vsphere_ai.model.text import counted, safe
 from vsphere_ai.planning.capacity_report import GpuUse, UsedVgpu, Verdict
 from vsphere_ai.report.capacity_document import left_over, room_by_profile

@@ -8,9 +8,9 @@ from functools import lru_cache
 from operator import le
 from typing import cast
 
-from vsphere_ai.capacity.gpu import GpuKind, State, Vector, plus, step
 from vsphere_ai.gpu.catalog import Profile
 from vsphere_ai.gpu.ondemand import MigState, claims, join, opened
+from vsphere_ai.gpu.slot import GpuKind, State, Vector, plus, step
 from vsphere_ai.gpu.vgpu import Share
 
 

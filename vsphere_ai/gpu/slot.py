@@ -1,4 +1,4 @@
-"""GPU of a capacity question: what runs on it, and what it can take next. Pure."""
+"""GPU of a host with the vGPUs that run on it, and what it can take next. Pure."""
 
 from __future__ import annotations
 
