@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
-    from vsphere_ai.app.check_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
     from vsphere_ai.app.plan_file import require_replaceable, save_plan
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "apply_plan": "ApplyRequest apply",
     "approval": "Confirm",
-    "check_manifests": "ManifestsRequest ManifestsResult check_manifests",
+    "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "check_rules": "CheckRequest CheckResult check",
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",

@@ -21,7 +21,7 @@ def command() -> None:
 @command.command("spiderpool")
 @_FILES
 @_CHECK
-@format_option("text", "json")
+@format_option()
 def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check Spiderpool's objects in FILE...: fields, admission rules, and pools against each other.
 
@@ -33,7 +33,7 @@ def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
 @command.command("network-operator")
 @_FILES
 @_CHECK
-@format_option("text", "json")
+@format_option()
 def network_operator(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check objects of the NVIDIA Network Operator, of nv-ipam and of the SR-IOV operator in FILE...
 
