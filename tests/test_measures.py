@@ -12,15 +12,15 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 104,
-    "bare Any at the doors of modules": 19,
+    "Any in signatures of functions": 87,
+    "bare Any at the doors of modules": 16,
     "getattr with a default": 12,
-    "median lines of a file": 102,
-    "lines of the product": 44_162,
+    "median lines of a file": 101.5,
+    "lines of the product": 44_117,
     "arrows between rooms": 76,
     "floors": 9,
 }
-LATER = ("kubernetes", "app.check_manifests", "report.manifest_text", "cli.render", "model.networks")
+LATER = ("kubernetes", "app.kubernetes_manifests", "report.manifest_text", "cli.render", "model.networks")
 """Functions that came after the ceiling of lines."""
 
 

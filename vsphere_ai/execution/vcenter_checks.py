@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.configure import config_spec
@@ -18,7 +18,8 @@ from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.reading.collector import calls_at_once
 
-Paths = Mapping[str, tuple[str, ...]]
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 TIMEOUT = 60
 RULE = "vcenter.check"
@@ -27,14 +28,6 @@ ASKED = {CONFIG: "to change its configuration", POWER_ON: "to power it on"}
 OFF_BY_THEN = "InvalidPowerState"
 """The fault of a question about a VM that is on now and off when the plan changes it; it means nothing."""
 MOST = 64  # each check is a task; a very large plan asks for its first VMs only, and says so
-
-
-class Checker(Protocol):
-    """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
-
-    def service(self, name: str) -> str | None: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Mapping[str, Plain] | None = None) -> Plain: ...  # noqa: D102
-    def read_objects(self, refs: Sequence[str], paths: Paths) -> Mapping[str, Facts]: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +41,7 @@ class _Question:
         return Answer(self.target, self.method.removesuffix("_Task"), tuple(faults), tuple(warnings), note)
 
 
-def with_answers(plan: Plan, vcenter: Checker, estate: Estate, *, parallel: int = 8) -> Plan:
+def with_answers(plan: Plan, vcenter: VCenter, estate: Estate, *, parallel: int = 8) -> Plan:
     """Return the plan with the answers of CheckVmConfig_Task and CheckPowerOn_Task (API 6.7 and later).
 
     A refusal is a problem of the plan. They judge by the state of now, and are asked only where it is still that when
@@ -108,7 +101,7 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
                 yield _Question(target, POWER_ON, {"vm": target.ref, "host": host.ref})
 
 
-def _answers(vcenter: Checker, checker: str, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
+def _answers(vcenter: VCenter, checker: str, questions: Sequence[_Question], parallel: int) -> Iterator[Answer]:
     def submit(question: _Question) -> str | VsphereAiError:
         try:
             return str(vcenter.call(checker, question.method, question.args))
@@ -123,7 +116,7 @@ def _answers(vcenter: Checker, checker: str, questions: Sequence[_Question], par
         yield _answer(question, said)
 
 
-def _ended(vcenter: Checker, tasks: Sequence[str]) -> dict[str, Facts | VsphereAiError]:
+def _ended(vcenter: VCenter, tasks: Sequence[str]) -> dict[str, Facts | VsphereAiError]:
     """Follow tasks to their ends; those without one within `TIMEOUT` are left out."""
     ended: dict[str, Facts | VsphereAiError] = {}
     for _ in polling(TIMEOUT, fastest=0.1, slowest=2.0):

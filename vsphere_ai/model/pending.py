@@ -34,6 +34,9 @@ class Record(Protocol):
     def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
         """Note how a step ended, and what it closes."""
 
+    def sending(self, target: Target) -> None:
+        """Note that a host is about to be ordered to reboot, or a guest to shut down; without this note it was not."""
+
     def resolve(self, *pending: Pending) -> None:
         """Note that actions are not pending any more, outside of a step."""
 
@@ -51,6 +54,9 @@ class NoRecord:
         """Note nothing."""
 
     def end(self, id: str, state: str, error: str = "", closes: Sequence[Pending] = ()) -> None:
+        """Note nothing."""
+
+    def sending(self, target: Target) -> None:
         """Note nothing."""
 
     def resolve(self, *pending: Pending) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from vsphere_ai.errors import ConcurrentChange, StepFailed
@@ -11,7 +10,7 @@ from vsphere_ai.execution.actions.config_version import Versions, has_version
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
 from vsphere_ai.execution.actions.merge import Merging
 from vsphere_ai.execution.actions.resolve import looked_up
-from vsphere_ai.model.plain import Plain
+from vsphere_ai.model.plain import Plain, PlainObject
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.security import redaction
 
@@ -99,6 +98,6 @@ def config_spec(step: Reconfigure, version: str | None) -> dict[str, Plain]:
     return spec
 
 
-def _same_device(present: Mapping[str, object] | None, meant: Mapping[str, object]) -> bool:
+def _same_device(present: PlainObject | None, meant: PlainObject) -> bool:
     """Compare what identifies a device; an edit changes other fields, and the server fills in more of its own."""
     return present is not None and conflicts.identity(present) == conflicts.identity(meant)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from vsphere_ai.errors import Conflict
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.three_way import Part, compare
 
@@ -21,6 +21,16 @@ _ELSEWHERE = {
     "memoryMB": "config.hardware.memoryMB",
 }
 """Where a field of a ConfigSpec is read, unless it is called the same in ``config``."""
+_IDENTITY = (
+    "_typeName",
+    "macAddress",
+    "backing._typeName",
+    "backing.vgpu",
+    "backing.id",
+    "backing.deviceName",
+    "backing.port.portgroupKey",
+    "deviceGroupInfo.groupInstanceKey",
+)
 
 
 def changed(text: str) -> Conflict:
@@ -58,7 +68,7 @@ def differences(step: Reconfigure, planned: Facts, now: Facts) -> tuple[Part, ..
 
 def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
     for kind in dict.fromkeys(c["device"]["_typeName"] for c in step.device_changes):
-        before, after = (_devices(facts.get(DEVICES) or (), kind) for facts in (planned, now))
+        before, after = ([d for d in f.get(DEVICES) or () if d.get("_typeName") == kind] for f in (planned, now))
         same = Counter(map(identity, before)) == Counter(map(identity, after))
         old_names, new_names = (tuple(sorted(map(_name, found))) for found in (before, after))
         yield Part(f"list of {kind} devices", old_names, new_names, same)
@@ -70,35 +80,20 @@ def _parts(step: Reconfigure, planned: Facts, now: Facts) -> Iterator[Part]:
     yield from compare(planned.properties, now.properties, found)
 
 
-def identity(device: Mapping[str, Any]) -> tuple[Any, ...]:
+def identity(device: PlainObject) -> tuple[Plain, ...]:
     """Return what identifies a device; an edit changes other fields, and the server fills in more of its own."""
-    backing = device.get("backing") or {}
-    port = backing.get("port") or {}
-    return (
-        device.get("_typeName"),
-        device.get("macAddress"),
-        backing.get("_typeName"),
-        backing.get("vgpu"),
-        backing.get("id"),
-        tuple((a.get("vendorId"), a.get("deviceId")) for a in backing.get("allowedDevice") or ()),
-        backing.get("deviceName"),
-        port.get("portgroupKey"),
-        (device.get("deviceGroupInfo") or {}).get("groupInstanceKey"),
-    )
+    allowed = objects(inside(device, "backing.allowedDevice"))
+    return (*(inside(device, path) for path in _IDENTITY), *((a.get("vendorId"), a.get("deviceId")) for a in allowed))
 
 
 def _path(name: str) -> str:
     return _ELSEWHERE.get(name, f"config.{name}")
 
 
-def _devices(devices: Iterable[Mapping[str, object]], kind: str) -> list[Mapping[str, Any]]:
-    return [d for d in devices if d.get("_typeName") == kind]
-
-
-def _name(device: Mapping[str, Any]) -> str:
-    backing = device.get("backing") or {}
-    label = (device.get("deviceInfo") or {}).get("label") or f"key {device.get('key')}"
-    return str(backing.get("vgpu") or " ".join(filter(None, (label, device.get("macAddress")))))
+def _name(device: PlainObject) -> str:
+    label = inside(device, "deviceInfo.label") or f"key {device.get('key')}"
+    mac = device.get("macAddress")
+    return str(inside(device, "backing.vgpu") or (f"{label} {mac}" if mac else label))
 
 
 def _options(facts: Facts) -> dict[str, str]:

@@ -7,15 +7,20 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from vsphere_ai.errors import Conflict
-from vsphere_ai.model.facts import Facts, Output
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.pending import NoRecord, Record
+from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning.health import Found
 from vsphere_ai.planning.planner import Item
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.esxi import Ssh
+    from vsphere_ai.connect.vcenter import VCenter
 
 AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
 """Faults of calls that lost the host on their way."""
@@ -28,41 +33,6 @@ Say = Callable[[str], None]
 """Takes a line of progress."""
 
 
-class Server(Protocol):
-    """The part of a vCenter that actions use (see `connect.vcenter.VCenter`)."""
-
-    def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
-    def read_objects(self, refs: list[str], paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
-    def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Mapping[str, Any] | None = None) -> Any: ...  # noqa: D102
-    def service(self, name: str) -> str | None: ...  # noqa: D102
-    def now(self) -> datetime: ...  # noqa: D102
-    def run_task(  # noqa: D102
-        self, ref: str, method: str, args: Mapping[str, Any] | None = None, *, timeout: float, progress: Any = None
-    ) -> None: ...
-
-
-class CommandLine(Protocol):
-    """A shell on a host (see `connect.esxi.Ssh`)."""
-
-    def open(self) -> None: ...  # noqa: D102
-    def run(self, argv: tuple[str, ...], deadline_s: float, *, changes: bool = False) -> Output: ...  # noqa: D102
-
-
-class Note(Protocol):
-    """Notes of what only the sender of a call can know (see `journal.Journal`)."""
-
-    def sending(self, target: Target) -> None:
-        """Note that a host is about to be ordered to reboot, or a guest to shut down; without this note it was not."""
-
-
-class NoNote:
-    """Notes nothing."""
-
-    def sending(self, target: Target) -> None:
-        """Note nothing."""
-
-
 @dataclass(frozen=True)
 class Context:
     """Everything that actions use.
@@ -70,8 +40,8 @@ class Context:
     `left` reads a target again and returns what is still to change there; all of it, or all but what comes last.
     """
 
-    vcenter: Server
-    shell: Callable[[Target], AbstractContextManager[CommandLine]]
+    vcenter: VCenter
+    shell: Callable[[Target], Ssh]
     left: Callable[[Target, bool], tuple[Item, ...]]
     gpus: Mapping[str, int]
     """Host reference -> number of NVIDIA GPUs it had when planned."""
@@ -79,7 +49,7 @@ class Context:
     """VM reference -> reference of its host when planned."""
     stop: threading.Event = field(default_factory=threading.Event)
     """Set when the operator stops the run."""
-    note: Note = field(default_factory=NoNote)
+    note: Record = field(default_factory=NoRecord)
     found: Mapping[str, Found] = field(default_factory=dict)
     """Host reference -> what its health is measured by."""
     planned: Mapping[str, Facts] = field(default_factory=dict)
@@ -109,9 +79,7 @@ class Context:
         """Read whether a host is in maintenance mode."""
         return bool(self.read(host, "runtime.inMaintenanceMode").get("runtime.inMaintenanceMode"))
 
-    def task(
-        self, target: Target, method: str, args: Mapping[str, Any], say: Say, timeout: float = TASK_TIMEOUT
-    ) -> None:
+    def task(self, target: Target, method: str, args: PlainObject, say: Say, timeout: float = TASK_TIMEOUT) -> None:
         """Call a method of a target that returns a task, and wait for its end; it is never cancelled for being slow."""
         follow = _Follow(f"{target.name}: {method.removesuffix('_Task')}", say, self.notice)
         self.vcenter.run_task(target.ref, method, args, timeout=timeout, progress=follow)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.execution.actions.context import Context
+from vsphere_ai.model.plain import Plain, PlainObject, objects
 from vsphere_ai.model.state import Target
 
 SLACK = timedelta(seconds=5)
@@ -53,8 +53,8 @@ def _recent(context: Context, host: Target) -> _Tasks:
         found = context.vcenter.read_objects(refs, {"Task": ("info.descriptionId", "info.queueTime")}) if refs else {}
     except VsphereAiError:
         return {}
-    return {r: _task(f.get("info.descriptionId"), f.get("info.queueTime")) for r, f in found.items()
-            if f.get("info.queueTime")}  # fmt: skip
+    queued = {r: f for r, f in found.items() if f.get("info.queueTime")}
+    return {r: _task(f.get("info.descriptionId"), f.get("info.queueTime")) for r, f in queued.items()}
 
 
 def _noted(context: Context, host: Target, began: str) -> _Tasks:
@@ -64,7 +64,7 @@ def _noted(context: Context, host: Target, began: str) -> _Tasks:
         return {}
     if found is None or len(found) >= MOST:
         return {}
-    infos = [event["info"] for event in found if isinstance(event.get("info"), Mapping)]
+    infos = [info for event in found if isinstance(info := event.get("info"), Mapping)]
     return {str(i.get("task")): _task(i.get("descriptionId"), i["queueTime"]) for i in infos if i.get("queueTime")}
 
 
@@ -72,7 +72,7 @@ def _task(what: object, queued: object) -> tuple[str, datetime]:
     return str(what or "").lower(), datetime.fromisoformat(str(queued))
 
 
-def _events(context: Context, target: Target, since: str, **more: object) -> list[Mapping[str, Any]] | None:
+def _events(context: Context, target: Target, since: str, **more: Plain) -> tuple[PlainObject, ...] | None:
     """Return a target's events since a moment of this machine's clock; None where vCenter has no event manager."""
     manager = context.vcenter.service("eventManager")
     if manager is None:
@@ -80,9 +80,7 @@ def _events(context: Context, target: Target, since: str, **more: object) -> lis
     ahead = context.vcenter.now() - datetime.now(UTC)
     begin = datetime.fromisoformat(since) + ahead - SLACK
     entity, time = {"entity": target.ref, "recursion": "self"}, {"beginTime": begin.isoformat()}
-    return list(
-        context.vcenter.call(manager, "QueryEvents", {"filter": {"entity": entity, "time": time, **more}}) or ()
-    )
+    return objects(context.vcenter.call(manager, "QueryEvents", {"filter": {"entity": entity, "time": time, **more}}))
 
 
 def _shows_shutdown(event: Mapping[str, object]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vsphere_ai.errors import Conflict, VimFault
@@ -10,12 +10,14 @@ from vsphere_ai.execution.actions.conflicts import changed, refuse
 from vsphere_ai.execution.actions.context import Context
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.module_options import merged
+from vsphere_ai.model.plain import Plain, PlainObject, inside, objects
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.three_way import Part, compare, holds
 from vsphere_ai.reading.requirements import replaced_paths
 
 Args = Mapping[str, Any]
 _VNICS, _PNICS, _PCI = "config.network.vnic", "config.network.pnic", "config.pciPassthruInfo"
+_GROUP = "distributedVirtualPort.portgroupKey"
 _ASKED_FOR = {
     "passthruEnabled": "passthruEnabled",
     "sriovEnabled": "sriovEnabled",
@@ -61,13 +63,13 @@ class Merging:
     def _options(self, target: Target, ref: str, args: Args) -> Args | None:
         """Another kind of the same plan (SR-IOV) or an administrator may have set other options of the module."""
         name = args["name"]
-        now = self._context.vcenter.call(ref, "QueryConfiguredModuleOptionString", {"name": name})
+        now = str(self._context.vcenter.call(ref, "QueryConfiguredModuleOptionString", {"name": name}) or "")
         before = self._planned(target).get(f"query:{name}")
         options = merged(now if before is None else before, args["options"], now)
         if isinstance(options, tuple):
             text = f"options of module {name}: {', '.join(options)}"
             raise changed(f"{target.name} was changed by someone else after planning: {text}")
-        return None if options == (now or "") else {**args, "options": options}
+        return None if options == now else {**args, "options": options}
 
     def _settings(self, target: Target, ref: str, args: Args) -> Args | None:
         """Each advanced setting has to be as it was, or is as wanted already."""
@@ -86,7 +88,7 @@ class Merging:
             if error.fault == "InvalidName":  # vSphere's answer for a setting that this version of ESXi does not have
                 return None
             raise
-        return next((v.get("value", "") for v in values or ()), None)
+        return next((v.get("value", "") for v in objects(values)), None)
 
     def _passed_through(self, target: Target, ref: str, args: Args) -> Args | None:
         """Passed through as a whole, shared by SR-IOV, and how often: none of it may have changed."""
@@ -112,45 +114,43 @@ class Merging:
 
     def _added(self, target: Target, ref: str, args: Args) -> Args | None:
         """A second one is not made where the response to the first call was lost, or where someone else made one."""
-        key = (args["nic"].get("distributedVirtualPort") or {}).get("portgroupKey")
-        found = [v for v in self._present(target) if _group(v) == key]
+        key = inside(args["nic"], _GROUP)
+        found = {device: spec for device, spec in self._present(target).items() if inside(spec, _GROUP) == key}
         if not found:
             return args
-        if len(found) == 1 and holds(found[0]["spec"].get("ip"), args["nic"]["ip"]):
+        device, spec = next(iter(found.items()))
+        if len(found) == 1 and holds(spec.get("ip"), args["nic"]["ip"]):
             return None
-        raise changed(f"{target.name}: {found[0]['device']} has appeared on that port group since planning")
+        raise changed(f"{target.name}: {device} has appeared on that port group since planning")
 
     def _updated(self, target: Target, ref: str, args: Args) -> Args | None:
         """What the specification leaves out may take a default of the server, so it goes with what is there now."""
         device, wanted = args["device"], args["nic"]
-        now = next((v["spec"] for v in self._present(target) if v["device"] == device), None)
+        now = self._present(target).get(device)
         if now is None:
             raise Conflict(f"{target.name}: {device} is gone", "plan again", rule="object.changed")
-        before = next((v["spec"] for v in self._planned(target).get(_VNICS, ()) if v["device"] == device), now)
+        before = _specs(self._planned(target)).get(device, now)
         old, new, goal = ({f"{n} of {device}": v.get(n) for n in wanted} for v in (before, now, wanted))
         refuse(target.name, (p for p in compare(old, new, goal) if p.conflict))
         return None if holds(now, wanted) else {**args, "nic": {**now, **wanted}}
 
-    def _present(self, target: Target) -> tuple[Mapping[str, Any], ...]:
-        return tuple(self._context.read(target, _VNICS).get(_VNICS) or ())
+    def _present(self, target: Target) -> dict[str, PlainObject]:
+        return _specs(self._context.read(target, _VNICS))
 
 
-def _devices(facts: Facts) -> dict[str, Mapping[str, Any]]:
+def _specs(facts: Facts) -> dict[str, PlainObject]:
+    """Return the specifications of a host's VMkernel adapters by their devices."""
+    return {v["device"]: v["spec"] for v in facts.get(_VNICS) or ()}
+
+
+def _devices(facts: Facts) -> dict[str, PlainObject]:
     return {d["id"]: d for d in facts.get(_PCI) or ()}
 
 
-def _group(vnic: Mapping[str, Any]) -> str | None:
-    port = vnic["spec"].get("distributedVirtualPort") or {}
-    key: str | None = port.get("portgroupKey")
-    return key
-
-
-def _link(pnics: Iterable[Mapping[str, Any]] | None, device: str) -> tuple[object, object]:
+def _link(pnics: Plain, device: str) -> tuple[Plain, Plain]:
     """Return speed and duplex that were set for a NIC; None for both where it negotiates."""
-    spec = next((n.get("spec") or {} for n in pnics or () if n["device"] == device), {})
-    return _link_speed(spec)
+    return _link_speed(next((inside(n, "spec") for n in objects(pnics) if n["device"] == device), None))
 
 
-def _link_speed(spec: Mapping[str, Any]) -> tuple[object, object]:
-    link = spec.get("linkSpeed") or {}
-    return link.get("speedMb"), link.get("duplex")
+def _link_speed(spec: Plain) -> tuple[Plain, Plain]:
+    return inside(spec, "linkSpeed.speedMb"), inside(spec, "linkSpeed.duplex")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from vsphere_ai.errors import Conflict
 from vsphere_ai.execution.actions.context import polling
@@ -18,24 +17,20 @@ from vsphere_ai.model.deferred import (
     spelled,
 )
 from vsphere_ai.model.facts import About, Estate, Facts
+from vsphere_ai.model.plain import Plain, inside
+
+if TYPE_CHECKING:
+    from vsphere_ai.connect.vcenter import VCenter
 
 _ABOVE = ("Datacenter", "Folder")
 PATIENCE = 20.0  # seconds in which vCenter's picture of a host shows what was just changed there
-
-
-class Reader(Protocol):
-    """What is needed of a vCenter (see `connect.vcenter.VCenter`)."""
-
-    def read(self, paths: Mapping[str, tuple[str, ...]]) -> dict[str, Facts]: ...  # noqa: D102
-    def call(self, ref: str, method: str, args: Mapping[str, object]) -> Any: ...  # noqa: D102
-    def resolve_path(self, ref: str, path: str) -> str: ...  # noqa: D102
 
 
 class NotYet(Conflict):
     """The object is there, what is looked for in it may be on its way."""
 
 
-def looked_up(value: object, vcenter: Reader) -> Any:
+def looked_up(value: object, vcenter: VCenter) -> Any:
     """Return a plain value with every `Deferred` in it replaced; `Conflict` when there is not one such object."""
     if not is_deferred(value):
         return value
@@ -48,7 +43,7 @@ def looked_up(value: object, vcenter: Reader) -> Any:
     raise missing or Conflict("nothing was looked up", "plan again")
 
 
-def _find(deferred: Deferred, vcenter: Reader) -> str:
+def _find(deferred: Deferred, vcenter: VCenter) -> str:
     named = ("name", "parent")
     path = property_path(deferred.path)
     asked = path.partition(".")[2] if path.startswith(f"{CONFIG_TARGET}.") else ""
@@ -77,10 +72,10 @@ def _find(deferred: Deferred, vcenter: Reader) -> str:
     return value
 
 
-def _offered(host: Facts, vcenter: Reader, field: str) -> Any:
+def _offered(host: Facts, vcenter: VCenter, field: str) -> Plain:
     """Return a field of what a host offers to VMs."""
     browser = vcenter.resolve_path(str(host.get("parent")), "environmentBrowser")
-    return (vcenter.call(browser, "QueryConfigTarget", {"host": host.ref}) or {}).get(field)
+    return inside(vcenter.call(browser, "QueryConfigTarget", {"host": host.ref}), field)
 
 
 def _is_of(ref: str, managed: str) -> bool:

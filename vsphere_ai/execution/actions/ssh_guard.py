@@ -54,8 +54,9 @@ class Access:
 
     def _is_excepted(self, host: Target) -> bool:
         manager = self._context.vcenter.resolve_path(host.ref, service.ACCESS_MANAGER)
-        users = self._context.vcenter.call(manager, service.EXCEPTIONS_METHOD) or ()
-        return self._context.ssh_user.casefold() in (str(user).casefold() for user in users)
+        users = self._context.vcenter.call(manager, service.EXCEPTIONS_METHOD)
+        known = users if isinstance(users, list | tuple) else ()
+        return self._context.ssh_user.casefold() in (str(user).casefold() for user in known)
 
     def _starts_by_itself(self, host: Target, facts: Facts) -> bool:
         """Wait a moment for the service of a host that has just booted, where it starts with the host."""
