@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from support.raising import refused
 
 from vsphere_ai.connect.esxi import Ssh, SshEndpoint
 from vsphere_ai.connect.gate import LoginGate
@@ -170,7 +171,7 @@ def test_maintenance_that_cannot_end_is_said_to_be_open(vcenter):
     vm = named(vcenter, "odd-01").ref
     vcenter.run_task(vm, "PowerOnVM_Task", timeout=20)
     args = {"timeout": 60}
-    with pytest.raises(OutcomeUnknown, match=r"EnterMaintenanceMode_Task on HostSystem:.*has not ended within 1 s"):
+    with refused(OutcomeUnknown, "outcome.unknown", "EnterMaintenanceMode_Task on HostSystem:", " 1 s"):
         vcenter.run_task(host, "EnterMaintenanceMode_Task", args, timeout=1)
     vcenter.run_task(vm, "PowerOffVM_Task", timeout=20)
 

@@ -133,7 +133,7 @@ def test_a_service_of_ours_is_started_again_once(access, world):
 def test_what_is_ours_on_one_host_is_not_on_another(access, world):
     access.before(START)
     world.running = False
-    with pytest.raises(Unreachable, match="esx02"):
+    with refused(Unreachable, "ssh.stopped", "esx02"):
         access.before(Shell(target=ESX2, argv=("nvidia-smi",), summary="x"))
 
 

@@ -71,7 +71,7 @@ def test_a_lost_answer_to_a_reboot_is_left_to_the_boot_time():
 
 
 def test_a_refused_reboot_says_why():
-    with pytest.raises(StepFailed, match="not in maintenance"):
+    with refused(StepFailed, "step.failed", "Host is not in maintenance mode"):
         do(lifecycle("reboot", via="ssh"), Server(READY), Shells(Output(1, "Host is not in maintenance mode")))
 
 
@@ -307,7 +307,7 @@ def test_nothing_left_is_as_planned(clock):
 
 @pytest.mark.parametrize(("target", "limit"), [(VM, waits.READ_BACK_VM), (ESX1, waits.READ_BACK_HOST)])
 def test_what_is_left_after_the_deadline_is_not_verified(clock, target, limit):
-    with pytest.raises(NotVerified, match="vgpu profiles is a, wanted b ×2; vgpu uvm is no, wanted yes"):
+    with refused(NotVerified, "step.not-verified", "vgpu profiles is a, wanted b ×2; vgpu uvm is no, wanted yes"):
         as_planned([(ITEM,)], target)
     assert sum(clock.pauses) == pytest.approx(limit)
 

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from support import raising
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.language import inventory_search
@@ -41,7 +42,7 @@ def found():
 
 def refused(project, why):
     file = project / "vsphere-ai.yaml"
-    with pytest.raises(UsageError, match="was not named, and ") as caught:
+    with raising.refused(UsageError, "inventory.unsafe") as caught:
         found()
     assert why in caught.value.message
     assert caught.value.remedy == f"if it is the right one: -i {file}"
