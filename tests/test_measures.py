@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 87,
+    "Any in signatures of functions": 86,
     "bare Any at the doors of modules": 16,
     "getattr with a default": 12,
     "median lines of a file": 101.5,
-    "lines of the product": 44_117,
+    "lines of the product": 44_056,
     "arrows between rooms": 76,
     "floors": 9,
 }

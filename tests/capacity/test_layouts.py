@@ -13,7 +13,7 @@ from vsphere_ai.gpu.catalog import board
 from vsphere_ai.gpu.ondemand import claims, mig_state
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.slot import GpuSlot
-from vsphere_ai.planning.power_on_notes import order_notes, power_on_orders
+from vsphere_ai.planning.power_on_order import order_notes, power_on_orders
 
 A100 = board("a100-40gb")
 ONE = frozenset({"esx1"})

@@ -19,11 +19,12 @@ from vsphere_ai.language.inventory import Inventory
 from vsphere_ai.language.play import Play, Playbook, Stated, from_document
 from vsphere_ai.language.playbook import desired
 from vsphere_ai.model.finding import Finding
-from vsphere_ai.planning import stale
 from vsphere_ai.planning.document import (
+    MOST_CHANGES,
     Approved,
     PlanDocument,
     _sha256,
+    changes_since,
     digest,
     dumps,
     open_saved,
@@ -214,7 +215,7 @@ def test_a_stale_plan_says_what_is_different(plan):
     opened = ({"_typeName": "HostFirewallRuleset", "key": "pvrdma", "enabled": True},)
     now = made(estate(host(ESX1, config__firewall__ruleset=opened), host(ESX2)),
                {ESX1: wants(FIREWALL), ESX2: wants(PvrdmaHost(vmknic="vmk9", firewall=True))})  # fmt: skip
-    text = stale.differences(then, now)
+    text = changes_since(then, now)
     assert "planned then, not now: esx01: pvrdma_host firewall False → True" in text
     assert "planned then, not now: esx01: open firewall ruleset pvrdma" in text
     assert "not planned then: esx02: this host has no vmkernel adapter vmk9" in text
@@ -222,19 +223,19 @@ def test_a_stale_plan_says_what_is_different(plan):
 
 
 def test_a_difference_in_details_is_told_too(plan):
-    assert "details of the steps" in stale.differences(PlanDocument.of(plan), plan)
+    assert "details of the steps" in changes_since(PlanDocument.of(plan), plan)
 
 
 def test_many_differences_are_cut(plan):
-    lines = stale.differences(PlanDocument.of(plan), made(finished_farm(), DESIRED)).splitlines()
-    assert len(lines) == stale.MOST + 1
+    lines = changes_since(PlanDocument.of(plan), made(finished_farm(), DESIRED)).splitlines()
+    assert len(lines) == MOST_CHANGES + 1
     assert lines[-1].strip().startswith("and ")
 
 
 def test_differences_are_safe_for_a_terminal():
     evil = replace(ESX1, name="esx\x1b[31m")
     seen = estate(host(evil), guest(vm(1), evil))
-    text = stale.differences(PlanDocument.of(made(seen, {})), made(seen, {evil: wants(FIREWALL)}))
+    text = changes_since(PlanDocument.of(made(seen, {})), made(seen, {evil: wants(FIREWALL)}))
     assert "\x1b" not in text
     assert "esx" in text
 
@@ -294,7 +295,7 @@ def test_a_plan_that_was_edited_and_sealed_again_never_breaks_the_tool(data):
         document["seal"] = _sha256(document)
         opened = open_saved(json.dumps(document), "plan.json")
         read = from_document(opened.desired, kinds())
-        stale.differences(opened, plan)
+        changes_since(opened, plan)
         desired(read, Inventory(Path("i.yml")), plain_farm(), vcenter="lab")
     except (VsphereAiError, UnicodeEncodeError):
         return

@@ -10,8 +10,8 @@ from vsphere_ai.gpu.live import GPUS
 from vsphere_ai.language.play import Power, Rolling
 from vsphere_ai.model.facts import Output
 from vsphere_ai.model.steps import PowerOff, Reboot, Reconfigure, Shell, Step
-from vsphere_ai.planning.gpu_waits import unasked
 from vsphere_ai.planning.planner import reading_back
+from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.windows import HostNow, host_now, host_window
 from vsphere_ai.resources.host_graphics import HostGraphics
 from vsphere_ai.resources.mig import Mig

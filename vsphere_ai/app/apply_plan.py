@@ -22,7 +22,6 @@ from vsphere_ai.language.play import Playbook, from_document
 from vsphere_ai.planning import document
 from vsphere_ai.planning.document import SavedPlan, open_saved
 from vsphere_ai.planning.ssh_needs import without_ssh_problems
-from vsphere_ai.planning.stale import differences
 from vsphere_ai.resources import kinds
 from vsphere_ai.runs.history import look
 
@@ -132,5 +131,5 @@ def _require_same(saved: SavedPlan, plan: Plan, digest: str, what: Path) -> None
         raise Conflict(text, again, rule="plan.other-vcenter")
     if saved.digest == digest or saved.digest == document.digest(without_ssh_problems(plan)):
         return  # a host that refuses the SSH login now is a problem that is shown, not a difference
-    text = f"{what} is stale, the estate changed since it was made:\n{differences(saved, plan)}"
+    text = f"{what} is stale, the estate changed since it was made:\n{document.changes_since(saved, plan)}"
     raise Conflict(text, again, rule="plan.stale")

@@ -22,9 +22,9 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Step
 from vsphere_ai.planning import document
 from vsphere_ai.planning.capacity import NO_ROOM
-from vsphere_ai.planning.gpu_waits import unasked
 from vsphere_ai.planning.observing import evaluate_with
 from vsphere_ai.planning.planner import Besides, Plan, planned, reading_back
+from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds

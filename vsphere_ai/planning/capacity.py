@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import NamedTuple
 
 from vsphere_ai.capacity.host import Policy
 from vsphere_ai.capacity.moves import moves_that_help, words
@@ -18,7 +17,7 @@ from vsphere_ai.fabric.api_types import GraphicsInfo
 from vsphere_ai.gpu import layout as layouts
 from vsphere_ai.gpu.catalog import Board, Profile
 from vsphere_ai.gpu.listed_board import boards_as_listed
-from vsphere_ai.gpu.live import Live, readable
+from vsphere_ai.gpu.live import readable
 from vsphere_ai.gpu.search import Instance
 from vsphere_ai.gpu.slot import GpuSlot, Mode, Running, Sharing, step
 from vsphere_ai.gpu.vgpu import Share, VgpuNameError, VgpuProfile, mig_profile, parse, share_of
@@ -30,6 +29,7 @@ from vsphere_ai.resources.mixins import DividesGpus, SharesGpus, is_changed, off
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on
+LISTED = "config.sharedPassthruGpuTypes"
 MIXED_SIZE, MIG = "mixedSize", "multiInstanceGpu"  # HostGraphicsInfo.vgpuMode, vSphere API 8.0.3.0
 
 
@@ -190,7 +190,8 @@ def question_of(view: View, vms_that_will_run: frozenset[str], hosts: Iterable[T
     vms = sorted(v for h in chosen for v in view.estate.vms_on(h.ref) if v.ref in vms_that_will_run)
     stay = {v.ref for v in vms if _stays_on(view, v.ref)}
     slots = {h.name: slots_of(view, h, stay) for h in chosen}
-    policies = {h.name: _policy(view, h.ref) for h in chosen}
+    fills = {h.name: any(s.consolidates() for s in offered(view, h.ref, SharesGpus)) for h in chosen}
+    policies: dict[str, Policy] = {n: "consolidation" if fill else "performance" for n, fill in fills.items()}
     demands, targets = [], {}
     for vm in vms:
         own_host = view.estate.host_of(vm.ref)
@@ -209,61 +210,102 @@ def slots_of(view: View, host: Target, staying: Set[str]) -> tuple[GpuSlot, ...]
 
     GPUs are left out of which neither the catalogue nor the host's own list says what they take.
     """
-    facts, now = view.facts(host.ref), readable(view.facts(host.ref))
-    release = host_version(view, host.ref)
-    any_series = release is not None and release[0] >= ANY_SERIES
-    infos = _graphics(facts)
-    slots = []
-    for pci, listed in boards_as_listed(facts).items():
-        board = listed.board
-        if board is None or not _shared_direct(view, host.ref, pci):
-            continue
-        mode = _mode(view, host.ref, pci, board)
+    return _HostGpus(view, host, staying).slots()
+
+
+class _HostGpus:
+    """The GPUs of a host once the plan is carried out."""
+
+    def __init__(self, view: View, host: Target, staying: Set[str]) -> None:
+        self._view, self._host, self._staying = view, host, staying
+        self._facts, self._now = view.facts(host.ref), readable(view.facts(host.ref))
+        self._infos: dict[str, GraphicsInfo] = {g["pciId"]: g for g in self._facts.get("config.graphicsInfo", ())}
+        self._sharing, self._dividing = [*offered(view, host.ref, SharesGpus)], [*offered(view, host.ref, DividesGpus)]
+
+    def slots(self) -> tuple[GpuSlot, ...]:
+        boards = ((pci, listed.board) for pci, listed in boards_as_listed(self._facts).items())
+        shared = [(pci, board) for pci, board in boards if board and any(s.shares(pci) for s in self._sharing)]
+        slots = [slot for pci, board in shared if (slot := self._slot(pci, board)) is not None]
+        for vm in self._view.estate.vms_on(self._host.ref) if slots else ():
+            if vm.ref in self._staying:
+                self._run(vm, slots)
+        return tuple(slots)
+
+    def _run(self, vm: Target, slots: list[GpuSlot]) -> None:
+        """Put the vGPUs of a VM that stays on the GPUs that show it, each of these first getting one of it."""
+        shown = [at for at, s in enumerate(slots) if vm.ref in self._guests(s.pci)]
+        places = [*shown, *shown * 31, *range(len(slots))]
+        for name in vgpus_of(vm, self._view):
+            at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
+            if at is not None:
+                places.remove(at)
+                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
+
+    def _slot(self, pci: str, board: Board) -> GpuSlot | None:
+        mode, release = self._mode(pci, board), host_version(self._view, self._host.ref)
         if mode == "mig" and board.named_profiles:
-            continue
-        info = infos.get(pci, GraphicsInfo())
-        slot = GpuSlot(
-            host=host.name,
+            return None
+        mixed = self._infos.get(pci, GraphicsInfo()).get("vgpuMode") == MIXED_SIZE
+        listed = {p.stem for p in _named(self._facts.get(LISTED, ()))}
+        unread = any(not _was_read(self._view, vm) for vm in self._guests(pci))
+        unseen = mode == "mig" and self._layout(pci) is None and all(g.pci != pci for g in self._now.gpus)
+        return GpuSlot(
+            host=self._host.name,
             pci=pci,
             board=board,
             mode=mode,
-            sharing=Sharing(mixed=info.get("vgpuMode") == MIXED_SIZE, any_series=any_series),
-            offered=_offered(view, facts),
-            spellings=_spellings(board, facts),
-            driver_major=now.driver_major(pci),
+            instances=self._instances(pci, board) if mode == "mig" else (),
+            sharing=Sharing(mixed=mixed, any_series=release is not None and release[0] >= ANY_SERIES),
+            offered=self._offered(),
+            spellings=tuple(n for n in board.vgpu_names if n in listed) or None,
+            driver_major=self._now.driver_major(pci),
+            unsure=(unread or unseen) and self._host.ref not in self._view.rebooting,
         )
-        guests = tuple(info.get("vm", ()))
-        unread = any(not _was_read(view, v) for v in guests)
-        unseen = mode == "mig" and _layout(view, host.ref, pci) is None and all(g.pci != pci for g in now.gpus)
-        slot = replace(slot, unsure=(unread or unseen) and host.ref not in view.rebooting)
-        slots.append(_with_instances(slot, view, host.ref, now, _Guests(guests, staying)))
-    return _with_running(slots, view, infos, [v for v in view.estate.vms_on(host.ref) if v.ref in staying])
 
+    def _guests(self, pci: str) -> tuple[str, ...]:
+        return tuple(self._infos.get(pci, GraphicsInfo()).get("vm", ()))
 
-class _Guests(NamedTuple):
-    """VMs on a GPU now, and those of the host that keep their vGPUs."""
+    def _instances(self, pci: str, board: Board) -> tuple[Instance, ...]:
+        """Return the GPU instances there will be: planned ones, else those of now less those of VMs that power off."""
+        if (layout := self._layout(pci)) is not None:
+            return tuple(_instances(board, layout))
+        if self._host.ref in self._view.rebooting:
+            return ()
+        known = (i for i in self._now.instances[pci] if board.find_profile(i.profile_name))
+        there, guests = [Instance(i.profile_name, i.start) for i in known], self._guests(pci)
+        # vSphere takes the instance of a VM away when the VM powers off
+        leaving = _instances_of(board, self._view, guests)
+        leaving.subtract(_instances_of(board, self._view, [vm for vm in guests if vm in self._staying]))
+        for name, count in leaving.items():
+            for gone in [i for i in there if i.profile_name == name][: max(count, 0)]:
+                there.remove(gone)
+        return tuple(there)
 
-    now: tuple[str, ...]
-    staying: Set[str]
+    def _layout(self, pci: str) -> tuple[str, ...] | None:
+        """Return what will stand on a GPU, where this plan says it."""
+        states = self._dividing if is_changed(self._view, self._host.ref, DividesGpus) else ()
+        return next((layout for state in states if (layout := state.layout_of(pci)) is not None), None)
 
+    def _mode(self, pci: str, board: Board) -> Mode:
+        """Return a GPU's mode: as read over SSH or planned, as vCenter shows it, as its VMs or the host's list say."""
+        if not board.mig_capable:
+            return "time_sliced"
+        known = (divided for state in self._dividing if (divided := state.is_divided(pci)) is not None)
+        if (divided := next(known, None)) is not None:
+            return "mig" if divided else "time_sliced"
+        shown = self._infos.get(pci, GraphicsInfo()).get("vgpuMode")
+        if shown:
+            return "mig" if shown == MIG else "time_sliced"
+        guests = (self._view.estate.get(vm) for vm in self._guests(pci))
+        running = [p for g in guests if g is not None for p in _named(observed_profiles(g))]
+        listed = [p for p in _named(self._facts.get(LISTED, ())) if p.stem in board.vgpu_names]
+        return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
 
-def _with_instances(slot: GpuSlot, view: View, host: str, now: Live, guests: _Guests) -> GpuSlot:
-    """Add the GPU instances there will be: planned ones, else those of now less what goes with VMs that power off."""
-    if slot.mode != "mig":
-        return slot
-    if (layout := _layout(view, host, slot.pci)) is not None:
-        return replace(slot, instances=tuple(_instances(slot.board, layout)))
-    if host in view.rebooting:
-        return slot
-    known = (i for i in now.instances[slot.pci] if slot.board.find_profile(i.profile_name))
-    there = [Instance(i.profile_name, i.start) for i in known]
-    # vSphere takes the instance of a VM away when the VM powers off
-    leaving = _instances_of(slot.board, view, guests.now)
-    leaving.subtract(_instances_of(slot.board, view, [v for v in guests.now if v in guests.staying]))
-    for name, count in leaving.items():
-        for gone in [i for i in there if i.profile_name == name][: max(count, 0)]:
-            there.remove(gone)
-    return replace(slot, instances=tuple(there))
+    def _offered(self) -> frozenset[str] | None:
+        """Return the host's own list, which is the truth unless this plan changes what decides it."""
+        planned = any(is_changed(self._view, self._host.ref, mixin) for mixin in (SharesGpus, DividesGpus))
+        listed = self._facts.get(LISTED)
+        return None if planned or listed is None else frozenset(name.lower() for name in listed)
 
 
 def _instances_of(board: Board, view: View, vms: Iterable[str]) -> Counter[str]:
@@ -287,25 +329,6 @@ def _instances(board: Board, layout: Iterable[str]) -> Iterator[Instance]:
             yield Instance(profile.name, item.start)
 
 
-def _with_running(
-    slots: list[GpuSlot], view: View, infos: Mapping[str, GraphicsInfo], vms: Iterable[Target]
-) -> tuple[GpuSlot, ...]:
-    """Put the vGPUs of VMs that stay on the GPUs that show them, each GPU that shows a VM first getting one of it."""
-    for vm in vms if slots else ():
-        shown = [at for at, s in enumerate(slots) if vm.ref in infos.get(s.pci, GraphicsInfo()).get("vm", ())]
-        places = [*shown, *shown * 31, *range(len(slots))]
-        for name in vgpus_of(vm, view):
-            at = next((p for p in places if step(slots[p].kind, slots[p].state, name) is not None), None)
-            if at is not None:
-                places.remove(at)
-                slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
-    return tuple(slots)
-
-
-def _graphics(facts: Facts) -> dict[str, GraphicsInfo]:
-    return {g["pciId"]: g for g in facts.get("config.graphicsInfo", ())}
-
-
 def _was_read(view: View, vm: str) -> bool:
     facts = view.estate.get(vm)
     return facts is not None and facts.get("config.hardware.device") is not None
@@ -322,50 +345,6 @@ def observed_profiles(facts: Facts) -> tuple[str, ...]:
     """Return the vGPU profiles a VM has, as it was read, one by one."""
     backings = (d.get("backing") or {} for d in facts.get("config.hardware.device", ()))
     return tuple(b["vgpu"].lower() for b in backings if b.get("vgpu"))
-
-
-def _policy(view: View, host: str) -> Policy:
-    fills = any(state.consolidates() for state in offered(view, host, SharesGpus))
-    return "consolidation" if fills else "performance"
-
-
-def _shared_direct(view: View, host: str, pci: str) -> bool:
-    return any(state.shares(pci) for state in offered(view, host, SharesGpus))
-
-
-def _layout(view: View, host: str, pci: str) -> tuple[str, ...] | None:
-    """Return what will stand on a GPU, where this plan says it."""
-    states = offered(view, host, DividesGpus) if is_changed(view, host, DividesGpus) else iter(())
-    return next((layout for state in states if (layout := state.layout_of(pci)) is not None), None)
-
-
-def _mode(view: View, host: str, pci: str, board: Board) -> Mode:
-    """Return the mode of a GPU: as read over SSH or planned, as vCenter shows it, as its VMs or the host's list say."""
-    if not board.mig_capable:
-        return "time_sliced"
-    known = (divided for state in offered(view, host, DividesGpus) if (divided := state.is_divided(pci)) is not None)
-    if (divided := next(known, None)) is not None:
-        return "mig" if divided else "time_sliced"
-    facts = view.facts(host)
-    info = _graphics(facts).get(pci, GraphicsInfo())
-    if info.get("vgpuMode"):
-        return "mig" if info["vgpuMode"] == MIG else "time_sliced"
-    guests = (view.estate.get(vm) for vm in info.get("vm", ()))
-    running = [p for g in guests if g is not None for p in _named(observed_profiles(g))]
-    listed = [p for p in _named(facts.get("config.sharedPassthruGpuTypes", ())) if p.stem in board.vgpu_names]
-    return "mig" if any(p.is_mig for p in running or listed) else "time_sliced"
-
-
-def _offered(view: View, facts: Facts) -> frozenset[str] | None:
-    """Return the host's own list, which is the truth unless this plan changes what decides it."""
-    planned = is_changed(view, facts.ref, SharesGpus) or is_changed(view, facts.ref, DividesGpus)
-    listed = facts.get("config.sharedPassthruGpuTypes")
-    return None if planned or listed is None else frozenset(name.lower() for name in listed)
-
-
-def _spellings(board: Board, facts: Facts) -> tuple[str, ...] | None:
-    listed = {p.stem for p in _named(facts.get("config.sharedPassthruGpuTypes", ()))}
-    return tuple(n for n in board.vgpu_names if n in listed) or None
 
 
 def _named(names: Iterable[str]) -> Iterator[VgpuProfile]:

@@ -17,11 +17,13 @@ from vsphere_ai.model.facts import About
 from vsphere_ai.model.finding import Finding, Verdict
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Lifecycle, Step, Wait
-from vsphere_ai.model.text import escaped
+from vsphere_ai.model.text import escaped, safe
 from vsphere_ai.planning.planner import Answer, Item, Login, Plan
 from vsphere_ai.planning.schedule import Impact, PlannedStep, waves
 
 SCHEMA_VERSION = 1
+MOST_CHANGES = 12
+"""Differences between a saved plan and the present one that are listed."""
 NOT_REVERTED = "stays: "
 """What notes begin with that say what a rollback does not put back."""
 
@@ -238,6 +240,26 @@ def is_saved(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(document, dict) and {"schema_version", "desired", "digest", "seal"} <= document.keys()
+
+
+def changes_since(saved: PlanDocument, plan: Plan) -> str:
+    """Return a line per setting, problem or step that is in a saved plan or in the present one only."""
+    now = PlanDocument.of(plan)
+    lines = []
+    for word, one, two in (("planned then, not now", saved, now), ("not planned then", now, saved)):
+        known = set(_lines(two))
+        lines += [f"  {word}: {line}" for line in _lines(one) if line not in known]
+    if not lines:
+        lines = ["  details of the steps (device keys or configuration that is sent)"]
+    more = [f"  and {len(lines) - MOST_CHANGES} more"] if len(lines) > MOST_CHANGES else []
+    return "\n".join(safe(line) for line in [*lines[:MOST_CHANGES], *more])
+
+
+def _lines(document: PlanDocument) -> list[str]:
+    found = [f"{i.target.name}: {i.kind} {c.field} {c.before} → {c.after}" for i in document.items for c in i.changes]
+    found += [f"{problem.target.name}: {problem.message}" for problem in document.problems]
+    found += [f"{each.host.name}: lost on reboot: {what}" for each in document.impact.lost for what in each.what]
+    return found + [f"{step.target.name}: {step.summary}" for step in document.steps]
 
 
 def _type(step: Step) -> dict[str, str]:

@@ -15,13 +15,11 @@ from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differe
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.capacity import problems_of
-from vsphere_ai.planning.gpu_waits import silent
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.needed_facts import missing_facts
 from vsphere_ai.planning.observing import evaluate_with, observe, sort_kinds
-from vsphere_ai.planning.power_on_notes import order_notes
-from vsphere_ai.planning.power_on_order import power_ons
-from vsphere_ai.planning.reboot_losses import kept_modes, loss_of
+from vsphere_ai.planning.power_on_order import order_notes, power_ons
+from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook, view_after
 from vsphere_ai.resources.base import Resource

@@ -67,7 +67,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[ItemDocument], estate: Esta
         now = view.state(ref, kind)
         if now is None or not each.changes:
             continue
-        present = _fields(now.export(each.target, view, "shown").state)
+        present = {f.name: f.after for f in differences(None, now.export(each.target, view, "shown").state)}
         item = items.get((ref, kind)) or Item(each.target, kind, ())
         back = {**elsewhere.get(ref, {}), **{f.name: f.after for f in item.fields}}
         others = frozenset(k for r, k in own if r == ref and k != kind)
@@ -86,10 +86,6 @@ def _implied(plan: Plan, view: View) -> dict[str, dict[str, object]]:
             after = now.model_copy(update={f.name: f.after for f in item.fields if f.name in type(now).model_fields})
             found.setdefault(item.target.ref, {}).update(after.implied_fields())
     return found
-
-
-def _fields(state: Resource) -> dict[str, Any]:
-    return {f.name: f.after for f in differences(None, state)}
 
 
 def _staying(

@@ -275,8 +275,10 @@ def _rolls(work: _Arrangement) -> tuple[Roll, ...]:
 
 def _roll_out(work: _Arrangement, rolls: Sequence[Roll]) -> None:
     """Let the hosts of each cluster follow each other; gates that an earlier attempt left pending come before them."""
+    pending = grouped(sorted(work.gated - work.windows), lambda h: work.estate[h.ref].get("parent"))
     for host, before in ((h, roll.before(h)) for roll in rolls for h in roll.hosts):
-        ends = [work.chains[earlier][-1] for earlier in (*before, *_pending_gates(work, host))]
+        gates = pending.get(work.estate[host.ref].get("parent"), ())
+        ends = [work.chains[earlier][-1] for earlier in (*before, *gates)]
         work.rolled += [(end, first) for end in ends for first in work.firsts[host]]
 
 
@@ -290,11 +292,6 @@ def _share(work: _Arrangement) -> None:
         within = [work.chains[t] for t, where in inside.items() if where == datacenter and work.chains[t]]
         work.edges += [(first[-1], chain[0]) for chain in within if first]
         work.edges += [(chain[-1], last[0]) for chain in within if last]
-
-
-def _pending_gates(work: _Arrangement, host: Target) -> list[Target]:
-    cluster = work.estate[host.ref].get("parent")
-    return [h for h in sorted(work.gated - work.windows) if work.estate[h.ref].get("parent") == cluster]
 
 
 def _number(work: _Arrangement) -> tuple[PlannedStep, ...]:

@@ -107,7 +107,8 @@ class _Sequence:
         self._slots = {h.name: tuple(farm.hosts.get(h.name, ())) for h in roll.members}
         self._done: list[Target] = []
         self._branches = {h: branch(self._facts(h)) for h in roll.members}
-        self._devices = {h: _device_ids(self._facts(h)) for h in roll.members}
+        found = ((h, found_gpus(self._facts(h).get("hardware.pciDevice", ()))) for h in roll.members)
+        self._devices = {h: {g.pci: g.device_id for g in gpus} for h, gpus in found}
         for host in roll.members:  # VMs that are off, and are to find their GPUs when they power on
             off = [v for v in self._estate.vms_on(host.ref) if v.ref not in on]
             self._reserve(host, [v for v in off if v.ref in outlook.will_run])
@@ -248,10 +249,6 @@ class _Sequence:
     def _where(self, vm: Target, host: Target) -> str:
         verb = "it runs on" if self._estate.host_of(vm.ref) == host else "it will have been moved to"
         return f"{verb} {host.name}, which has to enter maintenance mode"
-
-
-def _device_ids(facts: Facts) -> dict[str, int]:
-    return {g.pci: g.device_id for g in found_gpus(facts.get("hardware.pciDevice", ()))}
 
 
 def _unread(slots: Iterable[GpuSlot]) -> bool:

@@ -1,4 +1,4 @@
-"""GPUs that a run waits for after a reboot: whether nvidia-smi answers for them before it."""
+"""GPUs of hosts that reboot: what they lose, what has to be there afterwards, and whether nvidia-smi answers before."""
 
 from __future__ import annotations
 
@@ -7,11 +7,26 @@ from collections.abc import Iterator
 from vsphere_ai.gpu.listings import UnreadableOutput, parse_gpus
 from vsphere_ai.gpu.live import GPUS
 from vsphere_ai.model.facts import Estate, Output
-from vsphere_ai.model.state import Problem
+from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.planning.schedule import Impact
 from vsphere_ai.planning.windows import host_now
-from vsphere_ai.resources.mixins import DividesGpus, is_stated
+from vsphere_ai.resources import kinds
+from vsphere_ai.resources.mixins import DividesGpus, Loss, is_stated
+
+
+def loss_of(host: Target, view: View) -> Loss | None:
+    """Return what a host that will reboot loses; `view` is how everything is now, with what the playbook states."""
+    return next((loss for kind in _dividing() if (loss := kind.loss(host, view)) is not None), None)
+
+
+def kept_modes(host: Target, view: View) -> dict[str, str]:
+    """Return PCI address -> the mode of a GPU that has to be there after a reboot, where no playbook says another."""
+    return {pci: mode for kind in _dividing() for pci, mode in kind.kept(host, view).items()}
+
+
+def _dividing() -> list[type[DividesGpus]]:
+    return [kind for kind in kinds().values() if issubclass(kind, DividesGpus)]
 
 
 def unasked(impact: Impact, estate: Estate) -> tuple[str, ...]:
@@ -31,9 +46,6 @@ def silent(impact: Impact, view: View) -> Iterator[Problem]:
         try:
             parse_gpus(answer.status, answer.stdout)
         except UnreadableOutput as error:
-            yield Problem(
-                host,
-                "gpu.no-answer",
-                f"it has to reboot, and nvidia-smi, which is waited for after that, does not work: {error.message}",
-                "run nvidia-smi on the host: is the host driver (VIB) loaded?",
-            )
+            why = f"nvidia-smi, which is waited for after that, does not work: {error.message}"
+            help_ = "run nvidia-smi on the host: is the host driver (VIB) loaded?"
+            yield Problem(host, "gpu.no-answer", f"it has to reboot, and {why}", help_)
