@@ -7,7 +7,7 @@ from support.places import INVENTORY
 
 from vsphere_ai.connect.esxi import Ssh, SshEndpoint
 from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.security.secret_ref import resolve
+from vsphere_ai.security.credentials import fetch
 
 pytestmark = pytest.mark.lab
 ESX = "esx01.lab.local"
@@ -23,7 +23,7 @@ def shell(lab):
 
     ssh = load_inventory(INVENTORY).ssh
     address, port = ssh.endpoint(ESX)
-    password = resolve(ssh.password).reveal()
+    password = fetch(ssh.password).reveal()
     endpoint = SshEndpoint(ESX, address, port, ssh.username, Path(ssh.known_hosts), password)
 
     def run(*argv):

@@ -31,7 +31,7 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import VsphereAiError
 from vsphere_ai.lab import process
 from vsphere_ai.language.inventory import load_inventory
-from vsphere_ai.security.secret_ref import resolve
+from vsphere_ai.security.credentials import fetch
 
 QUICK = "timing: {boot_seconds: 0.4, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
 WRONG = "no-password-of-this-vcenter"
@@ -51,7 +51,7 @@ def endpoint_of(inventory: Path, name: str = "") -> Endpoint:
         raise SystemExit(f"{inventory} has no vCenter {name}; it has {', '.join(known)}")
     at = known[name] if name else next(iter(known.values()))
     ca_file = Path(at.tls.ca_file) if at.tls.ca_file else None
-    return Endpoint(at.address, at.port, at.username, resolve(at.password).reveal(), ca_file, at.tls.fingerprint)
+    return Endpoint(at.address, at.port, at.username, fetch(at.password).reveal(), ca_file, at.tls.fingerprint)
 
 
 def stand_ins(endpoint: Endpoint) -> dict[str, str]:

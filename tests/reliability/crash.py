@@ -107,7 +107,7 @@ def watch_journal(points):
     Journal.begin, Journal.end = begin_seen, end_seen
     for name in ("_write", "add_pending", "resolve"):
         setattr(Journal, name, _around(points, getattr(Journal, name), name.strip("_")))
-    for name in ("create", "_flush"):  # the whole of it, and between its new name and a folder that is on the disk
+    for name in ("create", "flush"):  # the whole of it, and between its new name and a folder that is on the disk
         setattr(journal, name, _around_all(points, getattr(journal, name), name.strip("_")))
 
 

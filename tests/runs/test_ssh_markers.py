@@ -32,7 +32,7 @@ def test_a_note_that_cannot_be_flushed_is_let_go(monkeypatch):
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ssh_markers, "_flush", full)
+        patched.setattr(ssh_markers, "flush", full)
         with refused(Storage, "journal", "No space left"), ssh_markers.noted("uuid-1", HOST):
             pass
     assert not ssh_markers.is_held("uuid-1", HOST), "nobody would be able to read that host"

@@ -12,7 +12,7 @@ from support.labs import started
 
 from vsphere_ai.language.playbook import load_playbook
 from vsphere_ai.resources import kinds
-from vsphere_ai.security import secret_ref
+from vsphere_ai.security import credentials
 from vsphere_ai.security.secret_ref import Secret
 
 PARTED = "version: v1\nmig-configs:\n  c: [{devices: all, mig-enabled: true, mig-devices: {1g.5gb: 7}}]\n"
@@ -120,7 +120,7 @@ def test_an_inventory_that_was_only_found_runs_and_reads_nothing(project, tool, 
     else:
         found.chmod(0o666)
     read = []
-    monkeypatch.setattr(secret_ref, "_from_file", lambda path: read.append(path) or Secret("canary of the file"))
+    monkeypatch.setattr(credentials, "_from_file", lambda path: read.append(path) or Secret("canary of the file"))
     arguments = ["trust", "vcenter", "vc"] if command == "trust" else [command]
     assert tool(*arguments) == 64
     assert "was not named" in tool.err

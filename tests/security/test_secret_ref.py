@@ -7,7 +7,8 @@ import pickle
 import pytest
 from support.raising import refused
 
-from vsphere_ai.security.secret_ref import NoPassword, Secret, is_reference, resolve
+from vsphere_ai.security.credentials import fetch
+from vsphere_ai.security.secret_ref import NoPassword, Secret, is_reference
 
 
 def private(path, content):
@@ -38,13 +39,13 @@ def test_secrets_compare_by_value():
 
 def test_a_reference_to_the_environment(monkeypatch):
     monkeypatch.setenv("LAB_PASSWORD", " s p\n")
-    assert resolve("env:LAB_PASSWORD").reveal() == " s p\n"
+    assert fetch("env:LAB_PASSWORD").reveal() == " s p\n"
     monkeypatch.setenv("LAB_PASSWORD", "")
     with refused(NoPassword, "password.none", "LAB_PASSWORD", "empty"):
-        resolve("env:LAB_PASSWORD")
+        fetch("env:LAB_PASSWORD")
     monkeypatch.delenv("LAB_PASSWORD")
     with refused(NoPassword, "password.none", "LAB_PASSWORD", "set") as caught:
-        resolve("env:LAB_PASSWORD")
+        fetch("env:LAB_PASSWORD")
     assert "export LAB_PASSWORD" in caught.value.remedy
 
 
@@ -59,12 +60,12 @@ def test_a_reference_to_the_environment(monkeypatch):
     ],
 )
 def test_a_reference_to_a_file_takes_one_line_end_off(content, value, tmp_path):
-    assert resolve(private(tmp_path / "p", content)).reveal() == value
+    assert fetch(private(tmp_path / "p", content)).reveal() == value
 
 
 def test_a_file_is_looked_for_below_the_base(tmp_path):
     private(tmp_path / "p", b"x")
-    assert resolve("file:p", tmp_path).reveal() == "x"
+    assert fetch("file:p", tmp_path).reveal() == "x"
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o601, 0o777])
@@ -72,7 +73,7 @@ def test_a_file_others_can_read_is_refused(mode, tmp_path):
     reference = private(tmp_path / "p", b"hunter2")
     (tmp_path / "p").chmod(mode)
     with refused(NoPassword, "password.none", f"mode {mode:03o}") as caught:
-        resolve(reference)
+        fetch(reference)
     assert caught.value.remedy.endswith(f"chmod 600 {tmp_path / 'p'}")
 
 
@@ -81,14 +82,14 @@ def test_a_file_others_can_read_is_refused(mode, tmp_path):
 )
 def test_a_file_that_is_no_password_is_refused(content, said, tmp_path):
     with refused(NoPassword, "password.none", said):
-        resolve(private(tmp_path / "p", content))
+        fetch(private(tmp_path / "p", content))
 
 
 def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "pipe", 0o600)
     for name, said in (("none", tmp_path), ("", "directory"), ("pipe", "regular file")):
         with refused(NoPassword, "password.none", said):
-            resolve(f"file:{tmp_path / name}")
+            fetch(f"file:{tmp_path / name}")
 
 
 @pytest.mark.parametrize(
@@ -97,5 +98,5 @@ def test_what_is_no_file_is_refused_and_does_not_hang(tmp_path):
 def test_what_is_no_reference_is_refused_and_not_repeated(text):
     assert not is_reference(text)
     with refused(NoPassword, "password.none") as caught:
-        resolve(text)
+        fetch(text)
     assert not text or text not in caught.value.message

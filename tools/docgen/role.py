@@ -6,7 +6,7 @@ import re
 import sys
 from pathlib import Path
 
-from vsphere_ai.connect.privileges import privilege_of
+from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.planning.privileges import ROLE, PrivilegeOf, privileges
 
 BEGIN, END = "<!-- role: written by `make docs` -->", "<!-- end of role -->"

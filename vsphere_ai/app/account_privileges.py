@@ -55,7 +55,7 @@ def _missing(session: Session, plan: Plan, estate: Estate) -> list[Need]:
     What an earlier step of the plan makes cannot be asked about yet. A server that does not answer this question is
     no obstacle: a step that is refused later says so.
     """
-    from vsphere_ai.connect.privileges import privilege_of
+    from vsphere_ai.connect.plain import privilege_of
 
     if not plan.steps:
         return []

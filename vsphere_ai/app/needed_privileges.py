@@ -9,7 +9,7 @@ from vsphere_ai.app.doctor_checks import examine
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
 from vsphere_ai.app.session import EstateRequest, load, open_session
-from vsphere_ai.connect.privileges import privilege_of
+from vsphere_ai.connect.plain import privilege_of
 from vsphere_ai.connect.vcenter_lock import place
 from vsphere_ai.model.finding import Check
 from vsphere_ai.planning.privileges import Need, for_lock, lacking, needed, unplanned

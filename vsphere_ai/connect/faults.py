@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from vsphere_ai.connect.plain import fields_of
 from vsphere_ai.errors import ConcurrentChange, Denied, VimFault, VsphereAiError
 from vsphere_ai.model.plain import PlainObject, objects
 from vsphere_ai.security.redaction import untrusted
@@ -24,14 +23,9 @@ _REASON_FIELDS = ("name", "property", "invalidProperty", "privilegeId", "reason"
 """Fields of faults that say what is wrong, where the server sends no text."""
 
 
-def text_of(fault: object) -> str:
+def text_of(detail: PlainObject) -> str:
     """Return everything a fault says: its own text, the messages behind it, and its cause's."""
-    said: list[str] = []
-    detail = fields_of(fault)
-    for line in _lines(detail):
-        if line not in said:
-            said.append(line)
-    return untrusted("; ".join(said) or type_of(detail))
+    return untrusted("; ".join(dict.fromkeys(_lines(detail))))
 
 
 def type_of(detail: PlainObject) -> str:
@@ -54,11 +48,10 @@ def _lines(detail: PlainObject, depth: int = 0) -> Iterator[str]:
         yield from _lines(cause, depth + 1)
 
 
-def error_of(fault: object, doing: str) -> VsphereAiError:
-    """Return the error for a fault raised by a call or found in a task; `doing` says what was tried."""
-    detail = fields_of(fault)
+def error_of(detail: PlainObject, doing: str) -> VsphereAiError:
+    """Return the error for the fields of a fault raised by a call or found in a task; `doing` says what was tried."""
     name = str(detail["_typeName"])
-    said = text_of(fault)
+    said = text_of(detail)
     if name == "InvalidLogin":
         return Denied(
             f"{doing}: user name or password is wrong", "Correct them in the inventory; it is not tried again."

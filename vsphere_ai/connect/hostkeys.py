@@ -8,6 +8,7 @@ from pathlib import Path
 
 import paramiko
 
+from vsphere_ai.connect.trusted import name_of
 from vsphere_ai.errors import Denied
 
 
@@ -60,7 +61,7 @@ class HostKeys:
     def known(self, host: str, address: str, port: int) -> dict[str, paramiko.PKey]:
         """Return the keys of the address as it is connected to, else those of the host's name."""
         for name in (address, host):
-            found = self._keys.lookup(name if port == paramiko.config.SSH_PORT else f"[{name}]:{port}")
+            found = self._keys.lookup(name_of(name, port))
             if found:
                 return {kind: found[kind] for kind in found if found[kind] is not None}
         return {}
@@ -74,23 +75,17 @@ class HostKeys:
         known = self.known(host, address, port)
         shown = f"{key.get_name()} {fingerprint(key)}"
         if self.is_revoked(key):
-            raise Denied(
-                f"{host} shows the host key {shown}, which is revoked in {self.path}",
-                "Do not connect.",
-                rule="ssh.host-key",
-            )
-        if any(one == key for one in known.values()):
+            said, remedy = f"the host key {shown}, which is revoked in {self.path}", "Do not connect."
+        elif any(one == key for one in known.values()):
             return
-        if known:
+        elif known:
             expected = ", ".join(f"{kind} {fingerprint(one)}" for kind, one in sorted(known.items()))
-            raise Denied(
-                f"{host} shows another host key than the known one: {shown}, expected {expected}",
+            said = f"another host key than the known one: {shown}, expected {expected}"
+            remedy = (
                 f"If the host was reinstalled, compare with its console and run `vsphere-ai trust host {host}`; "
-                "otherwise the connection may be intercepted.",
-                rule="ssh.host-key",
+                "otherwise the connection may be intercepted."
             )
-        raise Denied(
-            f"{host} shows an unknown host key: {shown}",
-            f"Compare it with the host's console, then run `vsphere-ai trust host {host}`.",
-            rule="ssh.host-key",
-        )
+        else:
+            said = f"an unknown host key: {shown}"
+            remedy = f"Compare it with the host's console, then run `vsphere-ai trust host {host}`."
+        raise Denied(f"{host} shows {said}", remedy, rule="ssh.host-key")

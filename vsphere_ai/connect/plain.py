@@ -71,6 +71,12 @@ def version_id(version: str) -> str:
     return str(VmomiSupport.versionIdMap[version])
 
 
+def privilege_of(method: str) -> str | None:
+    """Return the privilege id of a method (by its WSDL name, KeyError if unknown); None when it states none."""
+    stated = VmomiSupport.GetWsdlMethod(NAMESPACE, method).info.privId
+    return str(stated) if stated else None
+
+
 def to_plain(value: object) -> Plain:
     """Return a pyVmomi value as plain values. Fields that are unset, or empty lists inside objects, are left out."""
     if value is None or isinstance(value, bool):

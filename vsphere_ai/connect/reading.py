@@ -12,6 +12,7 @@ from vsphere_ai.connect.plain import (
     NotExpressible,
     declared_part,
     declared_type,
+    fields_of,
     fits,
     supports,
     to_object,
@@ -203,7 +204,7 @@ def demand_session(page: Page) -> None:
 def _reason(missing: Missing) -> str:
     if isinstance(missing.fault, vmodl.query.InvalidProperty):
         return _UNKNOWN
-    return text_of(missing.fault)
+    return text_of(fields_of(missing.fault))
 
 
 # vCenter keeps these three escaped in names (vSphere Web Services API reference, ManagedEntity.name).

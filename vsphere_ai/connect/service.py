@@ -53,20 +53,16 @@ def locked_out(host: Facts, user: str) -> ProbeFailure | None:
     """
     if not is_locked(host):
         return None
-    mode, asked = host.get("config.lockdownMode"), f"query:{EXCEPTIONS}"
-    help_ = f"Add {user} to its exception users, or take it out of lockdown mode; that is never done here."
+    locked, asked = f"{host.name} is in lockdown mode ({host.get('config.lockdownMode')})", f"query:{EXCEPTIONS}"
     if asked in host.unreadable:
-        return ProbeFailure(
-            "ssh.lockdown",
-            f"{host.name} is in lockdown mode ({mode}), and its exception users cannot be read: "
-            f"{host.unreadable[asked]}",
-            "Give the account Global.Settings, or take the host out of lockdown mode; that is never done here.",
-        )
-    if user.casefold() in (str(name).casefold() for name in host.get(asked) or ()):
+        why = f"{locked}, and its exception users cannot be read: {host.unreadable[asked]}"
+        help = "Give the account Global.Settings, or take the host out of lockdown mode; that is never done here."
+    elif user.casefold() in (str(name).casefold() for name in host.get(asked) or ()):
         return None
-    return ProbeFailure(
-        "ssh.lockdown", f"{host.name} is in lockdown mode ({mode}), and {user} is none of its exception users", help_
-    )
+    else:
+        why = f"{locked}, and {user} is none of its exception users"
+        help = f"Add {user} to its exception users, or take it out of lockdown mode; that is never done here."
+    return ProbeFailure("ssh.lockdown", why, help)
 
 
 def obstacle(host: Facts, user: str, *, may_start: bool) -> ProbeFailure | None:

@@ -24,6 +24,7 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.connect.untypable import ERRORS, PAGES, Untypable, is_well_formed, read_without, reason_of
 from vsphere_ai.connect.vmomi import ManagedObject, Method, ServiceContent, SoapAdapter, VmomiSupport, vim, vmodl
 from vsphere_ai.errors import Denied, OutcomeUnknown, Refused, Unreachable, VsphereAiError
+from vsphere_ai.model.facts import numbers
 
 T = TypeVar("T")
 OPERATION = "operationID"
@@ -169,7 +170,7 @@ class Session:
 
     def _require(self, minimum: str) -> None:
         offered = version_id(self.version)
-        if versions.numbers(offered) < versions.numbers(minimum):
+        if numbers(offered) < numbers(minimum):
             raise Refused(
                 f"{self.endpoint} speaks vSphere API {offered}; {minimum} or newer is needed",
                 "Upgrade vCenter to 7.0 Update 2 or later.",
@@ -228,7 +229,7 @@ class Session:
                 if not (patient and trial.again(lost)):
                     raise lost.refusal(self.endpoint) from lost.error
             except vmodl.MethodFault as fault:
-                raise error_of(fault, str(self.endpoint)) from fault
+                raise error_of(fields_of(fault), str(self.endpoint)) from fault
 
     def changing(self, change: Callable[[], T], doing: str) -> T:
         """Run one call that changes something: sent again only when it certainly was not sent, or was not carried out.
@@ -247,7 +248,7 @@ class Session:
                 if not trial.again(lost):
                     raise lost.refusal(self.endpoint) from lost.error
             except vmodl.MethodFault as fault:
-                raise error_of(fault, doing) from fault
+                raise error_of(fields_of(fault), doing) from fault
 
     def _answered(self, work: Callable[[], T]) -> T:
         try:

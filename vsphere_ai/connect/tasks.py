@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from vsphere_ai.connect.faults import error_of
 from vsphere_ai.connect.outage import Lost, Trial
-from vsphere_ai.connect.plain import to_object, to_plain
+from vsphere_ai.connect.plain import fields_of, to_object, to_plain
 from vsphere_ai.connect.reading import demand_session
 from vsphere_ai.connect.session import Session
 from vsphere_ai.connect.vmomi import Collector, ManagedObject, Page, Update, vim, vmodl
@@ -54,7 +54,7 @@ class TaskMonitor:
         finally:
             self._unsubscribe()
         if self.seen["info.state"] == "error":
-            raise error_of(self._fault(), self.doing)
+            raise error_of(fields_of(self._fault()), self.doing)
 
     def _wait(self, left: float) -> None:
         try:

@@ -48,27 +48,23 @@ def read_without(stub: object, body: bytes, result: VimType) -> Page:
     if not objects:
         raise ValueError("it holds no objects")
 
-    def typed(document: bytes) -> Page:
+    def parsed(document: bytes) -> Page:
         page: Page = SoapAdapter.SoapResponseDeserializer(stub).Deserialize(io.BytesIO(document), result)
         return page
 
-    def only(chosen: Sequence[Span]) -> bytes:
-        return body[: objects[0].start] + b"".join(body[o.start : o.end] for o in chosen) + body[objects[-1].end :]
+    def typed(text: bytes) -> Page:
+        return parsed(body[: objects[0].start] + text + body[objects[-1].end :])
 
     left_out: dict[int, list[tuple[Span, str]]] = {}
-    for each in _culprits(objects, lambda chosen: typed(only(chosen))):
-        left_out[objects.index(each)] = list(_untypable(each, body, lambda text: typed(_around(objects, body, text))))
+    for each in _culprits(objects, lambda chosen: typed(body[chosen[0].start : chosen[-1].end])):
+        left_out[objects.index(each)] = list(_untypable(each, body, typed))
     cut = sorted((span.start, span.end) for spans in left_out.values() for span, _ in spans)
-    page = typed(without(body, cut))
+    page = parsed(without(body, cut))
     for index, spans in left_out.items():
         for span, why in spans:
             fault = vmodl.MethodFault(msg=f"{UNTYPED}: pyVmomi {why}")
             page.objects[index].missingSet.append(Collector.MissingProperty(path=span.name, fault=fault))
     return page
-
-
-def _around(objects: Sequence[Span], body: bytes, text: bytes) -> bytes:
-    return body[: objects[0].start] + text + body[objects[-1].end :]
 
 
 def _culprits(objects: Sequence[Span], typed: Callable[[Sequence[Span]], Page]) -> Iterator[Span]:

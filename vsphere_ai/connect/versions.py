@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import re
 import ssl
 import time
 from xml.etree import ElementTree
@@ -69,8 +68,3 @@ def _newest_common(endpoint: Endpoint, ids: frozenset[str]) -> str:
         if str(version).startswith("vim.") and version_id(version) in ids:
             return str(version)
     raise Refused(f"{endpoint} offers no version of the vSphere API that is known here", "Update pyVmomi.")
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """Return ``(7, 0, 2, 0)`` for ``7.0.2.0``, comparable between versions."""
-    return tuple(int(n) for n in re.findall(r"\d+", version))

@@ -10,7 +10,7 @@ from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Document, Faults, load
@@ -58,10 +58,16 @@ def _fingerprint(text: str) -> str:
     return digits
 
 
-def _reference(text: object) -> object:
+def _reference(text: object, info: ValidationInfo) -> str:
     if not isinstance(text, str) or not secret_ref.is_reference(text):
         raise ValueError(f"a password must not be in the file\nname the place it is in: {secret_ref.FORMS}")
-    return text
+    kind, _, path = text.partition(":")
+    return f"file:{_absolute(path, info)}" if kind == "file" else text
+
+
+def _absolute(path: str, info: ValidationInfo) -> str:
+    base: Path | None = info.context
+    return str(base / os.path.expanduser(path)) if base else path
 
 
 def _peer(text: str) -> str:
@@ -97,6 +103,8 @@ def _patterns(texts: tuple[str, ...], check: Callable[..., Iterable[Term]] = par
 Address = Annotated[str, AfterValidator(_address)]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Password = Annotated[str, BeforeValidator(_reference)]
+FilePath = Annotated[str, AfterValidator(_absolute)]
+"""A path, which is read relative to the folder of the inventory."""
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], AfterValidator(_patterns)]
 
 
@@ -109,7 +117,7 @@ class Section(BaseModel):
 class Tls(Section):
     """What a vCenter's certificate is checked against; nothing given: the system's certificate authorities."""
 
-    ca_file: str | None = None
+    ca_file: FilePath | None = None
     fingerprint: Annotated[str, AfterValidator(_fingerprint)] | None = None
     """SHA-256 of the certificate, 64 lower-case hexadecimal digits."""
 
@@ -141,9 +149,9 @@ class SshSettings(Section):
 
     username: Annotated[str, Field(min_length=1)] = "root"
     password: Password | None = None
-    key_file: str | None = None
+    key_file: FilePath | None = None
     key_passphrase: Password | None = None
-    known_hosts: str
+    known_hosts: FilePath
     port: Port = 22
     addresses: Mapping[str, Annotated[str, AfterValidator(_peer)]] = {}
     """Host name -> ``address:port``, for hosts that are not reached by their name."""
@@ -230,12 +238,13 @@ def load_inventory(path: Path) -> Inventory:
     file = validate(_File, {} if document.data is None else document.data, Place(document, (), faults))
     if file is None:
         raise InputError(faults.found)
+    has_ssh = "ssh" in file.model_fields_set
     inventory = Inventory(
         path=path,
         vcenters=_vcenters(file, base, document, faults),
         hosts=_groups(file.hosts, "hosts", HostGroup, document, faults),
         vms=_groups(file.vms, "vms", VmGroup, document, faults),
-        ssh=_ssh(file, base, document, faults),
+        ssh=validate(SshSettings, file.ssh, Place(document, ("ssh",), faults), context=base) if has_ssh else None,
         base=base,
         lab=file.lab,
     )
@@ -277,27 +286,10 @@ def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> di
             document.refuse_key(faults, (*path, "name"), "unknown key 'name'", "the name is the key above")
             continue
         given = {**value, "name": name} if isinstance(value, Mapping) else value
-        made = validate(VCenterSettings, given, Place(document, path, faults))
+        made = validate(VCenterSettings, given, Place(document, path, faults), context=base)
         if made:
-            tls = made.tls.model_copy(update={"ca_file": _absolute(base, made.tls.ca_file)})
-            password = _absolute_reference(base, made.password)
-            found[name] = made.model_copy(update={"tls": tls, "password": password})
+            found[name] = made
     return found
-
-
-def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSettings | None:
-    if "ssh" not in file.model_fields_set:
-        return None
-    made = validate(SshSettings, file.ssh, Place(document, ("ssh",), faults))
-    if made is None:
-        return None
-    update = {
-        "password": _absolute_reference(base, made.password),
-        "key_file": _absolute(base, made.key_file),
-        "key_passphrase": _absolute_reference(base, made.key_passphrase),
-        "known_hosts": _absolute(base, made.known_hosts),
-    }
-    return made.model_copy(update=update)
 
 
 def _groups(
@@ -330,13 +322,3 @@ def _check_name(name: str, path: tuple[str, str], document: Document, faults: Fa
     if not NAME.fullmatch(name):
         help = "use letters, digits, '_', '-' and '.', and start with a letter"
         document.refuse_key(faults, path, f"'{name}' cannot be a name here", help)
-
-
-def _absolute(base: Path, text: str | None) -> str | None:
-    return None if text is None else str(base / os.path.expanduser(text))
-
-
-def _absolute_reference(base: Path, reference: str | None) -> str | None:
-    if reference is None or not reference.startswith("file:"):
-        return reference
-    return f"file:{_absolute(base, reference.removeprefix('file:'))}"

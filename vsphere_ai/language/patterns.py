@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import product
+from itertools import chain, product
 
 MAX_LENGTH = 4096
 MAX_NAMES = 10_000
@@ -79,7 +79,7 @@ def expand(name: str) -> tuple[str, ...]:
     if not spans:
         return (name,)
     parts.append(name[at:])
-    return tuple("".join(_zip(parts, chosen)) for chosen in product(*spans))
+    return tuple("".join(chain.from_iterable(zip(parts, (*chosen, ""), strict=True))) for chosen in product(*spans))
 
 
 def _span(found: re.Match[str]) -> list[str]:
@@ -94,9 +94,3 @@ def _span(found: re.Match[str]) -> list[str]:
     if first > last:
         raise PatternError(f"the range {found[0]} cannot be read", f"low end first: [{last}:{first}]")
     return [chr(code) for code in range(ord(first), ord(last) + 1)]
-
-
-def _zip(parts: list[str], chosen: tuple[str, ...]) -> Iterator[str]:
-    for part, text in zip(parts, (*chosen, ""), strict=True):
-        yield part
-        yield text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VmGroup
 from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, split
 from vsphere_ai.language.validation import suggest
-from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.state import Target, TargetKind
 
 WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
@@ -29,25 +29,34 @@ def narrow(pattern: str, inventory: Inventory, estate: Estate, *, mark: Mark) ->
 
 def passed_over(pattern: str, inventory: Inventory, estate: Estate) -> frozenset[Target]:
     """Return the VMs a pattern would mean that are not the user's to change, and that `select` leaves out of it."""
-    return frozenset(_Everything(inventory, estate, Mark(""), ("vm",)).evaluate(pattern, groups=True)) & {
-        *estate.managed
-    }
+    everything = _Selector(inventory, estate, Mark(""), ("vm",), managed=True)
+    return frozenset(everything.evaluate(pattern, groups=True)) & {*estate.managed}
 
 
 class _Selector:
-    """Looks patterns up in one estate; notes every fault and raises them together."""
+    """Looks patterns up in one estate; notes every fault and raises them together.
 
-    def __init__(self, inventory: Inventory, estate: Estate, mark: Mark, kinds: tuple[TargetKind, ...]) -> None:
+    VMs that vCenter or an extension looks after are not the user's: a pattern means them only with `managed`.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        estate: Estate,
+        mark: Mark,
+        kinds: tuple[TargetKind, ...],
+        *,
+        managed: bool = False,
+    ) -> None:
         self.inventory, self.estate, self.mark, self.kinds = inventory, estate, mark, kinds
+        self.managed = managed
         self.faults: list[Diagnostic] = []
-        self.all = tuple(target for kind in kinds for target in self.offered(kind))
-        self.names = _index(self.all, lambda target: target.name)
+        theirs = estate.managed if "vm" in kinds else {}
+        ours = (target for kind in kinds for target in estate.targets(kind) if target not in theirs)
+        self.all = (*ours, *theirs) if managed else tuple(ours)
+        self.names = grouped(self.all, lambda target: target.name)
         *others, last = (WORDS[kind] for kind in kinds)
         self.word = f"{', '.join(others)} or {last}" if others else last
-
-    def offered(self, kind: TargetKind) -> Iterator[Target]:
-        """Yield what a pattern may mean: VMs that vCenter or an extension looks after are not the user's."""
-        return (target for target in self.estate.targets(kind) if target not in self.estate.managed)
 
     def select(self, pattern: str) -> tuple[Target, ...]:
         chosen = self.evaluate(pattern, groups=True)
@@ -93,18 +102,18 @@ class _Selector:
             self.missing(missing, groups=groups)
         return chosen
 
-    def matching(self, text: str) -> list[Target]:
+    def matching(self, text: str) -> tuple[Target, ...]:
         """Return the targets of one name, inventory path, reference or glob."""
         if re.fullmatch(REF, text):
-            return [target for target in self.all if target.ref == text]
+            return tuple(target for target in self.all if target.ref == text)
         index = self.paths if text.startswith("/") else self.names
         if text in index or not GLOB.search(text):
-            return index.get(text, [])
-        return [target for key, found in index.items() if fnmatchcase(key, text) for target in found]
+            return index.get(text, ())
+        return tuple(target for key, found in index.items() if fnmatchcase(key, text) for target in found)
 
     @cached_property
-    def paths(self) -> dict[str, list[Target]]:
-        return _index(self.all, lambda target: self.estate.path_of(target.ref))
+    def paths(self) -> dict[str, tuple[Target, ...]]:
+        return grouped(self.all, lambda target: self.estate.path_of(target.ref))
 
     def grouped(self, name: str) -> set[Target] | None:
         found = [(kind, groups[name]) for kind in self.kinds if name in (groups := self.inventory.groups(kind))]
@@ -118,7 +127,7 @@ class _Selector:
         return members
 
     def members(self, kind: TargetKind, group: Group) -> set[Target]:
-        inner = type(self)(self.inventory, self.estate, group.mark, (kind,))
+        inner = _Selector(self.inventory, self.estate, group.mark, (kind,), managed=self.managed)
         chosen = set(inner.all)
         for chosen_by in inner.conditions(group.selector):
             chosen &= chosen_by
@@ -195,25 +204,9 @@ class _Selector:
         found = (f for f in self.estate.of_type("VirtualMachine") if f.name == name and f.get("config.template"))
         return "it is a template: make a virtual machine of it first" if any(found) else ""
 
-    def ambiguous(self, name: str, found: Iterable[Target]) -> None:
+    def ambiguous(self, name: str, found: tuple[Target, ...]) -> None:
         places = "; ".join(f"{self.estate.path_of(target.ref)} ({target.ref})" for target in sorted(found))
-        count = sum(1 for _ in places.split("; "))
-        self.fault(f"{count} objects are called '{name}'", f"write the path or the reference: {places}")
+        self.fault(f"{len(found)} objects are called '{name}'", f"write the path or the reference: {places}")
 
     def fault(self, message: str, help: str = "") -> None:
         self.faults.append(Diagnostic(self.mark, message, help))
-
-
-class _Everything(_Selector):
-    """Looks patterns up among the agent VMs as well; what they mean is only counted, and what is wrong not said."""
-
-    def offered(self, kind: TargetKind) -> Iterator[Target]:
-        """Yield the VMs of others, too."""
-        return iter({**dict.fromkeys(self.estate.targets(kind)), **(self.estate.managed if kind == "vm" else {})})
-
-
-def _index(targets: Iterable[Target], key: Callable[[Target], str]) -> dict[str, list[Target]]:
-    found: dict[str, list[Target]] = {}
-    for target in targets:
-        found.setdefault(key(target), []).append(target)
-    return found

@@ -57,14 +57,14 @@ class Place:
         return self.path + (spot[1:] if self.below and spot[:1] == (self.below,) else spot)
 
 
-def validate(model: type[M], value: object, place: Place) -> M | None:
-    """Return the model made of a value, or None with every fault noted."""
+def validate(model: type[M], value: object, place: Place, *, context: object = None) -> M | None:
+    """Return the model made of a value, or None with every fault noted; `context` is for the model's validators."""
     before = len(place.faults.found)
     for spot in _observed(model, value):
         help = "remove it: the tool shows it, a playbook cannot set it"
         place.document.refuse_key(place.faults, place.at(spot), f"'{spot[-1]}' is read, not set", help)
     try:
-        made = model.model_validate(value)
+        made = model.model_validate(value, context=context)
     except ValidationError as error:
         _note(error, model, value, place)
         return None

@@ -88,15 +88,16 @@ class About:
     @property
     def api_numbers(self) -> tuple[int, ...]:
         """The API version as numbers, because texts do not compare: (7, 0, 2, 0)."""
-        return _numbers(self.api)
+        return numbers(self.api)
 
     @property
     def offered_numbers(self) -> tuple[int, ...]:
         """The newest API version the server offers, as numbers; never below the negotiated one."""
-        return max(_numbers(self.offered_api), self.api_numbers)
+        return max(numbers(self.offered_api), self.api_numbers)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """Return an API version ``7.0.2.0`` as (7, 0, 2, 0), comparable between versions."""
     return tuple(int(n) for n in version.split(".") if n.isdigit())
 
 

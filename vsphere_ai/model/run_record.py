@@ -6,7 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.steps import PendingKind
 
 JsonObject = dict[str, JsonValue]
@@ -83,8 +82,3 @@ class RunDocuments(_Model):
     """Read by `planning.document.Approved`."""
     desired: JsonObject = {}
     before: JsonObject = {}
-
-
-def left_pending(pending: Pending) -> LeftPending:
-    """Return how a pending action is recorded when its run is closed."""
-    return LeftPending(kind=pending.kind, name=pending.target.name, ref=pending.target.ref)

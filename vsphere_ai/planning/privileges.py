@@ -17,7 +17,7 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import probes_of
 
 PrivilegeOf = Callable[[str], str | None]
-"""WSDL name of a method -> its privilege (see `connect.privileges`)."""
+"""WSDL name of a method -> its privilege (see `connect.plain.privilege_of`)."""
 
 READING = ("System.View", "System.Read")
 """Every role has them; an account that has no role on an object lacks them there."""

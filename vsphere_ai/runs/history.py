@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from vsphere_ai.errors import Storage, UsageError
-from vsphere_ai.model.run_record import Closed, left_pending
+from vsphere_ai.model.run_record import Closed, LeftPending
 from vsphere_ai.runs import journal, process_id
 from vsphere_ai.runs.journal import Journal
 
@@ -224,8 +224,8 @@ def take_up(record: Journal) -> None:
 def close(record: Journal) -> None:
     """Close a run: what is pending is not reverted. What that was stays in its journal."""
     pending, me = record.pending(), process_id.identity()
-    by = f"{me['user']}@{me['machine']}"
-    record.update(closed=Closed(at=journal.now(), by=by, left=tuple(map(left_pending, pending))))
+    left = tuple(LeftPending(kind=p.kind, name=p.target.name, ref=p.target.ref) for p in pending)
+    record.update(closed=Closed(at=journal.now(), by=f"{me['user']}@{me['machine']}", left=left))
     record.resolve(*pending)
 
 

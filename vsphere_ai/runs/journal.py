@@ -35,7 +35,7 @@ from vsphere_ai.model.steps import PendingKind, Step, what
 from vsphere_ai.runs import checksums, process_id
 from vsphere_ai.runs.journal_schema import ADD, BEGIN, FORMAT, SCHEMA, instead_of, is_time, stored
 from vsphere_ai.security.redaction import clean
-from vsphere_ai.security.state_dir import own_folder, state_dir
+from vsphere_ai.security.state_dir import flush, own_folder, state_dir
 
 NAME = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
 SHORTEST = 4  # a run is named by its beginning; less than this is rather a pattern of hosts
@@ -248,7 +248,7 @@ def create(about: RunRecord, documents: RunDocuments | None = None, pending: Seq
         journal.close()
         # A journal that has its name is whole: half of one would be taken for a damaged one.
         draft.rename(path)
-        _flush(path.parent)
+        flush(path.parent)
         return Journal(path, _connect(path))
     except (OSError, sqlite3.Error, Storage) as error:
         for part in path.parent.glob(f"{path.name}*"):
@@ -262,14 +262,6 @@ def _sweep(folder: Path) -> None:
         with suppress(FileNotFoundError):
             if time.time() - draft.stat().st_mtime > DRAFT_LASTS:
                 draft.unlink()
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def open_run(name: str) -> Journal:

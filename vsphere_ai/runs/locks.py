@@ -16,7 +16,7 @@ from vsphere_ai.errors import Locked, Storage, VsphereAiError
 from vsphere_ai.model.pending import Pending
 from vsphere_ai.model.state import Target
 from vsphere_ai.runs import journal, process_id
-from vsphere_ai.security.state_dir import own_folder, state_dir
+from vsphere_ai.security.state_dir import file_name, own_folder, state_dir
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
@@ -309,7 +309,7 @@ def _gone(renewal: LockRenewal) -> Locked:
 
 def _paths(instance: str) -> tuple[Path, Note]:
     folder = state_dir() / LOCKS
-    name = "".join(c for c in instance if c.isalnum() or c == "-") or "unknown"
+    name = file_name(instance)
     return folder / f"{name}.lock", Note(folder / f"{name}.json")
 
 

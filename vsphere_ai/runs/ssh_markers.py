@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from vsphere_ai.errors import Storage, Unreachable
-from vsphere_ai.security.state_dir import own_folder, state_dir
+from vsphere_ai.security.state_dir import file_name, flush, own_folder, state_dir
 
 SSH = "ssh"
 PATIENCE = 60.0  # seconds
@@ -33,7 +33,7 @@ def noted(instance: str, ref: str) -> Iterator[None]:
         raise _unwritable(path, error) from error
     try:
         try:
-            _flush(path.parent)
+            flush(path.parent)
         except OSError as error:
             raise _unwritable(path, error) from error
         yield
@@ -100,7 +100,7 @@ def forget(instance: str, ref: str) -> None:
 
 
 def _folder(instance: str) -> Path:
-    return state_dir() / SSH / ("".join(c for c in instance if c.isalnum() or c == "-") or "unknown")
+    return state_dir() / SSH / file_name(instance)
 
 
 def _is_free(path: Path) -> bool:
@@ -108,11 +108,3 @@ def _is_free(path: Path) -> bool:
         fcntl.flock(note, fcntl.LOCK_SH | fcntl.LOCK_NB)
         return os.fstat(note.fileno()).st_nlink > 0
     return False
-
-
-def _flush(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -5,24 +5,31 @@ from __future__ import annotations
 import contextlib
 import getpass
 import os
+import re
 import shlex
 import signal
+import stat
 import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 from vsphere_ai.security.asking import asking
-from vsphere_ai.security.secret_ref import LIMIT, NoPassword, Secret, parse, resolve
+from vsphere_ai.security.secret_ref import NoPassword, Secret, parse
 
+LIMIT = 64 * 1024
+"""Bytes of the longest password."""
+_LIKE_A_VARIABLE = re.compile(r"[A-Z][A-Z0-9]{0,4}|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+"""Names that are repeated in a message: no password is that short, or capital words with underscores between them."""
 PATIENCE = 10.0
 """Seconds a program may take to print a password."""
 
 
 def fetch(reference: str, base: Path | None = None, *, purpose: str = "password") -> Secret:
-    """Fetch a secret; `NoPassword` with what to do when it is not there. Programs run in the folder `base`.
+    """Fetch a secret; `NoPassword` with what to do when it is not there. `base`: where programs run and paths begin.
 
-    `purpose` is what the terminal is asked for, e.g. ``password of root on the ESXi hosts``.
+    `purpose` is what the terminal is asked for, e.g. ``password of root on the ESXi hosts``. Messages name it where
+    what stands behind ``env:`` or ``file:`` may be the password itself, typed in the wrong place.
     """
     match parse(reference):
         case {"cmd": command}:
@@ -31,8 +38,60 @@ def fetch(reference: str, base: Path | None = None, *, purpose: str = "password"
             return _from_keyring(service, user)
         case {"prompt": _}:
             return _asked(purpose)
-        case _:
-            return resolve(reference, base, purpose=purpose)
+        case {"env": name}:
+            return _from_environment(name, purpose)
+        case {"file": path}:
+            return _from_file((base or Path()) / os.path.expanduser(path), purpose)
+    raise AssertionError(f"a form of reference without its source: {reference.partition(':')[0]}")
+
+
+def _from_environment(name: str, purpose: str) -> Secret:
+    value = os.environ.get(name)
+    if value is None and not _LIKE_A_VARIABLE.fullmatch(name):
+        raise NoPassword(
+            f"the environment variable of the {purpose} is not set",
+            "look at env: in the inventory: behind it is the name of a variable; it is not shown because it may be a "
+            "password",
+        )
+    if value is None:
+        raise NoPassword(f"the environment variable {name} is not set", f"set it, e.g.: read -rs {name}; export {name}")
+    if not value:
+        raise NoPassword(f"the environment variable {name} is empty")
+    return Secret(value)
+
+
+def _open_now(path: str, flags: int) -> int:
+    # A named pipe must not hang the tool before it is seen not to be a file.
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _from_file(path: Path, purpose: str) -> Secret:
+    try:
+        with open(path, "rb", opener=_open_now) as file:
+            mode = os.fstat(file.fileno()).st_mode
+            if not stat.S_ISREG(mode):
+                raise NoPassword(f"the password file {path} is not a regular file")
+            if mode & 0o077:
+                remedy = f"let only its owner read it: chmod 600 {path}"
+                raise NoPassword(f"the password file {path} can be read by others (mode {mode & 0o777:03o})", remedy)
+            content = file.read(LIMIT + 1)
+    except (FileNotFoundError, NotADirectoryError):
+        folder = next(above for above in path.absolute().parents if above.is_dir())
+        raise NoPassword(
+            f"the file of the {purpose} is not there: {folder} has nothing of the name given",
+            "look at file: in the inventory: behind it is a path; it is not shown because it may be a password",
+        ) from None
+    except OSError as fault:
+        raise NoPassword(f"the password file {path} cannot be read: {fault.strerror}") from None
+    if len(content) > LIMIT:
+        raise NoPassword(f"the password file {path} is larger than {LIMIT // 1024} KiB: this is not a password")
+    try:
+        value = content.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise NoPassword(f"the password file {path} is not UTF-8 text") from None
+    if not value:
+        raise NoPassword(f"the password file {path} is empty")
+    return Secret(value)
 
 
 def _printed_by(command: str, base: Path | None, purpose: str) -> Secret:

@@ -58,3 +58,17 @@ def _own(folder: Path, forbidden: int, words: str, remedy: str) -> Path:
     if found.st_mode & forbidden:
         raise Storage(f"{folder} is not a folder {words}", f"{remedy}, or {OWN}", rule="journal.folder")
     return folder
+
+
+def file_name(text: str) -> str:
+    """Return a text from outside, such as the instance UUID of a vCenter, as the name of a file."""
+    return "".join(c for c in text if c.isalnum() or c == "-") or "unknown"
+
+
+def flush(folder: Path) -> None:
+    """Have the names of new and removed files in a folder on the disk when this returns."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
