@@ -16,6 +16,7 @@ from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.resources._helpers.entries import twice
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 
@@ -40,9 +41,9 @@ def _server(text: str) -> str:
 
 def _different(servers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the servers; ValueError when one of them is given twice."""
-    twice = sorted({s for s in servers if [t.casefold() for t in servers].count(s.casefold()) > 1})
-    if twice:
-        raise ValueError(f"{', '.join(twice)} is given twice\nname each time server once")
+    if several := twice(map(str.casefold, servers)):
+        named = ", ".join(sorted({s for s in servers if s.casefold() in several}))
+        raise ValueError(f"{named} is given twice\nname each time server once")
     return servers
 
 

@@ -26,8 +26,7 @@ def upgrade_for(vm: Target, view: View, needed: int) -> str:
 
 def leave_some_out(vm: Target, view: View) -> str:
     """Return what to do about too many adapters; a later hardware version is named only where the hosts run one."""
-    hardware = view.get(VmHardware, vm.ref)
-    version = hardware.version if hardware else None
+    version = (view.get(VmHardware, vm.ref) or VmHardware()).version
     known, hidden = hardware_limits(view.estate, view.candidates(vm.ref))
     rises = version is not None and bool(known) and not hidden and known[0].hardware > version
     return "leave some out" + ("; a later hardware version may take more" if rises else "")

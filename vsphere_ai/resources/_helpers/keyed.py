@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import Resource
 
 Kind = TypeVar("Kind", bound=Resource)
+E = TypeVar("E")
 
 
-def settled_each(state: Kind, target: Target, view: View, settle_one: Callable[[Any, Any], Any]) -> Kind:
+def settled_each(state: Kind, target: Target, view: View, settle_one: Callable[[E, E | None], E]) -> Kind:
     """Return the wanted state of a keyed kind with all that it names settled; `settle_one` gets wanted and present."""
     now = view.get(type(state), target.ref)
     have = (getattr(now, state.shorthand) if now else None) or {}

@@ -17,7 +17,7 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
 from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, REBIND, taken_problems, use_problems
+from vsphere_ai.resources.passthrough.uses import GRAPHICS, HBAS, NICS, REBIND, SWITCHES, taken_problems, use_problems
 
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 MANAGER = "configManager.pciPassthruSystem"
@@ -38,16 +38,7 @@ class Passthrough(Resource):
     traits = Traits(
         decides={pci.PASSTHRU: "devices"},
         properties={
-            "HostSystem": (
-                *pci.PATHS,
-                HBAS,
-                REBIND,
-                GRAPHICS,
-                "config.graphicsConfig",
-                "config.network.pnic",
-                "config.network.proxySwitch",
-                "config.network.vswitch",
-            ),
+            "HostSystem": (*pci.PATHS, HBAS, REBIND, GRAPHICS, "config.graphicsConfig", NICS, *SWITCHES),
             "VirtualMachine": ("config.hardware.device",),
         },
         duties=(Duty("`passthrough`", "hosts", ("UpdatePassthruConfig",)),),
@@ -91,12 +82,8 @@ class Passthrough(Resource):
 
     def _changing(self, facts: Facts) -> dict[str, bool]:
         """Return what is wanted of the devices that are not as wanted: what stays is never in the way."""
-        states = pci.passthroughs(facts)
-        return {
-            a: on
-            for a, on in sorted((self.devices or {}).items())
-            if a not in states or not (states[a].enabled == states[a].active == on)
-        }
+        as_they_are = {a: s.enabled for a, s in pci.passthroughs(facts).items() if s.enabled == s.active}
+        return {a: on for a, on in sorted((self.devices or {}).items()) if as_they_are.get(a) != on}
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """Name functions that are reset together with a device."""

@@ -18,7 +18,9 @@ from vsphere_ai.resources.vgpu import Vgpu
 
 problem = partial(factories.problem, "passthrough")
 HBAS, REBIND = "config.storageDevice.hostBusAdapter", "capability.deviceRebindWithoutRebootSupported"
-GRAPHICS = "config.graphicsInfo"
+GRAPHICS, NICS = "config.graphicsInfo", "config.network.pnic"
+SWITCHES = {"config.network.proxySwitch": "dvsName", "config.network.vswitch": "name"}
+"""Property path of switches -> the field with their name."""
 
 
 def use_problems(target: Target, view: View, address: str, state: pci.Passthrough) -> Iterator[Problem]:
@@ -44,7 +46,7 @@ def use_problems(target: Target, view: View, address: str, state: pci.Passthroug
 
 
 def _of_host(facts: Facts, address: str) -> Iterator[str]:
-    for nic in facts.get("config.network.pnic") or ():
+    for nic in facts.get(NICS) or ():
         if nic.get("pci") == address:
             switches = (name for name, nics in _switches(facts) if nic["key"] in nics)
             yield from (f"{nic['device']}, an uplink of {name}" for name in switches)
@@ -55,7 +57,7 @@ def _of_host(facts: Facts, address: str) -> Iterator[str]:
 
 def _switches(facts: Facts) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield the switches of a host, distributed and standard, with the keys of their NICs."""
-    for path, name in (("config.network.proxySwitch", "dvsName"), ("config.network.vswitch", "name")):
+    for path, name in SWITCHES.items():
         yield from ((str(s.get(name)), s.get("pnic", ())) for s in facts.get(path) or ())
 
 

@@ -33,8 +33,8 @@ def reservation_problems(
     vm: Target, view: View, wanted: str | None, full: int, latency: str | None
 ) -> Iterator[Problem]:
     """Yield what stands against a CPU reservation (`full`, `none`, or as it is); `full` is the whole one in MHz."""
-    hardware = view.said(VmHardware, vm.ref)
-    stated, amount = hardware.cpu_reservation_mhz if hardware else None, {"full": full, "none": 0}.get(wanted or "")
+    stated = (view.said(VmHardware, vm.ref) or VmHardware()).cpu_reservation_mhz
+    amount = {"full": full, "none": 0}.get(wanted or "")
     if wanted == "full" and full == 0:
         yield problem(
             vm, "clock-unknown", "the clock rate of the VM's host is not known", "connect the host to vCenter"

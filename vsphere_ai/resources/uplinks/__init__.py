@@ -116,8 +116,8 @@ class Uplinks(Resource):
                 continue
             # a membership this plan has changed before is looked up when it is sent
             specs = pnic_specs(target, view, switches[name], wanted, anew=name in prepared)
-            said = ", ".join(f"{u} = {n}" for u, n in wanted.items()) or "no NIC"
-            yield member_step(change, switches[name], "edit", specs, f"set uplinks of {name}: {said}")
+            summary = f"set uplinks of {name}: {', '.join(_pairs(wanted))}"
+            yield member_step(change, switches[name], "edit", specs, summary)
 
     def project(self, target: Target, view: View, after: After) -> Projection:
         """Show the host's switches as they will be read."""
@@ -148,11 +148,13 @@ class Uplinks(Resource):
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Show each switch's uplinks as a list; switches with a link aggregation group are not stated."""
         if form == "shown":
-            pairs = {
-                name: (f"{u} = {n}" for u, n in sorted(nics.items())) for name, nics in (self.uplinks or {}).items()
-            }
-            return Export(self.model_copy(update={"uplinks": {n: tuple(p) or ("no NIC",) for n, p in pairs.items()}}))
+            listed = {name: _pairs(dict(sorted(nics.items()))) for name, nics in (self.uplinks or {}).items()}
+            return Export(self.model_copy(update={"uplinks": listed}))
         lagged = lagged_switches(view.facts(target.ref))
         kept = {n: dict(sorted(u.items())) for n, u in (self.uplinks or {}).items() if n not in lagged}
         left_out = f"uplinks left out: {', '.join(lagged)} (link aggregation)" if lagged else ""
         return Export(self.model_copy(update={"uplinks": kept}) if kept else None, left_out)
+
+
+def _pairs(nics: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(f"{uplink} = {nic}" for uplink, nic in nics.items()) or ("no NIC",)
