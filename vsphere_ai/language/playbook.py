@@ -22,7 +22,7 @@ from vsphere_ai.language.validation import Place, describe, settable, suggest, v
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.resources.mixins import File, ReadsFiles, Spot
+from vsphere_ai.resources.playbook_files import File, ReadsFiles, Spot
 
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}

@@ -25,7 +25,8 @@ from vsphere_ai.model.facts import Facts, grouped
 from vsphere_ai.model.host_version import host_version
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources.mixins import DividesGpus, SharesGpus, is_changed, offered, settled, vgpus_of
+from vsphere_ai.resources.host_settings import DividesGpus, SharesGpus
+from vsphere_ai.resources.mixins import is_changed, offered, settled, vgpus_of
 
 NO_ROOM, NO_SPARE, NOT_IN_LAYOUT = "capacity.no-room", "capacity.no-spare", "capacity.not-in-layout"
 ANY_SERIES = (8, 0, 2)  # vGPUs of one size and different series share a GPU from vSphere 8.0 U2 on

@@ -19,7 +19,7 @@ from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan, make_plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.resources.mixins import ReadBySsh
+from vsphere_ai.resources.mixins import probes_of
 
 States = Mapping[Target, Sequence[Resource]]
 MOST = 100
@@ -74,7 +74,7 @@ def _faults(plan: Plan, kept: States, estate: Estate) -> dict[tuple[Target, str]
         area = problem.rule.partition(".")[0]
         stated = list(kept.get(problem.target, ()))
         own = [s for s in stated if s.kind == area] or [s for s in stated if s.kind.startswith(f"{area}_")]
-        own = own or [s for s in stated if isinstance(s, ReadBySsh) and area in ("ssh", "mig")]
+        own = own or [s for s in stated if probes_of(type(s)) and area in ("ssh", "mig")]
         if problem.rule == RULE:  # other states of the target do not need that value
             own = [s for s in stated if problem in _planned({problem.target: [s]}, estate).problems]
         blamed = [(problem.target, s.kind) for s in own or stated] or _cause(problem, kept, estate)

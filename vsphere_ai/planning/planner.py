@@ -23,7 +23,8 @@ from vsphere_ai.planning.rebooted_gpus import kept_modes, loss_of, silent
 from vsphere_ai.planning.schedule import Impact, PlannedStep, arrange
 from vsphere_ai.planning.vgpu_moves import Outlook, view_after
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.resources.mixins import DividesGpus, ReadBySsh, VmDevices
+from vsphere_ai.resources.host_settings import DividesGpus
+from vsphere_ai.resources.mixins import AsksMore, VmDevices
 
 NOT_CONNECTED = "host.connected"
 """The rule that vCenter has a connection to a host."""
@@ -163,7 +164,7 @@ def _made(desired: TargetPlans, estate: Estate, kinds: Kinds, playbook: str, bes
 
 def reading_back(desired: TargetPlans) -> frozenset[Target]:
     """Return the targets whose wanted states are read back with commands on the host."""
-    by_ssh = ((t, s) for t, p in desired.items() for s in p.states if isinstance(s, ReadBySsh))
+    by_ssh = ((t, s) for t, p in desired.items() for s in p.states if isinstance(s, AsksMore))
     return frozenset(t for t, s in by_ssh if s.needs_commands)
 
 

@@ -12,7 +12,8 @@ from vsphere_ai.model.view import View
 from vsphere_ai.planning.schedule import Impact
 from vsphere_ai.planning.windows import host_now
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import DividesGpus, Loss, is_stated
+from vsphere_ai.resources.host_settings import DividesGpus, Loss
+from vsphere_ai.resources.mixins import is_stated
 
 
 def loss_of(host: Target, view: View) -> Loss | None:

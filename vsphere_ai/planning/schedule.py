@@ -33,7 +33,7 @@ from vsphere_ai.planning.windows import (
     shared_windows,
     vm_window,
 )
-from vsphere_ai.resources.mixins import Loss
+from vsphere_ai.resources.host_settings import Loss
 
 
 @dataclass(frozen=True)

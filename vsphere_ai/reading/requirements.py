@@ -13,7 +13,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
-from vsphere_ai.resources.mixins import AsksVCenter, probes_of
+from vsphere_ai.resources.mixins import AsksMore, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
 WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
@@ -55,8 +55,8 @@ def replaced_paths() -> Mapping[str, str]:
     return {method: path for k in kinds().values() for method, path in k.traits.replaces.items()}
 
 
-def _asking() -> list[type[AsksVCenter]]:
-    return [k for k in kinds().values() if issubclass(k, AsksVCenter)]
+def _asking() -> list[type[AsksMore]]:
+    return [k for k in kinds().values() if issubclass(k, AsksMore)]
 
 
 def probes() -> tuple[Probe, ...]:

@@ -11,7 +11,7 @@ from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import restart, shell
 from vsphere_ai.resources.base import Export, Form, Resource
-from vsphere_ai.resources.mixins import ReadBySsh
+from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.security.redaction import untrusted
 
 # NVIDIA AI Enterprise 5.0, "VMware vSphere Deployment Guide", GPUDirect RDMA: "Enable ATS"
@@ -20,7 +20,7 @@ ATS = Probe("kernel-ats", ("esxcli", "system", "settings", "kernel", "list", "-o
 WORDS = {True: "TRUE", False: "FALSE"}
 
 
-class Kernel(ReadBySsh, Resource):
+class Kernel(AsksMore, Resource):
     """Switches ATS (PCIe address translation services) of a host's kernel on or off; a restart makes it count.
 
     vCenter does not show this setting: it is read and set over SSH.

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.fabric.nic_settings import Pause
-from vsphere_ai.fabric.nioc import Bandwidth
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Placed, State, Target
 from vsphere_ai.model.steps import Probe, Query
@@ -17,9 +14,6 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.base import Resource
 
 M = TypeVar("M")
-
-Spot = tuple[str | int, ...]
-"""Keys and indices that lead to a value."""
 
 
 class RdmaAdapter(NamedTuple):
@@ -68,22 +62,20 @@ class VmDevices(Placed):
         return {}
 
 
-class SwitchSettings(Protocol):
-    """What others read of the settings of a distributed switch."""
+class AsksMore:
+    """A kind that asks more than properties: commands on hosts, managers of objects, VMs beside the playbook."""
 
-    mtu: int | None
-    nioc: bool | None
-    bandwidth: Mapping[Any, Bandwidth] | None
-    resource_pools: Mapping[str, Any] | None
-
-
-class AsksVCenter:
-    """A kind that asks more than properties: managers of objects, and VMs that are not in the playbook."""
-
+    probes: ClassVar[tuple[Probe, ...]] = ()
+    """Commands on the hosts whose output is read (host kinds only)."""
     queries: ClassVar[tuple[Query, ...]] = ()
     """Questions to managers of every host that is read in full (host kinds only)."""
 
     kind: ClassVar[str]
+
+    @property
+    def needs_commands(self) -> bool:
+        """Return whether reading this state takes commands; False where they only serve a rule."""
+        return bool(self.probes)
 
     @classmethod
     def questions(cls, wanted: Mapping[Target, Sequence[State]], estate: Estate) -> Iterator[Query]:
@@ -94,33 +86,6 @@ class AsksVCenter:
     def related_vms(cls, targets: Collection[Target], estate: Estate) -> Iterable[str]:
         """Return the VMs beside the targets whose states decide here too; of `estate` only outlines were read."""
         return ()
-
-
-class HasSwitches:
-    """A kind whose states have switches of a datacenter."""
-
-    def switch(self, name: str) -> SwitchSettings | None:
-        """Return what a state says of a switch; None when it says nothing."""
-        raise NotImplementedError
-
-
-class Pauses:
-    """A host kind whose states switch global pause of NICs on or off."""
-
-    def pauses(self) -> Mapping[str, Pause]:
-        """Return NIC -> global pause, where a state says it."""
-        raise NotImplementedError
-
-
-class ReadBySsh:
-    """A host kind that reads the output of commands on the host."""
-
-    probes: ClassVar[tuple[Probe, ...]] = ()
-
-    @property
-    def needs_commands(self) -> bool:
-        """Return whether reading this state takes commands; False where they only serve a rule."""
-        return True
 
 
 class Judged:
@@ -141,80 +106,6 @@ class Judged:
         return False
 
 
-@dataclass(frozen=True)
-class Loss:
-    """What a reboot of one host loses for good, in words; `unread` is why that is not known."""
-
-    host: Target
-    what: tuple[str, ...] = ()
-    unread: str = ""
-
-
-class SharesGpus:
-    """A host kind that says how VMs share the GPUs of a host."""
-
-    def shares(self, pci: str) -> bool:
-        """Return whether a GPU gives vGPUs (shared direct)."""
-        return False
-
-    def consolidates(self) -> bool:
-        """Return whether one GPU is filled before the next; otherwise VMs are spread."""
-        return False
-
-
-class DividesGpus:
-    """A host kind that divides GPUs into parts, which a reboot may take."""
-
-    def is_divided(self, pci: str) -> bool | None:
-        """Return whether a GPU is in MIG mode; None when this is not known."""
-        return None
-
-    def layout_of(self, pci: str) -> tuple[str, ...] | None:
-        """Return the GPU instances of a GPU with their starts; None when they are left open or not known."""
-        return None
-
-    @classmethod
-    def loss(cls, host: Target, view: View) -> Loss | None:
-        """Return what a host that will reboot loses; `view` is the present, with what the playbook states."""
-        return None
-
-    @classmethod
-    def kept(cls, host: Target, view: View) -> Mapping[str, str]:
-        """Return what has to be there after a reboot as before: of each part (a PCI address) its state."""
-        return {}
-
-
-class Refuse(Protocol):
-    """Notes a fault of the value at a path of a file."""
-
-    def __call__(self, path: Spot, message: str, help: str = "") -> None: ...  # noqa: D102
-
-
-class File(NamedTuple):
-    """A YAML file that a playbook names: its plain values, and where faults in it go."""
-
-    data: Any
-    refuse: Refuse
-
-
-class Files(Protocol):
-    """The files beside a playbook, for a state in it; a spot leads to a value of the state as it is written there."""
-
-    def load(self, spot: Spot) -> File | None:
-        """Return the file that is named at a spot; None, with the fault noted, when it cannot be read."""
-
-    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
-        """Note a fault of what the playbook says at a spot."""
-
-
-class ReadsFiles:
-    """A kind whose states in a playbook name files."""
-
-    def with_files(self, files: Files) -> Self:
-        """Return this state, just read from a playbook, with the content of the files it names."""
-        return self
-
-
 def concerned(kind: type[Resource], state: object) -> frozenset[str]:
     """Return the kinds whose compatibility rules a state of a kind (None: not known) makes relevant."""
     return kind.concerns(state) if issubclass(kind, Judged) else frozenset({kind.kind})
@@ -222,7 +113,7 @@ def concerned(kind: type[Resource], state: object) -> frozenset[str]:
 
 def probes_of(kind: type[Resource]) -> tuple[Probe, ...]:
     """Return the commands whose output a kind wants."""
-    return kind.probes if issubclass(kind, ReadBySsh) else ()
+    return kind.probes if issubclass(kind, AsksMore) else ()
 
 
 _kinds_with: dict[type, tuple[str, ...]] = {}
@@ -250,10 +141,9 @@ def stated(view: View, ref: str, mixin: type[M]) -> Iterator[M]:
 def settled(view: View, target: Target, mixin: type[M]) -> Iterator[M]:
     """Yield the states with a mixin that the plan gives a target, else those that the playbook says, in full."""
     for kind in kinds_with(mixin):
-        state = (
-            view.state(target.ref, kind) if view.is_planned(target.ref, kind) else view.stated.get((target.ref, kind))
-        )
-        if isinstance(state, Resource) and not view.is_planned(target.ref, kind):
+        planned = view.is_planned(target.ref, kind)
+        state = view.state(target.ref, kind) if planned else view.stated.get((target.ref, kind))
+        if isinstance(state, Resource) and not planned:
             state = state.settle(target, view)
         if isinstance(state, mixin):
             yield state

@@ -10,7 +10,8 @@ from vsphere_ai.gpu.devices import Gpu
 from vsphere_ai.gpu.listed_board import boards_as_listed
 from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.plain import PlainObject
-from vsphere_ai.resources.mixins import DividesGpus, is_stated, vgpus_of
+from vsphere_ai.resources.host_settings import DividesGpus
+from vsphere_ai.resources.mixins import is_stated, vgpus_of
 
 GPU_KINDS = frozenset({"graphics", "mig", "vgpu"})
 WITHOUT_SRIOV = ("volta", "turing")  # vGPUs are bound to SR-IOV virtual functions from Ampere on

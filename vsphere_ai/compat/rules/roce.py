@@ -18,7 +18,8 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.host_version import PRODUCT, host_version
 from vsphere_ai.model.module_options import pfc_priorities
 from vsphere_ai.model.versions import dotted
-from vsphere_ai.resources.mixins import HasSwitches, Pauses, kinds_with, offered, stated
+from vsphere_ai.resources.host_settings import HasSwitches, Pauses
+from vsphere_ai.resources.mixins import kinds_with, offered, stated
 
 DEVICES, NICS = "config.network.rdmaDevice", "config.network.pnic"
 DRIVER = "nmlx5_core"

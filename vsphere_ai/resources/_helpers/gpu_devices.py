@@ -10,6 +10,7 @@ from typing import ClassVar, NamedTuple, Self, TypeVar
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu import vgpu as names
 from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target
 from vsphere_ai.model.steps import Reconfigure
 from vsphere_ai.model.view import View
@@ -48,6 +49,12 @@ def difference(
             (kept if missing[entry] > 0 else removed).append(each)
             missing[entry] -= 1
     return kept, removed, list((+missing).elements())
+
+
+def duty_of(kind: str, *spec: str) -> Duty:
+    """Return the privileges that the reconfigure of a kind takes; `spec`: fields besides memory and firmware."""
+    fields = (*spec, "memoryReservationLockedToMax", "firmware")
+    return Duty(f"`{kind}`", "VMs", (), fields, ("add", "remove"), extra_config=True)
 
 
 class GpuDevices(VmDevices, Judged, Resource):

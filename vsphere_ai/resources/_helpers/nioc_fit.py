@@ -17,7 +17,8 @@ from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet, pool_use
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
-from vsphere_ai.resources.mixins import HasSwitches, SwitchSettings, stated
+from vsphere_ai.resources.host_settings import HasSwitches, SwitchSettings
+from vsphere_ai.resources.mixins import stated
 
 
 class JoinsPools:

@@ -14,7 +14,7 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.ethernet import assigned
-from vsphere_ai.resources._helpers.network_adapter import HasAdapters
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter
 from vsphere_ai.resources.mixins import kinds_with, offered
 
 DEVICES = "config.pciPassthruInfo"
@@ -82,13 +82,13 @@ def possible(view: View, host: Facts, demand: Demand) -> tuple[str, ...]:
 
 def demands(view: View, vms: Iterable[Target]) -> tuple[Demand, ...]:
     """Return what VMs ask for, as they are or as this plan makes them."""
-    return tuple(
-        Demand(vm.ref, a.port_group, a.physical_function or "auto")
-        for vm in vms
-        for state in offered(view, vm.ref, HasAdapters)
-        for a in state.cards() or ()
-        if a.type == "sriov"
-    )
+    found = ((vm.ref, state.cards() or ()) for vm in vms for state in offered(view, vm.ref, HasAdapters))
+    return tuple(demand for vm, cards in found for demand in demands_of(vm, cards))
+
+
+def demands_of(vm: str, cards: Iterable[NetworkAdapter]) -> tuple[Demand, ...]:
+    """Return what adapters of a VM ask for."""
+    return tuple(Demand(vm, c.port_group, c.physical_function or "auto") for c in cards if c.type == "sriov")
 
 
 def running(view: View, host: str) -> tuple[Target, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 from pydantic import Field
 
@@ -34,11 +34,11 @@ from vsphere_ai.resources.adapters.checks import (
     own_problems,
 )
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
+from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
 
 
-class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
+class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
     """Gives a VM the listed network adapters. The others are not changed, unless `exclusive` is true.
 
     An adapter is known by its type, its port group and its place among equals, never by its label.
@@ -78,9 +78,9 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         return pool_use.neighbours(estate, homes | {t.ref for t in targets if t.kind == "host"})
 
     @classmethod
-    def concerns(cls, state: Any) -> frozenset[str]:
+    def concerns(cls, state: object) -> frozenset[str]:
         """Those of PVRDMA too, where one of the adapters is for it."""
-        rdma = any(n.type == "pvrdma" for n in (state.adapters if state is not None else None) or ())
+        rdma = isinstance(state, Adapters) and any(n.type == "pvrdma" for n in state.adapters or ())
         return super().concerns(state) | (frozenset({"pvrdma"}) if rdma else frozenset())
 
     @classmethod
@@ -122,23 +122,21 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         """What is there already is never in the way; of what is new or changed, every reason."""
         now = self.observe(view.facts(target.ref), view.estate)  # the view has the wanted state already
         if now is None:
-            yield Problem(target, "adapters.unreadable", "the devices of this VM cannot be read",
-                          "connect its host to vCenter and grant System.Read on it")  # fmt: skip
+            help_ = "connect its host to vCenter and grant System.Read on it"
+            yield self.problem(target, "unreadable", "the devices of this VM cannot be read", help_)
             return
         was = {n.device: n for n in now.adapters or ()}
         fresh = [n for n in self.adapters or () if n != was.get(n.device)]
         yield from list_problems(target, view, self.adapters or (), fresh)
-        given = [n for n in fresh if n.has_address and (n.device is None or n.mac != was[n.device].mac)]
+        given = [n for n in _changed(fresh, was, "mac") if n.has_address]
         for nic in fresh:
             yield from own_problems(target, nic, view)
         for network in dict.fromkeys(n.port_group for n in fresh if n.device is None):
             yield from network_problems(target, network, view)
         yield from address_problems(target, given, self.adapters or (), view)
         # only what they are checked for: an adapter that is merely connected again stays what it is
-        moved = [n for n in fresh if n.device is None or n.physical_function != was[n.device].physical_function]
-        yield from function_problems(target, moved, view)
-        spoken = [n for n in fresh if n.device is None or n.protocol != was[n.device].protocol]
-        rdma = [(n.port_group, n.protocol) for n in spoken if n.type == "pvrdma"]
+        yield from function_problems(target, _changed(fresh, was, "physical_function"), view)
+        rdma = [(n.port_group, n.protocol) for n in _changed(fresh, was, "protocol") if n.type == "pvrdma"]
         yield from pvrdma_fit.adapter_problems(target, view, rdma)
         bounded = self._bounded(was)
         yield from nioc_fit.adapter_problems(target, view, bounded)
@@ -147,8 +145,7 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
 
     def _bounded(self, was: Mapping[int | None, NetworkAdapter]) -> list[NetworkAdapter]:
         """Return the adapters that get bandwidth, or other than they have."""
-        return [n for n in self.adapters or ()
-                if n.is_bounded and (n.device is None or n.bandwidth != was[n.device].bandwidth)]  # fmt: skip
+        return [n for n in _changed(self.adapters or (), was, "bandwidth") if n.is_bounded]
 
     def _said(self, target: Target, view: View, have: Sequence[NetworkAdapter]) -> list[NetworkAdapter]:
         # the adapters there whose bandwidth the playbook states, changed or not, as they will be
@@ -189,9 +186,8 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         """Show port groups by name; PVRDMA adapters are stated by `pvrdma`."""
         if form == "rollback":
             return Export(self._before(target, view))
-        named = [
-            n.model_copy(update={"port_group": ethernet.named(view.estate, n.port_group)}) for n in self.adapters or ()
-        ]
+        names = [ethernet.named(view.estate, n.port_group) for n in self.adapters or ()]
+        named = [n.model_copy(update={"port_group": name}) for n, name in zip(self.adapters or (), names, strict=True)]
         if form == "shown":
             return Export(self.model_copy(update={"adapters": tuple(named)}))
         listed = (n for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
@@ -199,9 +195,9 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
         playbook = type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
         odd = ", ".join(str(shown) for n, shown in zip(self.adapters or (), named, strict=True) if not is_statable(n))
         idle = [n for n in self.adapters or () if n.is_bounded and not nioc_fit.counts(view, n)]
-        names = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
+        where = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
         said = [f"adapters left out: {odd}"] if odd else []
-        said += [f"bandwidth on {names} left out: Network I/O Control is off there"] if idle else []
+        said += [f"bandwidth on {where} left out: Network I/O Control is off there"] if idle else []
         return Export(playbook, "; ".join(said))
 
     def _before(self, target: Target, view: View) -> Self:
@@ -231,13 +227,16 @@ class Adapters(VmDevices, HasAdapters, AsksVCenter, Judged, Resource):
 
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with SR-IOV adapters runs where NICs behind their port groups have enough virtual functions."""
-        wanted = [
-            virtual_functions.Demand("", n.port_group, n.physical_function or "auto")
-            for n in self.adapters or ()
-            if n.type == "sriov"
-        ]
+        wanted = virtual_functions.demands_of("", self.adapters or ())
         return not wanted or not virtual_functions.without(view, view.facts(host.ref), wanted)
 
     def no_power_on(self, vm: Target, view: View) -> str:
         """Its network resource pools have what it and the other running VMs reserve."""
         return pool_use.no_power_on(view, self.adapters or ())
+
+
+def _changed(
+    nics: Iterable[NetworkAdapter], was: Mapping[int | None, NetworkAdapter], field: str
+) -> list[NetworkAdapter]:
+    """Return the adapters that are new, or have another value of a field than they had, by their devices."""
+    return [n for n in nics if n.device is None or getattr(n, field) != getattr(was[n.device], field)]

@@ -11,10 +11,7 @@ from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, virtual_functions
-from vsphere_ai.resources._helpers.network_adapter import (
-    HasAdapters,
-    NetworkAdapter,
-)
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter
 from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
 from vsphere_ai.resources.mixins import offered, stated
 from vsphere_ai.resources.pvrdma import Pvrdma

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import Self
 
 from pydantic import Field
 
@@ -11,11 +11,10 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, State, Target, observed
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
 from vsphere_ai.resources._helpers.vm_settings import firmware_notes
 from vsphere_ai.resources.base import Traits
 from vsphere_ai.resources.device_groups.checks import room_problems, unknown_group, vm_problems
@@ -35,14 +34,14 @@ from vsphere_ai.resources.device_groups.group import (
     present_groups,
     stray_members,
 )
-from vsphere_ai.resources.mixins import AsksVCenter
+from vsphere_ai.resources.mixins import AsksMore
 
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
 SIMPLE = ("nvidiaVgpu", "pciPassthru")
 """Types of members whose template says all there is; a NIC of a group would need a network."""
 
 
-class DeviceGroups(AsksVCenter, GpuDevices):
+class DeviceGroups(AsksMore, GpuDevices):
     """Gives a VM vendor device groups, exactly the listed ones, each as often as it is listed.
 
     A host with ESXi 8.0 offers them: GPUs joined by NVLink or NVSwitch, or a GPU and the NIC next to it. All members
@@ -59,16 +58,7 @@ class DeviceGroups(AsksVCenter, GpuDevices):
             "VirtualMachine": ("config.deviceGroups", *VM_PROPERTIES),
             "HostSystem": ("hardware.pciDevice", "config.pciPassthruInfo"),
         },
-        duties=(
-            Duty(
-                "`device_groups`",
-                "VMs",
-                (),
-                ("deviceGroups", "memoryReservationLockedToMax", "firmware"),
-                ("add", "remove"),
-                extra_config=True,
-            ),
-        ),
+        duties=(duty_of("device_groups", "deviceGroups"),),
     )
 
     groups: tuple[str, ...] | None = Field(
@@ -94,9 +84,9 @@ class DeviceGroups(AsksVCenter, GpuDevices):
             yield Query(OFFER, "configManager.assignableHardwareManager", "RetrieveVendorDeviceGroupInfo", on=ref)
 
     @classmethod
-    def concerns(cls, state: Any) -> frozenset[str]:
+    def concerns(cls, state: object) -> frozenset[str]:
         """Those of vGPUs too, where a group has some."""
-        vgpus = any(is_vgpu_name(m) for m in (state.members if state is not None else None) or ())
+        vgpus = isinstance(state, DeviceGroups) and any(is_vgpu_name(m) for m in state.members or ())
         return super().concerns(state) | (frozenset({"vgpu"}) if vgpus else frozenset())
 
     @classmethod

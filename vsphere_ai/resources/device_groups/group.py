@@ -10,14 +10,8 @@ from vsphere_ai.gpu import window
 from vsphere_ai.model.facts import Facts
 
 GROUPS, GROUP = "VirtualMachineVirtualDeviceGroups", "VirtualMachineVirtualDeviceGroupsVendorDeviceGroup"
-
-
 MEMBERSHIP = "VirtualDeviceDeviceGroupInfo"
-
-
 OFFER = "vendor-device-groups"
-
-
 # how NVIDIA's groups are called in examples of VMware and BOSH: Nvidia:2@nvidia_h100l-94c%NVLink (unverified)
 _NAME = re.compile(r"(?P<vendor>[^:@%]+):(?P<count>\d+)@(?P<device>[^@%]+)(?:%(?P<link>.+))?")
 

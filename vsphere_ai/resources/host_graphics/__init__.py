@@ -15,7 +15,8 @@ from vsphere_ai.resources._helpers.factories import invoke, restart
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
 from vsphere_ai.resources.host_graphics.checks import mode_problems
 from vsphere_ai.resources.host_graphics.spelling import api_type, common_mode, config_with, spelled
-from vsphere_ai.resources.mixins import Judged, SharesGpus
+from vsphere_ai.resources.host_settings import SharesGpus
+from vsphere_ai.resources.mixins import Judged
 
 CONFIG, INFO = "config.graphicsConfig", "config.graphicsInfo"
 MANAGER = "configManager.graphicsManager"

@@ -18,15 +18,17 @@ from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
+from vsphere_ai.resources.host_settings import DividesGpus, Loss
 from vsphere_ai.resources.mig.checks import gpu_problems, id_problems, read_problems
 from vsphere_ai.resources.mig.gpu import GpuMig, Layout, as_gpu, boards_of, gpus_read, gpus_rebooted, of_entry
 from vsphere_ai.resources.mig.losses import kept_modes, lost_parts
 from vsphere_ai.resources.mig.settle import settled_gpus
 from vsphere_ai.resources.mig.steps import gpu_steps
-from vsphere_ai.resources.mixins import DividesGpus, Files, Judged, Loss, ReadBySsh, ReadsFiles
+from vsphere_ai.resources.mixins import AsksMore, Judged
+from vsphere_ai.resources.playbook_files import Files, ReadsFiles
 
 
-class Mig(ReadBySsh, Judged, DividesGpus, ReadsFiles, Resource):
+class Mig(AsksMore, Judged, DividesGpus, ReadsFiles, Resource):
     """Sets MIG mode per GPU and, when asked, cuts GPUs into GPU instances with explicit placements.
 
     On vSphere `mode: enabled` is enough: vSphere makes the instances from the profiles of the VMs that power on.

@@ -14,7 +14,8 @@ from vsphere_ai.model.steps import Probe, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mixins import Pauses, ReadBySsh
+from vsphere_ai.resources.host_settings import Pauses
+from vsphere_ai.resources.mixins import AsksMore
 from vsphere_ai.resources.nics.checks import coalesce_problems, problem, ring_problems, speed_problems, unread_problems
 from vsphere_ai.resources.nics.nic import READ_BY_SSH, VMNIC, Name, Nic, settled_nic, speed_of
 from vsphere_ai.resources.nics.steps import nic_steps
@@ -25,7 +26,7 @@ NO_GLOBAL_PAUSE = "nmlx5_core"
 """The driver whose flow control per priority (see `roce`) switches global pause off, whatever is configured."""
 
 
-class HostNics(ReadBySsh, Pauses, Resource):
+class HostNics(AsksMore, Pauses, Resource):
     """Sets flow control, speed, rings and coalescing of the physical NICs a playbook names; others are never touched.
 
     Drivers come up with settings of their own: after a restart by this plan it is set again, after any other

@@ -13,11 +13,10 @@ from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Change, Problem, Target, observed
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
+from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
 from vsphere_ai.resources._helpers.vm_settings import (
     firmware_notes,
     firmware_problems,
@@ -58,16 +57,7 @@ class PciDevices(GpuDevices):
             "VirtualMachine": VM_PROPERTIES,
             "HostSystem": pci.PATHS,
         },
-        duties=(
-            Duty(
-                "`pci_devices`",
-                "VMs",
-                (),
-                ("memoryReservationLockedToMax", "firmware"),
-                ("add", "remove"),
-                extra_config=True,
-            ),
-        ),
+        duties=(duty_of("pci_devices"),),
     )
 
     devices: tuple[Device, ...] | None = Field(

@@ -10,11 +10,7 @@ from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.vm_devices import lacking
-from vsphere_ai.resources.pci_devices.device import (
-    Device,
-    claim_of,
-    ids_of,
-)
+from vsphere_ai.resources.pci_devices.device import Device, claim_of, ids_of
 
 
 class Place(NamedTuple):

@@ -27,8 +27,6 @@ def _hex(value: object) -> object:
 
 
 Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
-
-
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 
 

@@ -19,7 +19,7 @@ from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ether
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, matched, updated
 from vsphere_ai.resources._helpers.vm_settings import memory_problems
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, Judged, RdmaAdapter, VmDevices
+from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma.adapter import (
     Adapter,
     card,
@@ -33,7 +33,7 @@ from vsphere_ai.resources.pvrdma.adapter import (
 from vsphere_ai.resources.remedies import leave_some_out
 
 
-class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
+class Pvrdma(VmDevices, AsksMore, Judged, Resource):
     """Gives a VM paravirtual RDMA adapters, exactly the listed ones; adapters of other types are never touched.
 
     The port group is proved RDMA-capable on every host the VM can run on, because PVRDMA falls back to TCP without
@@ -158,12 +158,9 @@ class Pvrdma(VmDevices, AsksVCenter, Judged, Resource):
         """Show port groups by name; most VMs have no such adapter."""
         if not self.adapters and form != "shown":
             return Export(None)
-        named = (ethernet.named(view.estate, ref_of(a)) for a in self.adapters or ())
-        shown = (
-            Adapter.model_construct(port_group=name, protocol=a.protocol)
-            for name, a in zip(named, self.adapters or (), strict=True)
-        )
-        return Export(self.model_copy(update={"adapters": tuple(shown)}))
+        names = [ethernet.named(view.estate, ref_of(a)) for a in self.adapters or ()]
+        named = (a.model_copy(update={"port_group": n}) for a, n in zip(self.adapters or (), names, strict=True))
+        return Export(self.model_copy(update={"adapters": tuple(named)}))
 
     def steps(self, change: Change, view: View) -> Iterator[Step]:
         """Remove, change and add adapters by device key; what stays keeps its key and its MAC address."""

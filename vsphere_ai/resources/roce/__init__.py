@@ -16,7 +16,8 @@ from vsphere_ai.model.steps import Probe, Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.factories import invoke
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
-from vsphere_ai.resources.mixins import AsksVCenter, Pauses, ReadBySsh, stated
+from vsphere_ai.resources.host_settings import Pauses
+from vsphere_ai.resources.mixins import AsksMore, stated
 from vsphere_ai.resources.roce import driver
 from vsphere_ai.resources.roce.driver import CORE, DEVICES, NICS, RDMA, TRUST, common_version, driver_of, rdma_devices
 
@@ -31,7 +32,7 @@ def _question(module: str) -> Query:
     return Query(module, MANAGER, "QueryConfiguredModuleOptionString", {"name": module})
 
 
-class Roce(ReadBySsh, AsksVCenter, Resource):
+class Roce(AsksMore, Resource):
     """Makes RoCE traffic of a host lossless: priority flow control, trust, marking, all as options of the driver.
 
     Options of the NIC drivers nmlx5_core and nmlx5_rdma hold for every ConnectX NIC of the host and count from the

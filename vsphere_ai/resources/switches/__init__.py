@@ -15,7 +15,7 @@ from vsphere_ai.resources._helpers import nioc_fit
 from vsphere_ai.resources._helpers.entries import UNIQUE_NAMES, overlaid
 from vsphere_ai.resources._helpers.keyed import settled_each
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
-from vsphere_ai.resources.mixins import HasSwitches
+from vsphere_ai.resources.host_settings import HasSwitches
 from vsphere_ai.resources.switches.checks import mtu_problems, uplink_problems, version_problems
 from vsphere_ai.resources.switches.settings import UPLINKS, Name, Switch, observed, settled
 from vsphere_ai.resources.switches.specs import adjust_steps, as_read, create_steps

@@ -97,7 +97,8 @@ class Vgpu(GpuDevices):
         """Whether a MIG-backed vGPU finds room depends on what stands on the GPUs, which only nvidia-smi shows."""
         host = view.estate.host_of(target.ref)
         mig = [p for p in dict.fromkeys(self.profiles or ()) if (parsed := parsed_name(p)) and parsed.is_mig]
-        starts = view.is_planned(target.ref, self.kind) or not _is_on(view.facts(target.ref))
+        is_on = view.facts(target.ref).get("runtime.powerState") == "poweredOn"
+        starts = view.is_planned(target.ref, self.kind) or not is_on
         if not mig or host is None or host.ref in view.rebooting or not starts:
             return
         why = why_unread(view.facts(host.ref))
@@ -141,10 +142,6 @@ class Vgpu(GpuDevices):
     def runs_on(self, host: Target, view: View) -> bool:
         """A VM with vGPUs runs where every one of its profiles is offered."""
         return all(offers(host.ref, p, view) for p in self.profiles or ())
-
-
-def _is_on(facts: Facts) -> bool:
-    return bool(facts.get("runtime.powerState") == "poweredOn")
 
 
 def _own(facts: Facts) -> list[VirtualDevice]:
