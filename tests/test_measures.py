@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 16,
     "getattr with a default": 12,
     "median lines of a file": 101.5,
-    "lines of the product": 43_977,
+    "lines of the product": 43_972,
     "arrows between rooms": 76,
     "floors": 9,
 }

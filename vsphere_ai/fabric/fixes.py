@@ -16,7 +16,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import Plain, PlainObject, named
 from vsphere_ai.model.state import Target
 
-ORDER = {"datacenter": 0, "host": 1, "vm": 2}  # of plays: what is shared comes first
+ORDER = ("datacenter", "host", "vm")  # of plays: what is shared comes first
 SHARED = ("uplinks", "port_groups", "switches")  # a change of one of these affects other hosts too
 Plays = Mapping[Target, Mapping[str, Plain]]
 
@@ -45,7 +45,7 @@ def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
         if "vmkernel" in kinds:
             kinds["vmkernel"] = _adapters(fix_plan, estate, target, goals)
     plays = {t: {k: v for k, v in kinds.items() if v} for t, kinds in fix_plan.plays.items()}
-    plays = {t: plays[t] for t in sorted(plays, key=lambda t: (ORDER[t.kind], t)) if plays[t]}
+    plays = {t: plays[t] for t in sorted(plays, key=lambda t: (ORDER.index(t.kind), t)) if plays[t]}
     merged = tuple(replace(t, links=tuple(_merged_fix(h, t, fix_plan, estate) for h in t.links)) for t in traces)
     return Fixes(plays, merged, tuple(fix_plan.unchanged))
 
@@ -65,10 +65,10 @@ def _adapters(fix_plan: FixPlan, estate: Estate, host: Target, goals: dict[str, 
     for name in wanted[1:]:  # the host has one such option: the last adapter would win
         found[name] = {k: v for k, v in found[name].items() if k == "mtu" and "address" not in found[name]}
     for name, adapter in found.items():
-        groups = dvs.port_groups_named(estate, name)
-        group = next((g for g in groups if g.get("config.distributedVirtualSwitch") in goals), None)
-        if "address" in adapter and group is not None:
-            found[name] = {**adapter, "mtu": goals[group.get("config.distributedVirtualSwitch")]}
+        on = (group.get("config.distributedVirtualSwitch") for group in dvs.port_groups_named(estate, name))
+        switch = next((ref for ref in on if ref in goals), None)
+        if "address" in adapter and switch is not None:
+            found[name] = {**adapter, "mtu": goals[switch]}
     return {n: a for n, a in found.items() if a}
 
 
@@ -93,9 +93,9 @@ def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> 
 
 
 def _why(trace: Trace, fix_plan: FixPlan, host: Target | None = None) -> str:
-    places = [host] if host else [h for h, _ in trace.paths]
-    reason = next((fix_plan.unfixed[h] for h in places if h in fix_plan.unfixed), "")
-    return reason or "no playbook fixes it without breaking another link; see what is not changed, at the end"
+    reasons = (fix_plan.unfixed.get(h) for h in ([host] if host else [h for h, _ in trace.paths]))
+    unknown = "no playbook fixes it without breaking another link; see what is not changed, at the end"
+    return next(filter(None, reasons), unknown)
 
 
 def has_placeholder(kinds: Mapping[str, Plain]) -> bool:

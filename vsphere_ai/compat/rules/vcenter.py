@@ -21,8 +21,7 @@ UPDATE = "update vCenter Server; it is updated before its hosts"
 def vcenter_version(case: Case) -> Finding:
     """The vCenter Server has to be 7.0 Update 2 or later. Versions are compared as numbers, never as text."""
     about = case.view.estate.about
-    seen = ("about.version", about.version)
-    version = numbers(about.version)
+    seen, version = ("about.version", about.version), numbers(about.version)
     if version is None:
         return case.unknown(f"vCenter states {about.version!r} as its version", seen)
     if version >= MINIMUM:
@@ -40,8 +39,7 @@ def vcenter_version(case: Case) -> Finding:
 def vcenter_api(case: Case) -> Finding:
     """The session has to speak API 7.0.2.0 or later. An older one silently leaves out fields it does not know."""
     api = case.view.estate.about.api
-    seen = ("about.api", api)
-    version = numbers(api)
+    seen, version = ("about.api", api), numbers(api)
     if version is None:
         return case.unknown(f"the session negotiated {api!r}", seen)
     if version >= MINIMUM_API:
@@ -86,10 +84,9 @@ def vcenter_type(case: Case) -> Finding:
 def vcenter_newest(case: Case) -> Finding:
     """A vCenter manages hosts of its own version and earlier ones. Compared are version and update, not builds."""
     about = case.view.estate.about
-    own = numbers(about.version)
+    seen, own = ("about.version", about.version), numbers(about.version)
     if own is None:
-        return case.unknown(f"vCenter states {about.version!r} as its version", ("about.version", about.version))
-    seen = ("about.version", about.version)
+        return case.unknown(f"vCenter states {about.version!r} as its version", seen)
     stated = [(host.name, host_version(case.view, host.ref)) for host in case.view.estate.hosts]
     known = [(name, version[0][:3], version[1]) for name, version in stated if version]
     newer = {name: text for name, version, text in known if version > own[:3]}
@@ -99,7 +96,5 @@ def vcenter_newest(case: Case) -> Finding:
         return case.failed(f"newer than vCenter Server {about.version}: {', '.join(newer)}", seen, *late, help=UPDATE)
     if hidden or not known:
         return case.unknown(f"host versions not known: {', '.join(hidden) or 'no host was read'}", seen)
-    newest = max(version for _, version, _ in known)
-    return case.passed(
-        f"no host is newer than {about.version}", seen, ("newest config.product.version", dotted(newest))
-    )
+    newest = ("newest config.product.version", dotted(max(version for _, version, _ in known)))
+    return case.passed(f"no host is newer than {about.version}", seen, newest)
