@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
 from vsphere_ai.gpu.layout import Item
@@ -34,7 +34,6 @@ MAX_POOLED = 28
 
 _EXTRA = re.compile(r"^\d+g\.\d+gb")
 _TIMES = {1: "once", 2: "twice"}
-Multiset = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -86,28 +85,20 @@ def nearest(
     Closest first: drops fewest of the wanted instances, then adds fewest, then uses most slices. A name of another
     board counts as this board's profile with as many compute slices.
     """
-    profiles = _valid_part(board, wanted)
     stay = spots(board, busy)
-    kinds = _kinds([*profiles, *(s.profile for s in stay)])
-    want = _multiset(kinds, profiles)
-    fixed = _multiset(kinds, [s.profile for s in stay])
+    want, fixed = Counter(_valid_part(board, wanted)), Counter(s.profile for s in stay)
 
-    def distance(candidate: Multiset) -> tuple[int, int, int, int]:
-        dropped = sum(max(w - c, 0) for w, c in zip(want, candidate, strict=True))
-        added = sum(max(c - w, 0) for w, c in zip(want, candidate, strict=True))
-        compute = sum(n * k.compute_slices for n, k in zip(candidate, kinds, strict=True))
-        memory = sum(n * k.memory_slices for n, k in zip(candidate, kinds, strict=True))
-        return dropped, added, -compute, -memory
+    def distance(candidate: Counter[Profile]) -> tuple[int, int, int, int]:
+        return (want - candidate).total(), (candidate - want).total(), -_compute(candidate), -_memory(candidate)
 
-    chosen: list[Multiset] = []
+    chosen: list[Counter[Profile]] = []
     layouts: list[Layout] = []
-    for candidate in sorted(_legal(board, kinds, driver_major), key=distance):
+    for candidate in sorted(_legal(board, _kinds([*want, *fixed]), driver_major), key=distance):
         if len(layouts) == limit:
             break
-        if not any(candidate) or any(_within(candidate, c) for c in chosen) or not _within(fixed, candidate):
+        if not candidate or any(candidate <= c for c in chosen) or not fixed <= candidate:
             continue
-        rest = [Wanted(p) for p in _profiles(kinds, _minus(candidate, fixed))]
-        found = best_arrangement(board, rest, stay)
+        found = best_arrangement(board, [Wanted(p) for p in (candidate - fixed).elements()], stay)
         if found is not None:
             chosen.append(candidate)
             layouts.append(_layout(board, (*stay, *found)))
@@ -125,27 +116,28 @@ def pool(
     if not profiles or len(profiles) > MAX_POOLED:
         return None
     kinds = _kinds(profiles)
-    legal = sorted(_legal(board, kinds, driver_major), reverse=True)
+    legal = sorted(_legal(board, kinds, driver_major), key=lambda c: [-c[k] for k in kinds])
 
-    @cache
-    def split(left: Multiset, gpus: int) -> tuple[Multiset, ...] | None:
-        if not any(left):
-            return ()
-        memory = sum(n * k.memory_slices for n, k in zip(left, kinds, strict=True))
-        if memory > gpus * board.memory_slices:
-            return None
-        largest = next(i for i, n in enumerate(left) if n)
-        # The largest instance has to go somewhere: only layouts that hold it are worth trying.
-        for take in (c for c in legal if c[largest] and _within(c, left)):
-            rest = split(_minus(left, take), gpus - 1)
-            if rest is not None:
-                return (take, *rest)
+    def split(left: Counter[Profile], gpus: int) -> list[Counter[Profile]] | None:
+        if not left:
+            return []
+        if _memory(left) <= gpus * board.memory_slices and (frozenset(left.items()), gpus) not in dead:
+            largest = next(k for k in kinds if left[k])
+            # The largest instance has to go somewhere: only layouts that hold it are worth trying.
+            for take in (c for c in legal if c[largest] and c <= left):
+                rest = split(left - take, gpus - 1)
+                if rest is not None:
+                    return [take, *rest]
+            dead.add((frozenset(left.items()), gpus))
         return None
 
-    want = _multiset(kinds, profiles)
-    answers = (split(want, gpus) for gpus in range(1, most_gpus + 1))
+    dead: set[tuple[frozenset[tuple[Profile, int]], int]] = set()
+    answers = (split(Counter(profiles), gpus) for gpus in range(1, most_gpus + 1))
     found = next((a for a in answers if a is not None), None)
-    return None if found is None else tuple(_arranged(board, _profiles(kinds, m)) for m in found)
+    if found is None:
+        return None
+    places = (best_arrangement(board, [Wanted(p) for p in each.elements()]) for each in found)
+    return tuple(_layout(board, each or ()) for each in places)
 
 
 def _unpublished(board: Board, wanted: Iterable[Item]) -> Iterator[str]:
@@ -157,8 +149,8 @@ def _unpublished(board: Board, wanted: Iterable[Item]) -> Iterator[str]:
 
 
 def _sums(board: Board, known: Sequence[Wanted]) -> Iterator[str]:
-    compute = sum(w.profile.compute_slices for w in known)
-    memory = sum(w.profile.memory_slices for w in known)
+    profiles = Counter(w.profile for w in known)
+    compute, memory = _compute(profiles), _memory(profiles)
     if compute > board.compute_slices:
         yield f"{compute} of {board.compute_slices} compute slices"
     if memory > board.memory_slices:
@@ -280,47 +272,30 @@ def _kinds(profiles: Iterable[Profile]) -> tuple[Profile, ...]:
     return tuple(sorted(set(profiles), key=lambda p: (-p.compute_slices, -p.memory_slices, p.name)))
 
 
-def _multiset(kinds: Sequence[Profile], profiles: Sequence[Profile]) -> Multiset:
-    count = Counter(profiles)
-    return tuple(count[k] for k in kinds)
+def _compute(profiles: Counter[Profile]) -> int:
+    return sum(p.compute_slices for p in profiles.elements())
 
 
-def _profiles(kinds: Sequence[Profile], multiset: Multiset) -> list[Profile]:
-    return [k for k, n in zip(kinds, multiset, strict=True) for _ in range(n)]
-
-
-def _within(small: Multiset, large: Multiset) -> bool:
-    return all(s <= n for s, n in zip(small, large, strict=True))
-
-
-def _minus(large: Multiset, small: Multiset) -> Multiset:
-    return tuple(n - s for n, s in zip(large, small, strict=True))
+def _memory(profiles: Counter[Profile]) -> int:
+    return sum(p.memory_slices for p in profiles.elements())
 
 
 @lru_cache(maxsize=256)
-def _legal(board: Board, kinds: tuple[Profile, ...], driver_major: int | None) -> tuple[Multiset, ...]:
-    """Return every multiset of these kinds that an empty GPU can hold, the empty one included."""
+def _legal(board: Board, kinds: tuple[Profile, ...], driver_major: int | None) -> tuple[Counter[Profile], ...]:
+    """Return every combination of these kinds that an empty GPU can hold, the empty one included."""
 
-    def extend(index: int, chosen: Multiset) -> Iterator[Multiset]:
+    def extend(index: int, chosen: tuple[Profile, ...]) -> Iterator[Counter[Profile]]:
         if index == len(kinds):
-            yield chosen
+            yield Counter(chosen)
             return
         for count in range(kinds[index].max_instances + 1):
-            part = (*chosen, count)
-            profiles = _profiles(kinds[: index + 1], part)
-            if not allowed(board, profiles, driver_major) or not fits(profiles):
+            profiles = (*chosen, *(kinds[index],) * count)
+            wanted = [Wanted(p) for p in profiles]
+            if not allowed(board, profiles, driver_major) or next(arrangements(wanted), None) is None:
                 break
-            yield from extend(index + 1, part)
-
-    def fits(profiles: Sequence[Profile]) -> bool:
-        return next(arrangements([Wanted(p) for p in profiles]), None) is not None
+            yield from extend(index + 1, profiles)
 
     return tuple(extend(0, ()))
-
-
-def _arranged(board: Board, profiles: Sequence[Profile]) -> Layout:
-    found = best_arrangement(board, [Wanted(p) for p in profiles])
-    return _layout(board, found or ())
 
 
 def _layout(board: Board, places: Sequence[Placed]) -> Layout:
