@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -144,6 +144,11 @@ class Board:
         """Return whether the GPU can be divided into GPU instances."""
         return bool(self.profiles or self.named_profiles)
 
+    @cached_property
+    def largest_first(self) -> tuple[Profile, ...]:
+        """Its profiles, the largest first."""
+        return tuple(sorted(self.profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id)))
+
     @property
     def device_ids(self) -> tuple[int, ...]:
         """The PCI device ids of its products."""
@@ -233,37 +238,28 @@ def _of_products(found: Board, products: tuple[Product, ...]) -> Board:
 
 
 def _board(entry: Mapping[str, Any], types: Mapping[str, Mapping[str, int]]) -> Board:
-    fields = dict(entry)
-    products = tuple(_product(p) for p in fields.pop("products"))
-    own = next((types[p.types] for p in products if p.types), {})
-    mixed = fields.pop("mixed", {})
-    sizes = sorted(
-        {int(name[:-1]) for name in own if "-" not in name and name.endswith("C")} | set(mixed), reverse=True
-    )
-    for names in ("named_profiles", "also_called"):
-        fields[names] = tuple(fields.get(names, ()))
-    fields["profiles"] = tuple(_profile(p, own) for p in fields.get("profiles", ()))
+    fields = _frozen(entry)
+    products = tuple(Product(**_frozen(p)) for p in fields.pop("products"))
+    own, mixed = next((types[p.types] for p in products if p.types), {}), fields.pop("mixed", {})
+    sizes = {int(name[:-1]) for name in own if "-" not in name and name.endswith("C")} | set(mixed)
+    fields["profiles"] = tuple(_profile(_frozen(p), own) for p in fields.get("profiles", ()))
     return Board(
         **fields,
         products=products,
         vgpu_names=tuple(dict.fromkeys(n for p in products for n in p.vgpu_names)),
         types=own,
-        time_sliced=tuple(TimeSliced(fb, own.get(f"{fb}C"), mixed.get(fb)) for fb in sizes),
+        time_sliced=tuple(TimeSliced(fb, own.get(f"{fb}C"), mixed.get(fb)) for fb in sorted(sizes, reverse=True)),
     )
 
 
-def _product(entry: Mapping[str, Any]) -> Product:
-    lists = ("device_ids", "vgpu_names", "subsystem_ids")
-    return Product(**{**entry, **{name: tuple(entry.get(name, ())) for name in lists}})
+def _frozen(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
 
 
-def _profile(entry: Mapping[str, Any], types: Mapping[str, int]) -> Profile:
-    fields = dict(entry)
+def _profile(fields: dict[str, Any], types: Mapping[str, int]) -> Profile:
     engines = Engines(**{name: fields.pop(name) for name in Engines.__dataclass_fields__})
     spelled = type_of_profile(fields["name"])
-    suffix, starts = fields.pop("vgpu", spelled if spelled in types else None), tuple(fields.pop("starts"))
-    aliases = tuple(fields.pop("aliases", ()))
-    return Profile(**fields, starts=starts, engines=engines, vgpu_suffix=suffix, aliases=aliases)
+    return Profile(vgpu_suffix=fields.pop("vgpu", spelled if spelled in types else None), **fields, engines=engines)
 
 
 def type_of_profile(name: str) -> str:

@@ -45,7 +45,7 @@ def fragmentation(board: Board, instances: Iterable[Instance], *, driver_major: 
         if allowed(board, [*standing, profile], driver_major):
             usable |= mask_of(s for s in (Placed(profile, at) for at in profile.starts) if not s.mask & taken)
     stranded = tuple(s for s in free if not usable >> s & 1)
-    rooms = (_room(board, present, profile, driver_major) for profile in _largest_first(board))
+    rooms = (_room(board, present, profile, driver_major) for profile in board.largest_first)
     return Fragmentation(free, stranded, tuple(rooms))
 
 
@@ -87,7 +87,3 @@ def _cheapest(
 
     # moving all of them is among the choices, and is known to do
     return next(moved for moved in sorted(choices, key=cost) if fits(moved))
-
-
-def _largest_first(board: Board) -> list[Profile]:
-    return sorted(board.profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from typing import TypeVar
 
 from vsphere_ai.gpu import commands
 from vsphere_ai.gpu.listing_checks import check
@@ -12,7 +14,6 @@ from vsphere_ai.gpu.listings import (
     GpuStatus,
     ListedComputeInstance,
     ListedInstance,
-    ListedProfile,
     UnreadableOutput,
     parse_compute_instances,
     parse_gpus,
@@ -33,6 +34,8 @@ RUNNING = Probe("nvidia-smi vgpus", commands.QUERY_VGPUS)
 STATE = (GPUS, INSTANCES, COMPUTE)
 PROBES = (*STATE, RUNNING, PROFILES, PLACEMENTS)
 """The state, which vGPUs run, and what the GPUs offer (empty before R550 while MIG is off): see `listed_board`."""
+
+T = TypeVar("T")
 
 
 class Live:
@@ -89,26 +92,25 @@ def _held(instance: Instance, by: Sequence[str] | None) -> Instance:
 
 def live(facts: Facts) -> Live | None:
     """Return what nvidia-smi listed; None when it was not asked, `UnreadableOutput` when it cannot be understood."""
-    outputs = [facts.probes.get(p.name) for p in STATE]
-    if not all(isinstance(o, Output) for o in outputs):
+    outputs = [a for p in STATE if isinstance(a := facts.probes.get(p.name), Output)]
+    if len(outputs) < len(STATE):
         return None
-    gpus, instances, compute = (o for o in outputs if isinstance(o, Output))
+    (gpus, instances, compute), profiles = outputs, None
+    with suppress(UnreadableOutput):  # the state does not need the profiles; `listed_board` says so
+        profiles = _parsed(facts, PROFILES, parse_profiles)
     listed = (
         parse_gpus(gpus.status, gpus.stdout),
         parse_instances(instances.status, instances.stdout),
         parse_compute_instances(compute.status, compute.stdout),
     )
-    check(*listed, _profiles(facts))
+    check(*listed, profiles or ())
     return Live(*listed, _guests(facts), running(facts))
 
 
-def _profiles(facts: Facts) -> tuple[ListedProfile, ...]:
-    """Return the profiles listed with their room, none when that list is missing: the state does not need it."""
-    answer = facts.probes.get(PROFILES.name)
-    try:
-        return parse_profiles(answer.status, answer.stdout) if isinstance(answer, Output) else ()
-    except UnreadableOutput:
-        return ()  # `listed_board` says so, and uses the catalogue
+def _parsed(facts: Facts, probe: Probe, parse: Callable[[int, str], T]) -> T | None:
+    """Return what a command listed; None when it gave no answer."""
+    answer = facts.probes.get(probe.name)
+    return parse(answer.status, answer.stdout) if isinstance(answer, Output) else None
 
 
 def driver_of(facts: Facts, pci: str) -> str:
@@ -118,45 +120,36 @@ def driver_of(facts: Facts, pci: str) -> str:
 
 def running(facts: Facts) -> tuple[RunningVgpu, ...] | None:
     """Return the vGPUs nvidia-smi lists; None when it was not asked or cannot be understood: see `why_not_listed`."""
-    answer = facts.probes.get(RUNNING.name)
-    try:
-        return parse_running(answer.status, answer.stdout) if isinstance(answer, Output) else None
-    except UnreadableOutput:
-        return None
+    with suppress(UnreadableOutput):
+        return _parsed(facts, RUNNING, parse_running)
+    return None
 
 
 def why_not_listed(facts: Facts) -> str:
     """Return why it is not known which vGPUs run on a host; empty when it is."""
-    answer = facts.probes.get(RUNNING.name)
-    if isinstance(answer, ProbeFailure):
-        return answer.reason
-    if answer is None:
-        return f"{facts.name} was not asked over SSH"
-    try:
-        parse_running(answer.status, answer.stdout)
-    except UnreadableOutput as error:
-        return " / ".join(error.message.splitlines())
-    return ""
+    return _why_not(facts, (RUNNING,), lambda host: _parsed(host, RUNNING, parse_running))
 
 
 def why_unread(facts: Facts) -> str:
     """Return why it is not known what stands on the host's GPUs; empty when it is."""
-    answers = (facts.probes.get(p.name) for p in STATE)
-    failure = next((a for a in answers if isinstance(a, ProbeFailure)), None)
-    if failure is not None:
-        return failure.reason
+    return _why_not(facts, STATE, live)
+
+
+def _why_not(facts: Facts, probes: Iterable[Probe], read: Callable[[Facts], object]) -> str:
+    for answer in (facts.probes.get(p.name) for p in probes):
+        if isinstance(answer, ProbeFailure):
+            return answer.reason
     try:
-        return "" if live(facts) is not None else f"{facts.name} was not asked over SSH"
+        return "" if read(facts) is not None else f"{facts.name} was not asked over SSH"
     except UnreadableOutput as error:
         return " / ".join(error.message.splitlines())
 
 
 def readable(facts: Facts) -> Live:
     """Return what nvidia-smi listed, or an empty state when there is none that can be understood."""
-    try:
+    with suppress(UnreadableOutput):
         return live(facts) or Live((), (), (), {})
-    except UnreadableOutput:
-        return Live((), (), (), {})
+    return Live((), (), (), {})
 
 
 def users(facts: Facts, estate: Estate) -> dict[str, str]:

@@ -206,8 +206,7 @@ def room(board: Board, taken: int) -> tuple[int, ...]:
 @cache
 def _masks(board: Board) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Per profile, largest first: how many a GPU holds at most, and the slices taken at each start."""
-    order = sorted(board.profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id))
-    return tuple((p.max_instances, tuple(Placed(p, s).mask for s in p.starts)) for p in order)
+    return tuple((p.max_instances, tuple(Placed(p, s).mask for s in p.starts)) for p in board.largest_first)
 
 
 def _rank(board: Board, chosen: Sequence[Placed], stay: Sequence[Placed]) -> tuple[tuple[int, ...], list[int]]:

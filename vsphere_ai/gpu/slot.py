@@ -177,7 +177,7 @@ def _present(slot: GpuSlot) -> tuple[tuple[Instance, ...], bool, tuple[Shared, .
             continue  # it runs under a mode that the GPU is about to leave
         if not _held(found, takes, one.start):
             open_profiles.append(takes)
-    for profile in sorted(open_profiles, key=lambda p: (-p.memory_slices, -p.compute_slices, p.id)):
+    for profile in sorted(open_profiles, key=slot.board.largest_first.index):
         guessed = True
         _made(slot, found, profile)
     shared = [one for share, starts in shares.items() for one in _divided(slot, found, share, starts)]
