@@ -1,0 +1,69 @@
+"""CPU time of planning addresses: 1,000 VMs with IPv4 and IPv6 in pools of exactly 1,000 addresses each, then released.
+
+Run it with ``python bench/ipam.py [RUNS]``. Ten sets of 100 VMs ask one after another, as ten runs would; between
+two of them the ledger is written to text and read again, as vCenter keeps it. What is compared with measures something
+else: see the note that is printed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from vsphere_ai.addresses.holding import Choice, Ledger, Nic
+from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
+from vsphere_ai.addresses.pool import Pool
+
+SETS, VMS = 10, 100
+POOLS = {
+    "v4": Pool(
+        subnet="10.0.0.0/22", ranges=("10.0.0.10-10.0.3.243",), exclude=("10.0.1.0", "10.0.1.255"), quarantine=0
+    ),
+    "v6": Pool(subnet="fd00:1::/64", ranges=("fd00:1::1-fd00:1::3e8",)),
+}
+NOTE = """\
+Spiderpool's figures (docs/concepts/ipam-performance.md, 1,000 pods on 10 VMs, dual stack): 207 s with as many
+addresses as pods, 182 s with some to spare. They include scheduling and starting every pod; the time above is that of
+choosing and keeping the addresses alone, without a vCenter and without a VM. Read them side by side, do not divide."""
+
+
+def filled() -> tuple[Ledger, int]:
+    """Return the ledger after all sets have their addresses, and how many addresses were given twice."""
+    text = ""
+    for number in range(SETS):
+        ledger = read_ledger(text)
+        for version, pool in ((4, "v4"), (6, "v6")):
+            found = ledger.with_count(Nic(f"set{number}", "mgmt", version), VMS, Choice(POOLS, (pool,)), now=number)
+            if not isinstance(found, Ledger):
+                raise SystemExit(f"no room: {found}")
+            ledger = found
+        text = ledger_text(ledger)
+    ledger = read_ledger(text)
+    given = [str(h.of(index).range) for h in ledger.holdings.values() for index in range(1, h.count + 1)]
+    return ledger, len(given) - len(set(given))
+
+
+def main() -> None:
+    """Measure and print."""
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    spent, twice, left, kept = [], 0, 0, 0
+    for _ in range(runs):
+        began = time.process_time()
+        ledger, found = filled()
+        spent.append(time.process_time() - began)
+        taken = {name: sum(r.size for r in pool.usable()) for name, pool in POOLS.items()}
+        held = sum(holding.count for holding in ledger.holdings.values())
+        twice, left = twice + found, left + sum(taken.values()) - held
+        for number in range(SETS):
+            ledger = ledger.without_set(f"set{number}", now=100)
+        kept += len(ledger.tidied(POOLS, 1_000).holdings)
+    print(f"{SETS * VMS} VMs, IPv4 and IPv6, pools of exactly {SETS * VMS} + {SETS * VMS}, {runs} runs")
+    print(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")
+    print(
+        f"CPU per run: {min(spent):.3f} s to {max(spent):.3f} s, the ledger's text is {len(ledger_text(filled()[0]))} bytes"
+    )
+    print(NOTE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Ledgers as the text that vCenter keeps: JSON without spaces, keys in order, so that equal ledgers are equal texts."""
+
+from __future__ import annotations
+
+import json
+
+from vsphere_ai.addresses.holding import Held, Holding, Ledger, Nic, Released
+from vsphere_ai.errors import Conflict
+from vsphere_ai.model.networks import address_range
+
+VERSION = 1
+
+
+def ledger_text(ledger: Ledger) -> str:
+    """Return the text of a ledger; `read_ledger` reads it."""
+    holdings = {
+        f"{nic.set}/{nic.name}/{nic.version}": {
+            "block": holding.block,
+            "held": [f"{each.pool} {each.range}" for each in holding.held],
+            "released": [f"{each.pool} {each.range} {each.at}" for each in holding.released],
+        }
+        for nic, holding in ledger.holdings.items()
+    }
+    return json.dumps({"version": VERSION, "holdings": holdings}, sort_keys=True, separators=(",", ":"))
+
+
+def read_ledger(text: str) -> Ledger:
+    """Return the ledger of a text, empty where there is none; `Conflict` for a text that is no ledger."""
+    if not text.strip():
+        return Ledger()
+    try:
+        found = json.loads(text)
+        if found["version"] != VERSION:
+            raise ValueError(f"its version is {found['version']}, this release reads {VERSION}")
+        holdings: dict[Nic, Holding] = {}
+        for key, each in found["holdings"].items():
+            name, nic, version = key.rsplit("/", 2)
+            held = tuple(Held(pool, address_range(span)) for pool, span in (t.split(" ") for t in each["held"]))
+            gone = (t.split(" ") for t in each["released"])
+            released = tuple(Released(pool, address_range(span), int(at)) for pool, span, at in gone)
+            holdings[Nic(name, nic, int(version))] = Holding(held, released, int(each["block"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Conflict(
+            f"what vCenter keeps of the leases cannot be read: {error}",
+            "restore the custom attribute from a backup of vCenter, or reserve the addresses in use by hand",
+            rule="leases.unreadable",
+        ) from None
+    return Ledger(holdings)

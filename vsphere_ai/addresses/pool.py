@@ -1,0 +1,178 @@
+"""Address pools of an inventory: a subnet of one family, and which of its addresses may be given to VMs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from ipaddress import ip_network
+from itertools import combinations
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from vsphere_ai.model.networks import Network, Range, address, address_range, network, range_of, without
+
+
+def _checked_subnet(text: str) -> str:
+    network(text)
+    return text
+
+
+def _checked_address(text: str) -> str:
+    address(text)
+    return text
+
+
+def _checked_range(text: str) -> str:
+    address_range(text)
+    return text
+
+
+Subnet = Annotated[str, AfterValidator(_checked_subnet)]
+IpAddress = Annotated[str, AfterValidator(_checked_address)]
+IpRange = Annotated[str, AfterValidator(_checked_range)]
+Names = tuple[str, ...]
+
+
+class Part(BaseModel):
+    """A part of the inventory's `pools:`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Route(Part):
+    """A route of the NICs with an address of the pool: destination in CIDR notation, and its gateway in the subnet."""
+
+    to: Subnet
+    via: IpAddress
+
+
+class Affinity(Part):
+    """Who may have addresses of a pool; every condition that is given holds. Nothing given: everybody."""
+
+    vms: Names = ()
+    hosts: Names = ()
+    folders: Names = ()
+    port_groups: Names = ()
+
+
+class Pool(Part):
+    """Addresses of one family in one subnet.
+
+    `ranges` are what may be given to VMs, without `exclude` and the gateway; none: all of the subnet but, in IPv4, its
+    first and last address. `per_node`: a prefix length; each VM gets a whole block of that size, for pods on it.
+    """
+
+    subnet: Subnet
+    ranges: tuple[IpRange, ...] = ()
+    exclude: tuple[IpRange, ...] = ()
+    gateway: IpAddress | None = None
+    routes: tuple[Route, ...] = ()
+    per_node: Annotated[int, Field(ge=1, le=128)] | None = None
+    default: bool = False
+    disabled: bool = False
+    domain: str = ""
+    """Networks that do not reach each other may repeat addresses: pools of one domain may not."""
+    quarantine: Annotated[int, Field(ge=0)] = 600
+    """Seconds for which a released address is given to nobody else: neighbours keep its old MAC address for a while."""
+    affinity: Affinity = Affinity()
+
+    @field_validator("routes")
+    @classmethod
+    def _no_default_route(cls, routes: tuple[Route, ...]) -> tuple[Route, ...]:
+        seen = set()
+        for route in routes:
+            if ip_network(route.to).prefixlen == 0:
+                raise ValueError(f"{route.to} is the default route\nset 'gateway' of the pool instead")
+            if route.to in seen:
+                raise ValueError(f"there are two routes to {route.to}\nkeep one of them")
+            seen.add(route.to)
+        return routes
+
+    @model_validator(mode="after")
+    def _inside(self) -> Pool:
+        for text in (*self.ranges, *self.exclude):
+            if not address_range(text).within(self.network):
+                raise ValueError(f"{text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}")
+        for text in (*((self.gateway,) if self.gateway else ()), *(route.via for route in self.routes)):
+            if address(text) not in self.network:
+                raise ValueError(f"the gateway {text} is not inside of {self.subnet}")
+        if self.gateway and self.ranges and any(address(self.gateway) in r for r in self._given()):
+            raise ValueError(f"the gateway {self.gateway} is one of the ranges\nadd it to 'exclude'")
+        if self.per_node is not None and not self.network.prefixlen <= self.per_node <= self.network.max_prefixlen:
+            raise ValueError(f"a block /{self.per_node} is larger than {self.subnet}, or than one address")
+        if self.per_node is not None and self.ranges:
+            raise ValueError("'per_node' and 'ranges' exclude each other\nblocks are cut from the whole subnet")
+        return self
+
+    @cached_property
+    def network(self) -> Network:
+        """The subnet."""
+        return ip_network(self.subnet)
+
+    @property
+    def version(self) -> Literal[4, 6]:
+        """The family."""
+        return self.network.version
+
+    @cached_property
+    def block(self) -> int:
+        """How many addresses one VM gets: 1, or a block of `per_node`."""
+        return 1 if self.per_node is None else 1 << (self.network.max_prefixlen - self.per_node)
+
+    def usable(self, reserved: Sequence[Range] = ()) -> list[Range]:
+        """Return what may be given to VMs, in ascending order; with `per_node` whole blocks only.
+
+        `reserved` are addresses that no pool gives away.
+        """
+        bounds = range_of(self.network)
+        whole = bounds
+        if self.version == 4 and self.network.prefixlen < 31 and self.per_node is None:
+            whole = Range(4, bounds.first + 1, bounds.last - 1)
+        gateway = [address_range(self.gateway)] if self.gateway and self.per_node is None else []
+        excluded = [*map(address_range, self.exclude), *gateway, *reserved]
+        given = [address_range(text) for text in self.ranges] or [whole]
+        return list(self.blocks(without(given, excluded)))
+
+    def own_address(self, block: Range) -> Range:
+        """Return the address of a VM's own NIC in what it was given: in a block, the one behind the network's own."""
+        first = block.first + int(self.block > 2)
+        return Range(block.version, first, first)
+
+    def _given(self) -> list[Range]:
+        return without([address_range(text) for text in self.ranges], [address_range(text) for text in self.exclude])
+
+    def blocks(self, ranges: Sequence[Range]) -> Iterator[Range]:
+        """Yield the part of each range that is made of whole blocks at their own boundaries."""
+        size, base = self.block, int(self.network.network_address)
+        for each in ranges:
+            first = base + -(-(each.first - base) // size) * size
+            last = base + (each.last + 1 - base) // size * size - 1
+            if first <= last:
+                yield Range(each.version, first, last)
+
+
+@dataclass(frozen=True)
+class PoolConflict:
+    """Two pools that cannot both be there: their `subnets` overlap, they have `addresses` in common, or `defaults`."""
+
+    first: str
+    second: str
+    what: Literal["subnets", "addresses", "defaults"]
+    detail: str
+
+
+def conflicts(pools: Mapping[str, Pool]) -> Iterator[PoolConflict]:
+    """Yield pools that cannot both be there. Those of one domain share a subnet or lie apart, and no address twice."""
+    for (one, first), (two, second) in combinations(pools.items(), 2):
+        if first.version == second.version and first.default and second.default:
+            yield PoolConflict(one, two, "defaults", f"both are the default for IPv{first.version}")
+        if first.domain != second.domain or not range_of(first.network).overlaps(range_of(second.network)):
+            continue
+        if first.network != second.network:
+            yield PoolConflict(one, two, "subnets", f"{first.subnet} and {second.subnet} overlap")
+            continue
+        shared = next((f"{a} and {b}" for a in first.usable() for b in second.usable() if a.overlaps(b)), "")
+        if shared:
+            yield PoolConflict(one, two, "addresses", f"{shared} have addresses in common")
