@@ -60,7 +60,7 @@ def main() -> None:
     print(f"{SETS * VMS} VMs, IPv4 and IPv6, pools of exactly {SETS * VMS} + {SETS * VMS}, {runs} runs")
     print(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")
     print(
-        f"CPU per run: {min(spent):.3f} s to {max(spent):.3f} s, the ledger's text is {len(ledger_text(filled()[0]))} bytes"
+        f"CPU per run: {min(spent):.3f} to {max(spent):.3f} s; text of the ledger: {len(ledger_text(filled()[0]))} bytes"
     )
     print(NOTE)
 

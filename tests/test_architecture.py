@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model",),
     ("security",),
-    ("gpu", "fabric", "connect"),
+    ("addresses", "gpu", "fabric", "connect"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("planning", "reading", "kubernetes", "lab"),

@@ -97,6 +97,15 @@ def test_a_pool_of_ipv6_gives_its_first_address_too():
     assert held(with_count(Ledger(), nic(version=6), 16, names=("six",)), nic(version=6))[0] == "fd00::"
 
 
+def test_a_disabled_pool_gives_nothing_new_and_takes_nothing_away():
+    ledger = with_count(Ledger(), nic(), 2)
+    off = {"a": POOLS["a"].model_copy(update={"disabled": True})}
+    assert isinstance(ledger.with_count(nic(), 3, Choice(off, ("a",)), 0), NoRoom)
+    kept = ledger.with_count(nic(), 1, Choice(off, ("a",)), 0)
+    assert isinstance(kept, Ledger)
+    assert held(kept, nic()) == ["10.0.0.4"]
+
+
 def test_a_set_that_is_gone_holds_nothing_and_its_addresses_wait():
     ledger = with_count(with_count(Ledger(), nic("one"), 10), nic("two"), 0).without_set("one", now=50)
     assert isinstance(ledger.with_count(nic("two"), 1, Choice(POOLS, ("a",)), 59), NoRoom)

@@ -118,6 +118,8 @@ class Ledger:
         found: list[Held] = []
         for name in choice.names:
             pool = choice.pools[name]
+            if pool.disabled:
+                continue
             taken = [*self.taken(choice.pools, pool.domain, now, nic), *choice.avoided, *(each.range for each in found)]
             free = list(pool.blocks(without(pool.usable(), taken)))
             end = next((h.range.last + 1 for h in reversed((*holding.held, *found)) if h.pool == name), None)
@@ -142,7 +144,7 @@ class Ledger:
 class Choice:
     """Where new addresses may come from: pools in the order of preference, all with blocks of one size.
 
-    `avoided` are addresses that nobody may have although nobody holds them: reserved, or seen in the network.
+    `avoided` are addresses that are not given although no set holds them: reserved, or seen in the network.
     """
 
     pools: Pools

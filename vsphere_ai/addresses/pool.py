@@ -32,7 +32,6 @@ def _checked_range(text: str) -> str:
 Subnet = Annotated[str, AfterValidator(_checked_subnet)]
 IpAddress = Annotated[str, AfterValidator(_checked_address)]
 IpRange = Annotated[str, AfterValidator(_checked_range)]
-Names = tuple[str, ...]
 
 
 class Part(BaseModel):
@@ -46,15 +45,6 @@ class Route(Part):
 
     to: Subnet
     via: IpAddress
-
-
-class Affinity(Part):
-    """Who may have addresses of a pool; every condition that is given holds. Nothing given: everybody."""
-
-    vms: Names = ()
-    hosts: Names = ()
-    folders: Names = ()
-    port_groups: Names = ()
 
 
 class Pool(Part):
@@ -75,8 +65,7 @@ class Pool(Part):
     domain: str = ""
     """Networks that do not reach each other may repeat addresses: pools of one domain may not."""
     quarantine: Annotated[int, Field(ge=0)] = 600
-    """Seconds for which a released address is given to nobody else: neighbours keep its old MAC address for a while."""
-    affinity: Affinity = Affinity()
+    """Seconds for which a released address is given to no other VM: neighbours keep its old MAC address for a while."""
 
     @field_validator("routes")
     @classmethod

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from vsphere_ai.app.address_pools import PoolsRequest, PoolsResult, list_pools
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
 _NAMES = {
+    "address_pools": "PoolsRequest PoolsResult list_pools",
     "apply_plan": "ApplyRequest apply",
     "approval": "Confirm",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
@@ -61,6 +63,7 @@ __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_pl
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
+__all__ += ["PoolsRequest", "PoolsResult", "list_pools"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]

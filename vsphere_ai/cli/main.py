@@ -34,6 +34,7 @@ COMMANDS = {
     "rdma": ("vsphere_ai.cli.rdma", "Follow RDMA from a VM to the wire, link by link."),
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
+    "ipam": ("vsphere_ai.cli.ipam", "Show the address pools of an inventory; needs no connection."),
     "render": ("vsphere_ai.cli.render", "Check objects of Kubernetes operators; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),

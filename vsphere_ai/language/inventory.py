@@ -12,10 +12,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
+from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Document, Faults, load
+from vsphere_ai.language.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.patterns import PatternError, Term, parse, split
 from vsphere_ai.language.validation import Place, validate
+from vsphere_ai.model.networks import Range
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.security import secret_ref
 from vsphere_ai.security.state_dir import lab_dir
@@ -207,6 +210,9 @@ class Inventory:
     hosts: Mapping[str, Group] = field(default_factory=dict)
     vms: Mapping[str, Group] = field(default_factory=dict)
     ssh: SshSettings | None = None
+    pools: Mapping[str, Pool] = field(default_factory=dict)
+    reserved: tuple[Range, ...] = ()
+    """Addresses that no pool gives away."""
     base: Path = Path()
     lab: bool = False
 
@@ -228,6 +234,8 @@ class _File(Section):
     hosts: Mapping[str, Any] = {}
     vms: Mapping[str, Any] = {}
     ssh: Any = None
+    pools: Mapping[str, Any] = {}
+    reserved_addresses: tuple[Any, ...] = ()
 
 
 def load_inventory(path: Path) -> Inventory:
@@ -244,7 +252,13 @@ def load_inventory(path: Path) -> Inventory:
         vcenters=_vcenters(file, base, document, faults),
         hosts=_groups(file.hosts, "hosts", HostGroup, document, faults),
         vms=_groups(file.vms, "vms", VmGroup, document, faults),
+<<<<<<< HEAD
         ssh=validate(SshSettings, file.ssh, Place(document, ("ssh",), faults), context=base) if has_ssh else None,
+=======
+        ssh=_ssh(file, base, document, faults),
+        pools=_pools(file, document, faults),
+        reserved=read_reserved(file.reserved_addresses, document, faults),
+>>>>>>> 73bcdd1 (inventory: address pools; ipam list shows for how many VMs they have addresses)
         base=base,
         lab=file.lab,
     )
@@ -292,6 +306,30 @@ def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> di
     return found
 
 
+<<<<<<< HEAD
+=======
+def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSettings | None:
+    if "ssh" not in file.model_fields_set:
+        return None
+    made = validate(SshSettings, file.ssh, Place(document, ("ssh",), faults))
+    if made is None:
+        return None
+    update = {
+        "password": _absolute_reference(base, made.password),
+        "key_file": _absolute(base, made.key_file),
+        "key_passphrase": _absolute_reference(base, made.key_passphrase),
+        "known_hosts": _absolute(base, made.known_hosts),
+    }
+    return made.model_copy(update=update)
+
+
+def _pools(file: _File, document: Document, faults: Faults) -> dict[str, Pool]:
+    for name in file.pools:
+        _check_name(name, ("pools", name), document, faults)
+    return read_pools(file.pools, document, faults)
+
+
+>>>>>>> 73bcdd1 (inventory: address pools; ipam list shows for how many VMs they have addresses)
 def _groups(
     values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
 ) -> dict[str, Group]:
