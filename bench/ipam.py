@@ -59,9 +59,8 @@ def main() -> None:
         kept += len(ledger.tidied(POOLS, 1_000).holdings)
     print(f"{SETS * VMS} VMs, IPv4 and IPv6, pools of exactly {SETS * VMS} + {SETS * VMS}, {runs} runs")
     print(f"given twice: {twice}; left over: {left}; still held after the release: {kept}")
-    print(
-        f"CPU per run: {min(spent):.3f} to {max(spent):.3f} s; text of the ledger: {len(ledger_text(filled()[0]))} bytes"
-    )
+    text = ledger_text(filled()[0])
+    print(f"CPU per run: {min(spent):.3f} to {max(spent):.3f} s; the text of the ledger has {len(text)} bytes")
     print(NOTE)
 
 

@@ -12,15 +12,26 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 86,
-    "bare Any at the doors of modules": 16,
+    "Any in signatures of functions": 81,
+    "bare Any at the doors of modules": 14,
     "getattr with a default": 12,
-    "median lines of a file": 101.5,
-    "lines of the product": 43_972,
-    "arrows between rooms": 76,
+    "median lines of a file": 100.5,
+    "lines of the product": 43_969,
+    "arrows between rooms": 80,
     "floors": 9,
 }
-LATER = ("kubernetes", "app.kubernetes_manifests", "report.manifest_text", "cli.render", "model.networks")
+LATER = (
+    "kubernetes",
+    "app.kubernetes_manifests",
+    "report.manifest_text",
+    "cli.render",
+    "model.networks",
+    "addresses",
+    "app.address_pools",
+    "report.pools_text",
+    "cli.ipam",
+    "language.inventory_pools",
+)
 """Functions that came after the ceiling of lines."""
 
 

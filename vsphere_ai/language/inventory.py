@@ -252,13 +252,9 @@ def load_inventory(path: Path) -> Inventory:
         vcenters=_vcenters(file, base, document, faults),
         hosts=_groups(file.hosts, "hosts", HostGroup, document, faults),
         vms=_groups(file.vms, "vms", VmGroup, document, faults),
-<<<<<<< HEAD
         ssh=validate(SshSettings, file.ssh, Place(document, ("ssh",), faults), context=base) if has_ssh else None,
-=======
-        ssh=_ssh(file, base, document, faults),
         pools=_pools(file, document, faults),
         reserved=read_reserved(file.reserved_addresses, document, faults),
->>>>>>> 73bcdd1 (inventory: address pools; ipam list shows for how many VMs they have addresses)
         base=base,
         lab=file.lab,
     )
@@ -306,30 +302,12 @@ def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> di
     return found
 
 
-<<<<<<< HEAD
-=======
-def _ssh(file: _File, base: Path, document: Document, faults: Faults) -> SshSettings | None:
-    if "ssh" not in file.model_fields_set:
-        return None
-    made = validate(SshSettings, file.ssh, Place(document, ("ssh",), faults))
-    if made is None:
-        return None
-    update = {
-        "password": _absolute_reference(base, made.password),
-        "key_file": _absolute(base, made.key_file),
-        "key_passphrase": _absolute_reference(base, made.key_passphrase),
-        "known_hosts": _absolute(base, made.known_hosts),
-    }
-    return made.model_copy(update=update)
-
-
 def _pools(file: _File, document: Document, faults: Faults) -> dict[str, Pool]:
     for name in file.pools:
         _check_name(name, ("pools", name), document, faults)
     return read_pools(file.pools, document, faults)
 
 
->>>>>>> 73bcdd1 (inventory: address pools; ipam list shows for how many VMs they have addresses)
 def _groups(
     values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
 ) -> dict[str, Group]:
