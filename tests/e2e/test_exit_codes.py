@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import prefork
 from support.places import INVENTORY, PLAYBOOKS, ROOT
 from support.processes import Process
 from support.screens import compare, ended
@@ -148,7 +149,8 @@ COMMANDS = [["--version"], ["--help"], ["mig", "layouts", "a100-40gb"], ["plan",
 def run(lab, arguments, **streams):
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
     argv = [sys.executable, "-m", "vsphere_ai", *arguments]
-    return subprocess.Popen(argv, env=environment, text=True, **streams)
+    start = prefork if arguments[0] == "apply" else subprocess
+    return start.Popen(argv, env=environment, text=True, **streams)
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda a: a[0])

@@ -11,7 +11,7 @@ import sys
 from datetime import datetime, timedelta
 
 import pytest
-from support import large_farm
+from support import large_farm, prefork
 from support.large_farm import TRAINING
 from support.places import INVENTORY
 from support.seeds import FULL, by_level
@@ -86,7 +86,7 @@ def read_by_apply(lab):
     playbook.write_text("- vms: train-[01:02]\n  hardware: {version: 19}\n", encoding="utf-8")
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "VSPHERE_AI_STATE_DIR": str(state)}
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(playbook), "--yes"]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=120)
+    done = prefork.run(argv, env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert "read back — done" in done.stdout
     after = lab.get("/lab/traffic")

@@ -8,13 +8,12 @@ import os
 import re
 import signal
 import socket
-import subprocess
 import sys
 import time
 
 import pytest
 import yaml
-from support import contender
+from support import prefork
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import apply
 from support.seeds import FULL
@@ -43,10 +42,11 @@ class Contender:
             "VSPHERE_AI_STATE_DIR": str(state),
             **more,
         }
-        self.process = subprocess.Popen(
-            [sys.executable, contender.__file__, mode, str(every)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
+        program = "import sys; from support import contender; contender.main(sys.argv[1], float(sys.argv[2]))"
+        self.process = prefork.Popen(
+            [sys.executable, "-c", program, mode, every],
+            stdin=prefork.PIPE,
+            stdout=prefork.PIPE,
             text=True,
             env=environment,
         )
@@ -366,8 +366,8 @@ def applying(lab, state, *more):
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(PLAYBOOKS / "ai-ready-cluster.yml")]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     environment["VSPHERE_AI_STATE_DIR"] = str(state)
-    return subprocess.Popen(
-        [*argv, "--yes", *more], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment
+    return prefork.Popen(
+        [*argv, "--yes", *more], stdout=prefork.PIPE, stderr=prefork.STDOUT, text=True, env=environment
     )
 
 
@@ -421,10 +421,10 @@ def test_a_run_whose_lock_is_taken_away_stops_in_an_orderly_way(lab, tmp_path, s
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
     environment["VSPHERE_AI_STATE_DIR"] = str(tmp_path)
     argv = ["apply", "-i", str(INVENTORY), str(PLAYBOOKS / "ai-ready-cluster.yml"), "--yes", "--lock", "vcenter"]
-    process = subprocess.Popen(
+    process = prefork.Popen(
         [sys.executable, "-c", program, *argv],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        stdout=prefork.PIPE,
+        stderr=prefork.STDOUT,
         text=True,
         env=environment,
     )

@@ -7,12 +7,12 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from support import prefork
 from support.gates import LONG, heard, struck, until
 from support.labs import started
 from support.places import INVENTORY, PLAYBOOKS
@@ -98,7 +98,7 @@ def test_two_runs_at_once_have_one_winner(lab, cli, ledger):
     lab.set_faults("- {on: EnterMaintenanceMode_Task, nth: 1, do: hold}\n")  # the winner is there until the other ends
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(MISSION), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
-    both = [subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment)
+    both = [prefork.Popen(argv, stdout=prefork.DEVNULL, stderr=prefork.PIPE, text=True, env=environment)
             for _ in range(2)]  # fmt: skip
     until(lambda: any(p.poll() is not None for p in both))
     lab.clear_faults()
@@ -300,8 +300,8 @@ def test_a_run_is_taken_up_once_also_without_a_lock(lab, cli, farm, ledger, seco
     killed_at(lab, r"esx01\S+ +\[\d+/\d+\] enter maintenance mode — done", MISSION)
     (record,) = journal.every()
     argv = [sys.executable, "-c", BOTH_PLAN, "resume", record.id, "--yes", "--lock", "none"]
-    pipe = subprocess.PIPE
-    first = subprocess.Popen(argv, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    pipe = prefork.PIPE
+    first = prefork.Popen(argv, stdin=pipe, stdout=pipe, stderr=prefork.STDOUT, text=True)
     heard(first.stdout, "^planned$")
     assert cli(second, record.id, "--yes", "--lock", "none") == 7, cli.out + cli.err
     assert cli.error == "run.under-way"
@@ -357,7 +357,7 @@ def test_a_guest_that_goes_down_while_a_run_is_resumed(tmp_path, monkeypatch):
     with small_farm(tmp_path, monkeypatch) as lab:
         lab.set_faults("- {on: ShutdownGuest, nth: 1, do: guest-stuck}\n")
         short = "  power: {shutdown_timeout: 1s}\n"
-        done = subprocess.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=LONG)
+        done = prefork.run(upgrade_of_one(tmp_path, short), capture_output=True, text=True, timeout=LONG)
         assert done.returncode == 1, done.stdout + done.stderr
         assert "train-05 was asked to shut down and may do so yet" in done.stdout + done.stderr
         assert power(lab) == "poweredOn"
@@ -388,7 +388,7 @@ def test_a_task_that_still_runs_when_the_run_is_resumed(tmp_path, monkeypatch, m
 
 def killed_when_struck(lab, argv):
     """Kill a run when the first rule of the lab has fired."""
-    run = subprocess.Popen(argv)
+    run = prefork.Popen(argv)
     struck(lab, 1, alive=run)
     run.kill()
     run.wait(LONG)
@@ -397,7 +397,7 @@ def killed_when_struck(lab, argv):
 @contextlib.contextmanager
 def resumed(lab):
     """`resume` in a process of its own; it ends well, and train-05 runs."""
-    resume = subprocess.Popen([*TOOL, "resume"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    resume = prefork.Popen([*TOOL, "resume"], stdout=prefork.PIPE, stderr=prefork.STDOUT, text=True)
     try:
         yield resume
         said, _ = resume.communicate(timeout=LONG)

@@ -9,12 +9,12 @@ import random
 import signal
 import sqlite3
 import struct
-import subprocess
 import sys
 import termios
 import time
 
 import pytest
+from support import prefork
 from support.places import INVENTORY, PLAYBOOKS
 from support.processes import Process, apply
 from support.seeds import SEED, by_level
@@ -151,7 +151,7 @@ def test_a_signal_while_the_output_is_not_read(lab, cli):
         "json",
     ]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory)}
-    process = subprocess.Popen(argv, stdout=into, stderr=subprocess.PIPE, text=True, env=environment)
+    process = prefork.Popen(argv, stdout=into, stderr=prefork.PIPE, text=True, env=environment)
     os.close(into)
     seen, since, end = -1, time.monotonic(), time.monotonic() + 60
     while time.monotonic() < end and time.monotonic() - since < 1.5:  # until it stands still: the pipe is full
@@ -275,7 +275,7 @@ def test_a_vcenter_that_hangs_does_not_hold_the_process_after_the_second_signal(
 def test_a_reader_that_leaves_ends_it_in_an_orderly_way(lab, farm):
     argv = [sys.executable, "-m", "vsphere_ai", "apply", "-i", str(INVENTORY), str(MISSION), "--yes"]
     environment = {**os.environ, "VSPHERE_AI_LAB_DIR": str(lab.directory), "PYTHONUNBUFFERED": "1"}
-    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
+    process = prefork.Popen(argv, stdout=prefork.PIPE, text=True, env=environment)
     for line in process.stdout:
         if "] shut down (guest shutdown only)" in line:
             process.stdout.close()

@@ -7,6 +7,7 @@ import random
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -77,24 +78,30 @@ DEEP, NESTED = (
     "a: &a [x, x, x, x, x, x, x, x, x]\n"
     + "".join(f"{to}: &{to} [{', '.join([f'*{of}'] * 9)}]\n" for of, to in zip("abcdefgh", "bcdefghi", strict=True)),
 )
-BOMBS = {
-    "aliases": NESTED.encode(),
-    "depth": b"[" * DEEP,
-    "depth of mappings": b"{a: " * (DEEP // 2),
-    "depth of dashes": b"- " * DEEP,
-    "a scalar of 4 MiB": b"x" * (4 << 20),
-    "a key of 4 MiB": b"x" * ((4 << 20) - 8) + b": 1\n",
-    "10^6 keys": b"".join(b"%d: 1\n" % n for n in range(1_000_000)),
-    "keys up to 4 MiB": b"".join(b"%d: 1\n" % n for n in range(400_000)),
-    "10^5 keys given twice": b"a: 1\n" * 100_000,
-    "nul": b"- hosts: a\0b\n",
-    "two byte order marks": b"\xef\xbb\xbf\xef\xbb\xbf- {}\n",
-    "utf-16": "- hosts: all\n".encode("utf-16"),
-    "latin-1": "- name: T\xfcr\n".encode("latin-1"),
-    "tabs": b"-\thosts: all\n\tmig: {}\n",
-    "object": b"- !!python/object/apply:os.system [touch pwned]\n",
-    "merge keys": b"- &a {hosts: all}\n- <<: *a\n",
-}
+
+
+@cache
+def bombs():
+    return {
+        "aliases": NESTED.encode(),
+        "depth": b"[" * DEEP,
+        "depth of mappings": b"{a: " * (DEEP // 2),
+        "depth of dashes": b"- " * DEEP,
+        "a scalar of 4 MiB": b"x" * (4 << 20),
+        "a key of 4 MiB": b"x" * ((4 << 20) - 8) + b": 1\n",
+        "10^6 keys": b"".join(b"%d: 1\n" % n for n in range(1_000_000)),
+        "keys up to 4 MiB": b"".join(b"%d: 1\n" % n for n in range(400_000)),
+        "10^5 keys given twice": b"a: 1\n" * 100_000,
+        "nul": b"- hosts: a\0b\n",
+        "two byte order marks": b"\xef\xbb\xbf\xef\xbb\xbf- {}\n",
+        "utf-16": "- hosts: all\n".encode("utf-16"),
+        "latin-1": "- name: T\xfcr\n".encode("latin-1"),
+        "tabs": b"-\thosts: all\n\tmig: {}\n",
+        "object": b"- !!python/object/apply:os.system [touch pwned]\n",
+        "merge keys": b"- &a {hosts: all}\n- <<: *a\n",
+    }
+
+
 MEASURE = """
 import contextlib, io, json, re, sys, time
 from pathlib import Path
@@ -118,14 +125,14 @@ for bomb in sorted(Path("bombs").iterdir()):
 def test_bombs_are_refused_at_once_and_in_little_memory(here, kind):
     folder = here / "bombs"
     folder.mkdir()
-    for name, content in BOMBS.items():
+    for name, content in bombs().items():
         (folder / f"{name}.yml").write_bytes(content)
     argv = [sys.executable, "-c", MEASURE, *COMMANDS[kind]]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=100, stdin=subprocess.DEVNULL)
     assert done.returncode == 0, f"ended with {done.returncode}\n{done.stdout[-300:]}\n{done.stderr[-2000:]}"
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     results = [line for line in lines if "code" in line]
-    assert {r["name"] for r in results} == {f"{name}.yml" for name in BOMBS}
+    assert {r["name"] for r in results} == {f"{name}.yml" for name in bombs()}
     for result in results:
         said = result["said"]
         assert result["code"] == 65, result

@@ -93,6 +93,24 @@ class Popen:
             raise subprocess.TimeoutExpired("a copy", timeout)
         return self.returncode
 
+    def communicate(self, input=None, timeout=None):
+        """Write to its input, wait for the end; return what it wrote to its outputs, None where that is no pipe."""
+        pipes = [pipe if pipe and not pipe.closed else None for pipe in (self.stdout, self.stderr)]
+        said = {}
+        readers = [threading.Thread(target=lambda p=p: said.update({p: p.read()}), daemon=True) for p in pipes if p]
+        for reader in readers:
+            reader.start()
+        if self.stdin:
+            with contextlib.suppress(BrokenPipeError):
+                self.stdin.write(input or "")
+                self.stdin.close()
+        self.wait(timeout)
+        for reader in readers:
+            reader.join(timeout)
+        for pipe in said:
+            pipe.close()
+        return tuple(said.get(pipe) for pipe in pipes)
+
     def send_signal(self, number):
         """Send a signal to a process that lives."""
         if self.poll() is None:
@@ -104,26 +122,16 @@ class Popen:
         self.send_signal(signal.SIGKILL)
 
 
-def run(argv, *, capture_output=False, stdout=None, stderr=None, text=False, timeout=None, check=False, **options):
+def run(argv, *, capture_output=False, stdout=None, stderr=None, timeout=None, check=False, **options):
     """`subprocess.run`, by a copy."""
     if capture_output:
         stdout = stderr = PIPE
-    process = Popen(argv, stdout=stdout, stderr=stderr, text=text, **options)
-    pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe]
-    read = {pipe: [] for pipe in pipes}
-    readers = [threading.Thread(target=lambda p=pipe: read[p].append(p.read()), daemon=True) for pipe in pipes]
-    for reader in readers:
-        reader.start()
+    process = Popen(argv, stdout=stdout, stderr=stderr, **options)
     try:
-        process.wait(timeout)
+        said = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         process.kill()
         raise
-    for reader in readers:
-        reader.join(timeout)
-    said = [read[pipe][0] if pipe else None for pipe in (process.stdout, process.stderr)]
-    for pipe in pipes:
-        pipe.close()
     done = subprocess.CompletedProcess(argv, process.returncode, *said)
     if check:
         done.check_returncode()
@@ -175,6 +183,7 @@ def once():
 
 
 def _serve(asking):
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     for room in PRELOADED:
         package = import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
