@@ -131,7 +131,7 @@ def test_an_exit_code(code, cli, lab, tmp_path, monkeypatch, make_lab):
     cli.folder = Path()
     assert case(cli, lab, state, **wanted) == code, cli.out + cli.err
     if code not in (0, 2):  # the screens of these are in test_screens.py
-        compare(f"exit-{code}", ended(cli, ((tmp_path, "~"), (lab.directory, "/lab"))))
+        compare(f"exit-{code}", ended(cli, ((tmp_path, "~"), (lab.directory, "/lab"), (ROOT, "/vsphere-ai"))))
     assert "Traceback" not in cli.out + cli.err
 
 
