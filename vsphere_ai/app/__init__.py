@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
-    from vsphere_ai.app.plan_file import require_replaceable, save_plan
-    from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan
+    from vsphere_ai.app.plan_playbook import PlanRequest, PlanResult, plan, require_replaceable, save_plan
     from vsphere_ai.app.read_estate import ReadRequest, read
     from vsphere_ai.app.results import Proposal, RunResult
     from vsphere_ai.app.resume_run import ResumeRequest, resume
@@ -35,15 +34,14 @@ if TYPE_CHECKING:
 _NAMES = {
     "address_pools": "PoolsRequest PoolsResult list_pools",
     "apply_plan": "ApplyRequest apply",
-    "approval": "Confirm",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
+    "approval": "Confirm",
     "check_rules": "CheckRequest CheckResult check",
     "events": "Emit Event ignore",
     "gpu_capacity": "CapacityRequest CapacityResult capacity",
     "lock_state": "LockState UnlockRequest unlock",
     "needed_privileges": "PrivilegesRequest PrivilegesResult doctor privileges",
-    "plan_file": "require_replaceable save_plan",
-    "plan_playbook": "PlanRequest PlanResult plan",
+    "plan_playbook": "PlanRequest PlanResult plan require_replaceable save_plan",
     "read_estate": "ReadRequest read",
     "results": "Proposal RunResult",
     "resume_run": "ResumeRequest resume",

@@ -8,9 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from vsphere_ai.app.events import Emit, ignore
-from vsphere_ai.app.malformed import report_malformed
 from vsphere_ai.app.plan_playbook import plan_of
-from vsphere_ai.app.read_estate import read_for, read_with
+from vsphere_ai.app.read_estate import read_for, read_with, report_malformed
 from vsphere_ai.app.session import EstateRequest, Session, load, open_session
 from vsphere_ai.capacity.solve import solve
 from vsphere_ai.capacity.verdict import Fit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
@@ -35,25 +34,16 @@ class LockState:
             there += "" if self.expired else " unless renewed"
         return here, there
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return both as plain values."""
-        fields = ("user", "machine", "pid", "run", "since")
-        local = {name: vars(self.local)[name] for name in fields} if self.local else None
-        return {"vcenter": self.vcenter, "local": local, "advisory": self._advisory()}
-
-    def _advisory(self) -> dict[str, Any] | None:
-        if self.advisory is None:
-            return None
-        holder, expires = self.advisory.holder, self.advisory.expires
-        return {
-            "user": holder.user,
-            "machine": holder.machine,
-            "pid": holder.pid,
-            "run": holder.run,
-            "since": holder.since.isoformat() if holder.since else None,
-            "expires": expires.isoformat() if expires else None,
-            "expired": self.expired,
-        }
+        names, advisory = ("user", "machine", "pid", "run", "since"), None
+        local = {name: vars(self.local)[name] for name in names} if self.local else None
+        if self.advisory is not None:
+            holder, expires = {name: vars(self.advisory.holder)[name] for name in names}, self.advisory.expires
+            since = holder["since"].isoformat() if holder["since"] else None
+            until = expires.isoformat() if expires else None
+            advisory = {**holder, "since": since, "expires": until, "expired": self.expired}
+        return {"vcenter": self.vcenter, "local": local, "advisory": advisory}
 
 
 @dataclass(frozen=True)

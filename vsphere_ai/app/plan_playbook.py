@@ -1,11 +1,13 @@
-"""Plan: what a playbook would change and disrupt, on the estate as it is now."""
+"""Plan: what a playbook would change and disrupt, on the estate as it is now; and its file."""
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from vsphere_ai.app.account_privileges import with_privileges
 from vsphere_ai.app.events import Emit, ignore
@@ -13,6 +15,7 @@ from vsphere_ai.app.open_runs import announce
 from vsphere_ai.app.read_estate import read_for
 from vsphere_ai.app.results import exit_code_of
 from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.errors import UsageError
 from vsphere_ai.gpu import live
 from vsphere_ai.language import playbook as playbooks
 from vsphere_ai.language.play import Playbook, TargetPlan
@@ -64,11 +67,11 @@ class PlanResult:
         """0, or why the plan is refused: 1, 4 (not accepted) or 5 (out of reach)."""
         return exit_code_of(self.plan.problems) if self.plan.problems else 0
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values, with its digest."""
         return {**document.plan_document(self.plan), "digest": self.digest}
 
-    def saved(self) -> dict[str, Any]:
+    def saved(self) -> Mapping[str, object]:
         """Return the content of a plan file, which `apply` takes."""
         return document.saved_plan(self.plan, self.playbook, self.scope)
 
@@ -85,6 +88,30 @@ def plan(request: PlanRequest, emit: Emit = ignore) -> PlanResult:
         made = checked(session, made, estate)
         scope = {"vcenter": session.settings.name, "limit": session.options.limit}
         return PlanResult(playbook, made, estate, session.left_out(playbook, estate), scope)
+
+
+def require_replaceable(path: Path) -> None:
+    """Refuse to put a plan in place of anything but an older plan: `plan X -o X` would delete the playbook."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(mode) and document.is_saved(path.read_text(encoding="utf-8", errors="replace")):
+        return
+    raise UsageError(
+        f"{path} exists and is not a saved plan; it is not overwritten",
+        "give another name with -o, or remove it first",
+        rule="usage.not-overwritten",
+    )
+
+
+def save_plan(result: PlanResult, path: Path) -> None:
+    """Write a plan to a file that only its owner can read: it names hosts, VMs and networks."""
+    require_replaceable(path)  # something else may have been written there since
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(document.dumps(result.saved()) + "\n")
 
 
 def checked(session: Session, made: Plan, estate: Estate) -> Plan:

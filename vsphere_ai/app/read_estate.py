@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.events import Emit, Remark, ignore
 from vsphere_ai.app.session import EstateRequest, load, open_session
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.fabric import devices, dvs
@@ -16,6 +16,7 @@ from vsphere_ai.language.selection import select
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.model.steps import Probe, Query
+from vsphere_ai.planning.needed_facts import left_out
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import depth_for, with_gpus
 
@@ -110,6 +111,12 @@ def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple
 
     estate = read_with(session, choose, probes=(devices.NIC_INFO,))
     return estate, named(estate)
+
+
+def report_malformed(estate: Estate, emit: Emit) -> None:
+    """Emit a remark per value that is not as vSphere defines it, and was left out."""
+    for line in left_out(estate):
+        emit(Remark("vcenter.malformed", f"note: {line}"))
 
 
 def _named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:

@@ -93,7 +93,7 @@ def _certificate_lines(chosen: VCenterSettings, endpoint: Endpoint, der: bytes) 
         yield f"  unreadable   {safe(str(error))}"
 
 
-def _names_in(certificate: Any) -> list[str]:
+def _names_in(certificate: x509.Certificate) -> list[str]:
     try:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -200,7 +200,7 @@ def _looked_up(pattern: str, estate_request: EstateRequest) -> tuple[str, ...]:
     return tuple(t.name for t in select(pattern, "host", session.inventory, estate, mark=Mark("PATTERN")))
 
 
-def _shown(loaded: Inventory, known: Any, name: str) -> Shown:
+def _shown(loaded: Inventory, known: HostKeys, name: str) -> Shown:
     if loaded.ssh is None:
         raise UsageError("the inventory does not say how to reach hosts over SSH")
     try:

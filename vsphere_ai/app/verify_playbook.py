@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.plan_playbook import make_plan
@@ -44,7 +44,7 @@ class VerifyResult:
         code = exit_code_of(self.plan.problems) if self.plan.problems else 0
         return 2 if self.drifted and code in (0, 1) else code
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Mapping[str, object]:
         """Return the plan as plain JSON values."""
         return plan_document(self.plan)
 

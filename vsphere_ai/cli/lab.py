@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from vsphere_ai.cli import lab_faults
-from vsphere_ai.cli.columns import table
 from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
+from vsphere_ai.report.layout import table
 from vsphere_ai.security.state_dir import lab_dir, own_state_dir, state_dir
+
+if TYPE_CHECKING:
+    from vsphere_ai.lab.process import Running
 
 
 @click.group("lab")
@@ -166,7 +169,7 @@ def _detail(detail: dict[str, object]) -> str:
     return json.dumps(detail, separators=(", ", ": ")) if detail else ""
 
 
-def _running() -> Any:
+def _running() -> Running:
     from vsphere_ai.lab import process
 
     running = process.find(lab_dir())

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
-from vsphere_ai.cli.columns import table
 from vsphere_ai.cli.options import format_option
 from vsphere_ai.errors import UsageError
+from vsphere_ai.report.layout import table
 
 Find = Callable[[], Any]
 """Returns the running lab, or says that there is none."""

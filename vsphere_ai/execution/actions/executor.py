@@ -66,7 +66,9 @@ class Executor:
         self._sent = Sent()
         self._changes, self._waits = Changes(context), Waits(context, self._sent)
         self._lifecycles = Lifecycles(context, self._sent)
-        self._access = Access(context, lambda host: self._lifecycles.switch_ssh(host, running=True))
+        self.switch_ssh, self.start_service = self._lifecycles.switch_ssh, self._lifecycles.start_service
+        self.runs, self.power_on = self._lifecycles.runs, self._lifecycles.power_on
+        self._access = Access(context, lambda host: self.switch_ssh(host, running=True))
 
     def before(self, step: Step) -> str:
         """Return what has to be remembered about a target before a step: the boot time before a reboot.
@@ -253,22 +255,6 @@ class Executor:
             )
         except VsphereAiError:
             return self._context.hosts.get(vm.ref)
-
-    def switch_ssh(self, host: Target, *, running: bool) -> None:
-        """Start or stop TSM-SSH; its policy stays as it is. Nothing is sent when it is as wanted already."""
-        self._lifecycles.switch_ssh(host, running=running)
-
-    def start_service(self, host: Target, key: str) -> None:
-        """Start a service of a host again; nothing is sent when it runs already."""
-        self._lifecycles.start_service(host, key)
-
-    def runs(self, vm: Target) -> bool:
-        """Read whether a VM is on."""
-        return self._lifecycles.runs(vm)
-
-    def power_on(self, vm: Target, say: Say) -> None:
-        """Power a VM on, on the host it was on."""
-        self._lifecycles.power_on(vm, say)
 
 
 def _key(step: Step) -> tuple[str, str]:
