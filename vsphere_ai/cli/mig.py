@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import FILE, format_option, gather, host_options
+from vsphere_ai.cli.options import FILE, format_option, gathering, host_options
 
 if TYPE_CHECKING:
     from vsphere_ai.app import EstateRequest
@@ -34,18 +33,13 @@ _LAYOUT = (
 _PASTED = {"ignore_unknown_options": True}
 
 
-def _layout_options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of a wanted layout; the command gets them as `request`."""
+def _layout_request() -> type[LayoutRequest]:
+    from vsphere_ai.app.mig_layouts import LayoutRequest
 
-    @wraps(function)
-    def command(**given: Any) -> None:
-        from vsphere_ai.app.mig_layouts import LayoutRequest
+    return LayoutRequest
 
-        function(request=gather(LayoutRequest, given), **given)
 
-    for option in reversed(_LAYOUT):
-        command = option(command)
-    return command
+_layout_options = gathering("request", _layout_request, *_LAYOUT)
 
 
 @click.group("mig")

@@ -8,17 +8,21 @@ from collections.abc import Callable
 from dataclasses import fields
 from functools import reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
 from vsphere_ai.errors import UsageError
 from vsphere_ai.security.asking import asking
 
+if TYPE_CHECKING:
+    from vsphere_ai.app import EstateRequest
+
 F = TypeVar("F", bound=Callable[..., int | None])
 T = TypeVar("T")
 FILE = click.Path(path_type=Path, dir_okay=False)
 """A file that may be absent: what reads it says so."""
+MOVED = "Inventory file, where the run's own has moved; it has to lead to the same vCenter."
 ALLOWS_SSH = "Allow to start a stopped SSH service for reading (stopped again)."
 
 inventory_option = click.option("-i", "--inventory", type=FILE, help="Inventory file.")
@@ -38,34 +42,35 @@ lock_option = click.option(
     type=click.Choice(("none", "local", "vcenter")),
     help="Keep other runs away: on this machine, also on others, or not at all. [default: local]",
 )
-moved_inventory_option = click.option(
-    "-i",
-    "--inventory",
-    type=FILE,
-    help="Inventory file, where the run's own has moved; it has to lead to the same vCenter.",
-)
+moved_inventory_option = click.option("-i", "--inventory", type=FILE, help=MOVED)
 limit_option = click.option("--limit", default="", metavar="PATTERN", help="Only these datacenters, hosts or VMs.")
 parallel_option = click.option(
     "--parallel", type=click.IntRange(1, 64), default=8, show_default=True, help="Hosts at a time."
 )
 
 
-def gather(request: type[T], given: dict[str, Any]) -> T:
-    """Take what is given of the fields of a request, a dataclass, and return the request."""
-    return request(**{f.name: given.pop(f.name) for f in fields(request) if f.name in given})  # type: ignore[arg-type]
+def gathering(name: str, load: Callable[[], type[T]], *options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options that are fields of a request, a dataclass that `load` returns; a command gets it by that name."""
 
-
-def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
     def add(function: F) -> F:
         @wraps(function)
         def command(**given: Any) -> int | None:
-            from vsphere_ai.app.session import EstateRequest
-
-            return function(estate=gather(EstateRequest, given), **given)
+            request = load()
+            own = {f.name: given.pop(f.name) for f in fields(request) if f.name in given}  # type: ignore[arg-type]
+            return function(**{name: request(**own)}, **given)
 
         return reduce(lambda done, option: option(done), reversed(options), cast(F, command))
 
     return add
+
+
+def _estate_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    def load() -> type[EstateRequest]:
+        from vsphere_ai.app.session import EstateRequest
+
+        return EstateRequest
+
+    return gathering("estate", load, *options)
 
 
 inventory_options = _estate_options(inventory_option)

@@ -10,7 +10,7 @@ from vsphere_ai.execution.actions.config_version import Versions, has_version
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say
 from vsphere_ai.execution.actions.merge import Merging
 from vsphere_ai.execution.actions.resolve import looked_up
-from vsphere_ai.model.plain import Plain, PlainObject
+from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.steps import Invoke, Reconfigure, Shell
 from vsphere_ai.security import redaction
 
@@ -65,9 +65,10 @@ class Changes:
         present = {d["key"]: d for d in now.get(conflicts.DEVICES) or ()}
         known = {d["key"]: d for d in (planned.get(conflicts.DEVICES) if planned is not None else None) or ()}
         for change in step.device_changes:
-            key = change["device"].get("key")
+            key, there = change["device"].get("key"), present.get(change["device"].get("key"))
             # an edit may change the MAC address, so what is sent does not say which device was meant
-            if change["operation"] != "add" and not _same_device(present.get(key), known.get(key, change["device"])):
+            meant = conflicts.identity(known.get(key, change["device"]))
+            if change["operation"] != "add" and (there is None or conflicts.identity(there) != meant):
                 raise conflicts.changed(f"{step.target.name}: device {key} is not what it was at planning")
         version: str | None = now.get("config.changeVersion")
         return version
@@ -96,8 +97,3 @@ def config_spec(step: Reconfigure, version: str | None) -> dict[str, Plain]:
     if step.extra_config:
         spec["extraConfig"] = tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in step.extra_config)
     return spec
-
-
-def _same_device(present: PlainObject | None, meant: PlainObject) -> bool:
-    """Compare what identifies a device; an edit changes other fields, and the server fills in more of its own."""
-    return present is not None and conflicts.identity(present) == conflicts.identity(meant)

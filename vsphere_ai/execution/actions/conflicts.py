@@ -47,9 +47,8 @@ def refuse(target: str, parts: Iterable[Part]) -> None:
 
 def keeps_changing(target: str, attempts: int) -> Conflict:
     """Return the refusal of a step that was sent several times, each time at the same moment as another change."""
-    return Conflict(
-        f"someone else keeps changing {target}; {attempts} attempts refused", AGAIN, rule="object.keeps-changing"
-    )
+    text = f"someone else keeps changing {target}; {attempts} attempts refused"
+    return Conflict(text, AGAIN, rule="object.keeps-changing")
 
 
 def paths(step: Reconfigure) -> tuple[str, ...]:
