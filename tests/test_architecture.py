@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("errors", "vsphere_ai"),
     ("model",),
     ("security",),
-    ("addresses", "gpu", "fabric", "connect"),
+    ("addresses", "guests", "gpu", "fabric", "connect"),
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("planning", "reading", "kubernetes", "lab"),
