@@ -12,11 +12,11 @@ from test_architecture import LAYERS, modules, tree
 from tools.docgen import architecture
 
 CEILINGS = {
-    "Any in signatures of functions": 72,
+    "Any in signatures of functions": 67,
     "bare Any at the doors of modules": 14,
     "getattr with a default": 12,
     "median lines of a file": 100,
-    "lines of the product": 43_878,
+    "lines of the product": 43_812,
     "arrows between rooms": 80,
     "floors": 9,
 }

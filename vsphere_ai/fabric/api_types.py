@@ -1,6 +1,7 @@
 """Data objects of the vSphere API that describe networks and devices: the fields that are read here.
 
-Source: vSphere Web Services API reference; a field that is unset on the server is absent.
+Source: vSphere Web Services API reference; a field that is unset on the server is absent. A type that only others here
+have bears the name it has there.
 """
 
 from __future__ import annotations
@@ -42,21 +43,15 @@ class PnicSpec(TypedDict, total=False):
     uplinkPortKey: str
 
 
-class PnicBacking(TypedDict, total=False):
-    """DistributedVirtualSwitchHostMemberPnicBacking."""
-
+class _DistributedVirtualSwitchHostMemberPnicBacking(TypedDict, total=False):
     pnicSpec: tuple[PnicSpec, ...]
 
 
-class ProxySwitchSpec(TypedDict, total=False):
-    """HostProxySwitchSpec."""
-
-    backing: PnicBacking
+class _HostProxySwitchSpec(TypedDict, total=False):
+    backing: _DistributedVirtualSwitchHostMemberPnicBacking
 
 
-class HostLag(TypedDict, total=False):
-    """HostProxySwitchHostLagConfig."""
-
+class _HostProxySwitchHostLagConfig(TypedDict, total=False):
     uplinkPort: tuple[KeyValue, ...]
 
 
@@ -67,8 +62,8 @@ class ProxySwitch(TypedDict, total=False):
     dvsName: str
     pnic: tuple[str, ...]
     uplinkPort: tuple[KeyValue, ...]
-    hostLag: tuple[HostLag, ...]
-    spec: ProxySwitchSpec
+    hostLag: tuple[_HostProxySwitchHostLagConfig, ...]
+    spec: _HostProxySwitchSpec
     mtu: int
 
 
@@ -86,9 +81,7 @@ class RdmaConnection(TypedDict, total=False):
     speedInMbps: int
 
 
-class RdmaCapability(TypedDict, total=False):
-    """HostRdmaDeviceCapability."""
-
+class _HostRdmaDeviceCapability(TypedDict, total=False):
     roceV1Capable: bool
     roceV2Capable: bool
     iWarpCapable: bool
@@ -102,7 +95,7 @@ class HostRdmaDevice(TypedDict, total=False):
     driver: str
     backing: RdmaBacking
     connectionInfo: RdmaConnection
-    capability: RdmaCapability
+    capability: _HostRdmaDeviceCapability
 
 
 class PortConnection(TypedDict, total=False):
@@ -137,31 +130,25 @@ class Vnic(TypedDict, total=False):
     spec: VnicSpec
 
 
-class UplinkOrder(TypedDict, total=False):
-    """VMwareUplinkPortOrderPolicy."""
-
+class _VMwareUplinkPortOrderPolicy(TypedDict, total=False):
     inherited: bool
     activeUplinkPort: tuple[str, ...]
     standbyUplinkPort: tuple[str, ...]
 
 
-class StringPolicy(TypedDict, total=False):
-    """StringPolicy."""
-
+class _StringPolicy(TypedDict, total=False):
     value: str
 
 
-class Teaming(TypedDict, total=False):
-    """VmwareUplinkPortTeamingPolicy."""
-
-    policy: StringPolicy
-    uplinkPortOrder: UplinkOrder
+class _VmwareUplinkPortTeamingPolicy(TypedDict, total=False):
+    policy: _StringPolicy
+    uplinkPortOrder: _VMwareUplinkPortOrderPolicy
 
 
 class PortSetting(TypedDict, total=False):
     """VMwareDVSPortSetting: the settings of a port group."""
 
-    uplinkTeamingPolicy: Teaming
+    uplinkTeamingPolicy: _VmwareUplinkPortTeamingPolicy
 
 
 class PciDevice(TypedDict, total=False):
@@ -210,9 +197,7 @@ class DeviceBacking(TypedDict, total=False):
     opaqueNetworkId: str
 
 
-class Connectable(TypedDict, total=False):
-    """VirtualDeviceConnectInfo."""
-
+class _VirtualDeviceConnectInfo(TypedDict, total=False):
     connected: bool
     startConnected: bool
 
@@ -223,9 +208,7 @@ class DeviceInfo(TypedDict, total=False):
     label: str
 
 
-class GroupMembership(TypedDict):
-    """VirtualDeviceDeviceGroupInfo."""
-
+class _VirtualDeviceDeviceGroupInfo(TypedDict):
     groupInstanceKey: int
     sequenceId: int
 
@@ -236,9 +219,9 @@ class VirtualDevice(TypedDict, total=False):
     _typeName: str
     key: int
     deviceInfo: DeviceInfo
-    connectable: Connectable
+    connectable: _VirtualDeviceConnectInfo
     backing: DeviceBacking
-    deviceGroupInfo: GroupMembership
+    deviceGroupInfo: _VirtualDeviceDeviceGroupInfo
     macAddress: str
     deviceProtocol: str
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Any, Self
 
@@ -286,6 +286,16 @@ def plain(value: Any) -> Any:
     if isinstance(value, tuple | list | set | frozenset):
         return [plain(v) for v in value]
     return value
+
+
+def plain_said(value: object, without: Collection[str] = ()) -> object:
+    """Turn models, tuples and mappings into JSON values, less what is None and less some keys."""
+    if isinstance(value, BaseModel):
+        value = {n: getattr(value, n) for n in type(value).model_fields}
+    if isinstance(value, Mapping):
+        said = ((str(k), v) for k, v in value.items() if v is not None)
+        return {k: plain_said(v, without) for k, v in said if k not in without}
+    return [plain_said(v, without) for v in value] if isinstance(value, tuple | list) else value
 
 
 def dumps(document: object) -> str:

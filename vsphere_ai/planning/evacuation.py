@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from vsphere_ai.compat.vgpu_vmotion import drs_config, hot_migration, moves_from, not_opted_in, why_not_carried
 from vsphere_ai.fabric.api_types import VirtualDevice
@@ -106,7 +105,7 @@ def _ways(estate: Estate, vm: Target, host: Target, *, drs: bool) -> Iterator[Pr
         yield Problem(vm, "rolling.drs", f"{where}; {reason}", f"set DRS to fully automated, or {POWER_OFF}")
 
 
-def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> Mapping[str, Any]:
+def _override(cluster: Facts | None, drs: Mapping[str, object], vm: Target) -> Mapping[str, object]:
     if cluster is None or drs.get("enableVmBehaviorOverrides") is False:
         return {}
     overrides = cluster.get("configurationEx", {}).get("drsVmConfig", ())

@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate, ProbeFailure
 from vsphere_ai.model.malformed import PROBE, marks
 from vsphere_ai.model.state import Problem, Target, is_observed
 from vsphere_ai.model.view import View
+from vsphere_ai.planning.document import plain_said
 from vsphere_ai.planning.needed_facts import RULE
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Plan, make_plan
@@ -121,15 +122,7 @@ def _loaded(state: Resource) -> Resource:
 def written(state: Resource) -> dict[str, Any]:
     """Return the keys of a state that a playbook may say, with their values as JSON has them."""
     said = {n: getattr(state, n) for n in type(state).model_fields if not is_observed(type(state), n)}
-    return {name: _plain(value) for name, value in said.items() if value is not None}
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, BaseModel):
-        return {n: _plain(v) for n in type(value).model_fields if (v := getattr(value, n)) is not None}
-    if isinstance(value, Mapping):
-        return {str(key): _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, tuple | list) else value
+    return {name: plain_said(value) for name, value in said.items() if value is not None}
 
 
 def _spot(values: Any, loc: Sequence[str | int]) -> tuple[str | int, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.language.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
-from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reboot, Reconfigure, Step
@@ -21,6 +21,11 @@ PrivilegeOf = Callable[[str], str | None]
 
 READING = ("System.View", "System.Read")
 """Every role has them; an account that has no role on an object lacks them there."""
+
+READING_METHODS = (
+    *("CreateContainerView", "CurrentTime", "QueryConfigOptionEx", "QueryConfigTarget", "QueryOptions"),
+    "HasPrivilegeOnEntities",
+)
 
 UNSTATED: Mapping[str, str] = {
     # an OptionManager serves vCenter and hosts alike, so the method itself states none
@@ -37,10 +42,7 @@ UNSTATED: Mapping[str, str] = {
     "ReconfigureDVPortgroup_Task": "DVPortgroup.Modify",
     # what the kinds state themselves
     **{
-        method: privilege
-        for cls in kinds().values()
-        for duty in cls.traits.duties
-        for method, privilege in duty.unstated.items()
+        m: privilege for cls in kinds().values() for duty in cls.traits.duties for m, privilege in duty.unstated.items()
     },
 }
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
@@ -81,6 +83,13 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
 }
 """What carries out each action of a `Lifecycle` step."""
 SOFTWARE = "fetchSoftwarePackages"
+SWITCH_METHODS = (
+    *("CreateDVS_Task", "ReconfigureDvs_Task", "PerformDvsProductSpecOperation_Task"),
+    *("EnableNetworkResourceManagement", "DvsReconfigureVmVnicNetworkResourcePool_Task"),
+)
+PORT_GROUP_METHODS = ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task")
+VMKERNEL_METHODS = (*CONNECTING, "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions")
+OPTION_METHODS = ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString")
 LOCKING = ("CreateFolder", "Destroy_Task")
 
 
@@ -136,12 +145,11 @@ def unplanned(plan: Plan, wanted: TargetPlans, estate: Estate, privilege_of: Pri
     A host whose MIG could not be read, because its SSH is stopped, has no step of MIG in the plan.
     """
     found: dict[tuple[str, str], Need] = {}
-    for target in dict.fromkeys(p.target for p in plan.problems if p.target in wanted):
-        asked = wanted[target]
-        for on, duty in _possible(target, asked, estate):
-            for privilege in privileges(duty, privilege_of):
-                need = Need(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
-                found.setdefault((on.ref, privilege), need)
+    unsure = dict.fromkeys(p.target for p in plan.problems if p.target in wanted)
+    for on, duty in (each for target in unsure for each in _possible(target, wanted[target], estate)):
+        for privilege in privileges(duty, privilege_of):
+            need = Need(on.name, on.ref, privilege, f"may be needed: {duty.purpose.replace('`', '')}")
+            found.setdefault((on.ref, privilege), need)
     known = {(n.ref, n.privilege) for n in needed(plan, estate, privilege_of)}
     return tuple(sorted(n for key, n in found.items() if key not in known))
 
@@ -164,10 +172,8 @@ def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tup
 def _object(step: Step, estate: Estate) -> tuple[str, str]:
     """Return name and reference of what a step is done to; for what an earlier step makes, of its datacenter."""
     if isinstance(step, Invoke) and step.on:
-        facts = estate.get(step.on)
-        at = (facts.name, facts.ref) if facts else None
-        above = estate.datacenter_of(step.target.ref)
-        return at or ((above.name, above.ref) if above else (step.target.name, step.target.ref))
+        at = estate.get(step.on) or estate.datacenter_of(step.target.ref) or step.target
+        return at.name, at.ref
     return step.target.name, step.target.ref
 
 
@@ -175,18 +181,10 @@ def lacking(
     needs: Sequence[Need], ask: Callable[[tuple[str, ...], tuple[str, ...]], Mapping[str, tuple[str, ...]]]
 ) -> frozenset[Need]:
     """Return what an account lacks. `ask` gets references and privileges, and returns those missing by reference."""
-    wanted: dict[str, set[str]] = {}
-    for need in needs:
-        wanted.setdefault(need.ref, set()).add(need.privilege)
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for ref, privileges in wanted.items():
-        alike.setdefault(tuple(sorted(privileges)), []).append(ref)
-    missing = {
-        (ref, privilege)
-        for privileges, refs in alike.items()
-        for ref, lacks in ask(tuple(refs), privileges).items()
-        for privilege in lacks
-    }
+    wanted = {ref: tuple(sorted({n.privilege for n in own})) for ref, own in grouped(needs, lambda n: n.ref).items()}
+    alike = grouped(wanted, lambda ref: wanted[ref])  # one question for all objects on which the same is needed
+    answers = (lacks for privileges, refs in alike.items() for lacks in ask(refs, privileges).items())
+    missing = {(ref, privilege) for ref, lacks in answers for privilege in lacks}
     return frozenset(need for need in needs if (need.ref, need.privilege) in missing)
 
 
@@ -258,66 +256,31 @@ def _of_kinds(*targets: str) -> Iterator[Duty]:
         yield from cls.traits.duties if cls.target in targets else ()
 
 
-MAINTENANCE = Duty(
-    "maintenance mode, reboots through vCenter",
-    "hosts",
-    (*ACTIONS["enter-maintenance"], *ACTIONS["exit-maintenance"], *ACTIONS["reboot"]),
+def _acting(purpose: str, where: str, *actions: str) -> Duty:
+    return Duty(purpose, where, tuple(method for action in actions for method in ACTIONS[action]))
+
+
+MAINTENANCE = _acting(
+    "maintenance mode, reboots through vCenter", "hosts", "enter-maintenance", "exit-maintenance", "reboot"
 )
-OVER_SSH = Duty(
-    f"starting and stopping SSH: {', '.join(f'`{k}`' for k, cls in sorted(kinds().items()) if probes_of(cls))}",
-    "hosts",
-    (*ACTIONS["start-ssh"], *ACTIONS["stop-ssh"]),
-)
-MOVES = Duty("`evacuate: vmotion` with vGPUs", "VMs", ACTIONS["migrate"])
-POWER_CYCLES = Duty("power cycles", "VMs", (*ACTIONS["power-off"], *ACTIONS["power-on"]))
+BY_SSH = ", ".join(f"`{k}`" for k, cls in sorted(kinds().items()) if probes_of(cls))
+OVER_SSH = _acting(f"starting and stopping SSH: {BY_SSH}", "hosts", "start-ssh", "stop-ssh")
+MOVES = _acting("`evacuate: vmotion` with vGPUs", "VMs", "migrate")
+POWER_CYCLES = _acting("power cycles", "VMs", "power-off", "power-on")
 ROLE = (
-    Duty(
-        "reading; every role has it",
-        "everything the tool is to see",
-        (
-            "CreateContainerView",
-            "CurrentTime",
-            "QueryConfigOptionEx",
-            "QueryConfigTarget",
-            "QueryOptions",
-            "HasPrivilegeOnEntities",
-        ),
-        also=READING,
-    ),
+    Duty("reading; every role has it", "everything the tool is to see", READING_METHODS, also=READING),
     Duty("`check`: the list of VIBs", "hosts", (SOFTWARE,)),
     Duty("SSH to hosts in lockdown mode: their exception users", "hosts", ("QueryLockdownExceptions",)),
     Duty("`graphics`", "hosts", ("UpdateGraphicsConfig", "RefreshGraphicsManager")),
-    Duty(
-        "`switches`",
-        "the datacenter's network folder, its distributed switches",
-        (
-            "CreateDVS_Task",
-            "ReconfigureDvs_Task",
-            "PerformDvsProductSpecOperation_Task",
-            "EnableNetworkResourceManagement",
-            "DvsReconfigureVmVnicNetworkResourcePool_Task",
-        ),
-    ),
-    Duty(
-        "`port_groups`",
-        "the distributed switches and port groups",
-        ("AddDVPortgroup_Task", "ReconfigureDVPortgroup_Task"),
-    ),
+    Duty("`switches`", "the datacenter's network folder, its distributed switches", SWITCH_METHODS),
+    Duty("`port_groups`", "the distributed switches and port groups", PORT_GROUP_METHODS),
     Duty("`uplinks`", "the distributed switches; Host.Config.Network on the hosts", also=(MEMBERS, HOST_NETWORK)),
     Duty("`sriov`", "hosts", ("UpdatePassthruConfig",)),
     Duty("`pvrdma_host`", "hosts", ("UpdateOptions", "EnableRuleset", "DisableRuleset")),
-    Duty(
-        "`vmkernel`",
-        "hosts",
-        ("AddVirtualNic", "UpdateVirtualNic", "SelectVnicForNicType", "DeselectVnicForNicType", "UpdateOptions"),
-    ),
+    Duty("`vmkernel`", "hosts", VMKERNEL_METHODS),
     Duty("`vmkernel`: connecting an adapter", "the distributed port groups", network=True, also=(NETWORK,)),
     Duty("`nics`: speed", "hosts", ("UpdatePhysicalNicLinkSpeed",)),
-    Duty(
-        "`roce`; reading the options takes it too",
-        "hosts",
-        ("QueryConfiguredModuleOptionString", "UpdateModuleOptionString"),
-    ),
+    Duty("`roce`; reading the options takes it too", "hosts", OPTION_METHODS),
     *_of_kinds("datacenter", "host"),
     OVER_SSH,
     MAINTENANCE,

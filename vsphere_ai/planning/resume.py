@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, get_args
+from typing import get_args
 
+from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.language.play import Playbook
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.pending import Pending
@@ -161,7 +162,7 @@ def _has_not_booted(now: str | None, before: str) -> bool | None:
     return datetime.fromisoformat(now) <= datetime.fromisoformat(before) + BOOT_JITTER
 
 
-def _before_the_run(pending: Pending, facts: Facts) -> dict[str, Any]:
+def _before_the_run(pending: Pending, facts: Facts) -> dict[str, object]:
     if pending.kind == "maintenance":
         return {"runtime.inMaintenanceMode": False}
     if pending.kind == "ssh":
@@ -171,12 +172,12 @@ def _before_the_run(pending: Pending, facts: Facts) -> dict[str, Any]:
     if pending.kind in ("gate", "restart"):
         return {}
     # it was running, and its guest could be shut down: that is how it went off
-    running = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
+    running: dict[str, object] = {"runtime.powerState": "poweredOn", "guest.toolsRunningStatus": "guestToolsRunning"}
     devices = facts.get(_DEVICES)
     return running if devices is None else {**running, _DEVICES: tuple(map(_plugged_in, devices))}
 
 
-def _plugged_in(device: Mapping[str, Any]) -> Mapping[str, Any]:
+def _plugged_in(device: VirtualDevice) -> Mapping[str, object]:
     """Show a device of a VM that is off as it is once the VM runs: nothing is connected before."""
     info = device.get("connectable")
     return {**device, "connectable": {**info, "connected": info.get("startConnected")}} if info else device

@@ -6,15 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
-from pydantic import BaseModel
-
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.play import Kinds, Stated
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, differences, is_observed
 from vsphere_ai.model.text import shown
 from vsphere_ai.model.view import View
-from vsphere_ai.planning.document import ChangeDocument, ItemDocument
+from vsphere_ai.planning.document import ChangeDocument, ItemDocument, plain_said
 from vsphere_ai.planning.observing import observe
 from vsphere_ai.planning.planner import Item, Plan
 from vsphere_ai.resources.base import Resource
@@ -22,6 +20,8 @@ from vsphere_ai.resources.mixins import VmDevices
 
 NOT_SET: tuple[Any, ...] = (None, "", [], {})
 """How an unset value is read: the API leaves some out and gives others empty."""
+OF_THE_SERVER = ("device", "address_type")
+"""The key of a device and who chose its address: not what a run sets."""
 
 
 def stated_before(target: Target, changing: Sequence[str], view: View, kinds: Kinds) -> tuple[Stated, ...]:
@@ -46,7 +46,7 @@ def _before(target: Target, kind: type[Resource], view: View) -> Resource | None
     return kind.model_construct(**given) if given else None
 
 
-def _nothing(kind: type[Resource]) -> Any:
+def _nothing(kind: type[Resource]) -> object:
     """Return what the shorthand of a kind says where a target has nothing of the kind."""
     if kind.keyed:
         return {}
@@ -79,7 +79,7 @@ def with_not_reverted(plan: Plan, approved: Sequence[ItemDocument], estate: Esta
 
 def _implied(plan: Plan, view: View) -> dict[str, dict[str, object]]:
     """Return, per target, what the changed items of a plan make of fields that other kinds have too."""
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, object]] = {}
     for item in plan.changed():
         now = view.state(item.target.ref, item.kind)
         if isinstance(now, VmDevices) and isinstance(now, Resource):
@@ -102,7 +102,7 @@ def _staying(
 
 def _without(value: object, others: frozenset[str]) -> object:
     """Return a list without the devices that another kind of the same run lists: PVRDMA adapters of `pvrdma`."""
-    plain = _plain(value)
+    plain = plain_said(value, OF_THE_SERVER)
     if not isinstance(plain, list):
         return plain
     return [v for v in plain if not (isinstance(v, dict) and v.get("type") in others)]
@@ -115,17 +115,7 @@ def _same(one: object, two: object) -> bool:
     return bool(one == two) or (one in NOT_SET and two in NOT_SET)
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, BaseModel):
-        return _plain({n: getattr(value, n) for n in type(value).model_fields})
-    if isinstance(value, Mapping):
-        # the key of a device and who chose its address are the server's business
-        own = {k: v for k, v in value.items() if k not in ("device", "address_type")}
-        return {str(k): _plain(v) for k, v in own.items() if v is not None}
-    return [_plain(v) for v in value] if isinstance(value, tuple | list) else value
-
-
 def _words(value: object) -> str:
     if isinstance(value, Mapping):
-        return " ".join(str(v) for k, v in value.items() if v is not None and k not in ("device", "address_type"))
+        return " ".join(str(v) for k, v in value.items() if v is not None and k not in OF_THE_SERVER)
     return ", ".join(map(_words, value)) if isinstance(value, list) else shown(value)

@@ -82,19 +82,16 @@ def host_window(
     it runs when it is needed is asked before (see `ssh_needs`).
     """
     host = now.target
-    window = needs_maintenance(steps)
+    window = needs_maintenance(steps) and not now.in_maintenance
     reboot = any(s.needs_reboot for s in steps)
     before = [s for s in steps if not s.after_reboot and type(s) is not Step]
     answer = gpus_answer(host, min(DRIVER_TIMEOUT, rolling.timeout))
     # a run that goes on asks for one without knowing the play; a reboot brings one of its own
     after = [answer if _asks_gpus(s) else s for s in steps if s.after_reboot and not (reboot and _asks_gpus(s))]
-    shell = (
-        any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
-        or probes
-        or (reboot and (now.has_gpus or rolling.reboot == "ssh"))
-    )
+    at_reboot = reboot and (now.has_gpus or rolling.reboot == "ssh")
+    shell = probes or at_reboot or any(isinstance(s, Shell) or _asks_gpus(s) for s in steps)
     ordered: list[Step] = []
-    if window and not now.in_maintenance:
+    if window:
         ordered.append(_enter(host, rolling, begun=begun))
     switches = shell and not now.ssh_running and now.start_ssh
     if switches:
@@ -111,12 +108,10 @@ def host_window(
     # a reboot starts a service of that policy, also one that was stopped
     if switches or (reboot and now.ssh_with_host and not now.ssh_running):
         ordered.append(StopSsh(target=host, summary=f"stop {SSH_SERVICE} (restore previous state)"))
-    if window and not now.in_maintenance:
-        ordered.append(
-            ExitMaintenance(
-                target=host, summary="leave maintenance mode", timeout=rolling.timeout, settle=rolling.settle
-            )
-        )
+    if window:
+        summary = "leave maintenance mode"
+        leave = ExitMaintenance(target=host, summary=summary, timeout=rolling.timeout, settle=rolling.settle)
+        ordered.append(leave)
     return ordered
 
 
