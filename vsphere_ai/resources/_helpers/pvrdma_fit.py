@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 
 from vsphere_ai.fabric import route as fabric_route
+from vsphere_ai.fabric.host import RULESET
+from vsphere_ai.fabric.vmk import OPTION_FACT
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
@@ -20,17 +22,12 @@ PROTOCOL_VERSIONS = range(14, 20)  # the protocol field is chosen by the user fo
 
 def version_problems(target: Target, view: View, chosen: Collection[str]) -> Iterator[Problem]:
     """Check the VM's hardware version against PVRDMA, and against the protocols that are chosen anew."""
-    yield from vm_settings.version_problems(
-        target, view, "pvrdma.hardware-version", MINIMUM_VERSION, "PVRDMA needs at least"
-    )
+    needs = "PVRDMA needs at least"
+    yield from vm_settings.version_problems(target, view, "pvrdma.hardware-version", MINIMUM_VERSION, needs)
     version = vm_settings.hardware_version(target, view)
     if version is not None and chosen and version not in PROTOCOL_VERSIONS:
-        yield Problem(
-            target,
-            "pvrdma.protocol",
-            f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})",
-            "leave protocol out",
-        )
+        what = f"hardware version {version} does not let the protocol be chosen ({', '.join(sorted(chosen))})"
+        yield Problem(target, "pvrdma.protocol", what, "leave protocol out")
 
 
 def host_problems(target: Target, view: View, group: Facts, protocol: str | None) -> Iterator[Problem]:
@@ -38,30 +35,18 @@ def host_problems(target: Target, view: View, group: Facts, protocol: str | None
     for host in view.candidates(target.ref):
         link = fabric_route.broken_link(view.estate, host.ref, group, protocol)
         if link is not None:
-            yield Problem(
-                target,
-                "pvrdma.not-rdma",
-                f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})",
-                link.help,
-            )
+            what = f"{group.name} carries no RDMA on {host.name}: broken at {link.name} ({link.seen})"
+            yield Problem(target, "pvrdma.not-rdma", what, link.help)
         # as the host will be: vmkernel may name the adapter as well
         prepared = view.facts(host.ref)
-        if not prepared.get("option:Net.PVRDMAVmknic"):
-            yield Problem(
-                target,
-                "pvrdma.vmknic",
-                f"{host.name} names no vmkernel adapter for PVRDMA",
-                play_for(host, view, "pvrdma_host: {vmknic: vmkN, firewall: true}"),
-            )
+        if not prepared.get(OPTION_FACT):
+            help_ = play_for(host, view, "pvrdma_host: {vmknic: vmkN, firewall: true}")
+            yield Problem(target, "pvrdma.vmknic", f"{host.name} names no vmkernel adapter for PVRDMA", help_)
         rulesets = {r["key"]: r["enabled"] for r in prepared.get("config.firewall.ruleset", ())}
-        read = {"option:Net.PVRDMAVmknic", "config.firewall.ruleset"} & prepared.properties.keys()
-        if read and not rulesets.get("pvrdma"):
-            yield Problem(
-                target,
-                "pvrdma.firewall",
-                f"{host.name} has its firewall closed for PVRDMA",
-                play_for(host, view, "pvrdma_host: {firewall: true}"),
-            )
+        read = {OPTION_FACT, "config.firewall.ruleset"} & prepared.properties.keys()
+        if read and not rulesets.get(RULESET):
+            help_ = play_for(host, view, "pvrdma_host: {firewall: true}")
+            yield Problem(target, "pvrdma.firewall", f"{host.name} has its firewall closed for PVRDMA", help_)
 
 
 def adapter_problems(target: Target, view: View, wanted: Iterable[tuple[str, str | None]]) -> Iterator[Problem]:

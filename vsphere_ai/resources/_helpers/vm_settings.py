@@ -63,16 +63,16 @@ def memory_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[P
     facts = view.facts(vm.ref)
     unlocks = bool(facts.get("config.memoryReservationLockedToMax"))
     if isinstance(wanted, int) and (unlocks or wanted != facts.get("config.memoryAllocation.reservation", 0)):
-        yield Problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved",
-                      "write hardware: {memory_reservation: full}, or leave it out")  # fmt: skip
+        help_ = "write hardware: {memory_reservation: full}, or leave it out"
+        yield Problem(vm, rule, f"hardware reserves {wanted} MB, {needs} all memory reserved", help_)
 
 
 def firmware_problems(vm: Target, view: View, rule: str, needs: str) -> Iterator[Problem]:
     """Yield that a playbook states BIOS for a VM that has to have EFI; `needs`: ``this GPU needs``."""
     stated = view.said(VmHardware, vm.ref)
     if stated and stated.firmware == "bios":
-        yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi",
-                      "write hardware: {firmware: efi}, or leave it out")  # fmt: skip
+        help_ = "write hardware: {firmware: efi}, or leave it out"
+        yield Problem(vm, rule, f"hardware sets firmware bios, {needs} efi", help_)
 
 
 def firmware_notes(vm: Target, view: View, needs: str) -> Iterator[str]:

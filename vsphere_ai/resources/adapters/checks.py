@@ -24,14 +24,14 @@ def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Pr
     """Yield fields that an adapter of its type does not have, and what its type needs."""
     for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
         if getattr(nic, field) is not None and nic.type != kind:
-            yield Problem(target, "adapters.field", f"{field} is for adapters of type {kind}, this one is {nic.type}",
-                          f"leave {field} out")  # fmt: skip
+            what = f"{field} is for adapters of type {kind}, this one is {nic.type}"
+            yield Problem(target, "adapters.field", what, f"leave {field} out")
     if nic.device is not None:
         return
     name = ethernet.named(view.estate, nic.port_group)
     if nic.type in ethernet.COLD and nic.port_group.startswith(f"{ethernet.PLAIN}:"):
-        yield Problem(target, "adapters.distributed", f"{nic.type} on {name}, which is a standard port group",
-                      "name a distributed port group")  # fmt: skip
+        what = f"{nic.type} on {name}, which is a standard port group"
+        yield Problem(target, "adapters.distributed", what, "name a distributed port group")
     if nic.type == "sriov":
         yield from version_problems(target, view, "adapters.hardware-version", SRIOV_VERSION, "SR-IOV needs at least")
 
@@ -40,18 +40,18 @@ def network_problems(target: Target, network: str, view: View) -> Iterator[Probl
     """A new adapter needs a port group that is there, and that its host is on."""
     if not ethernet.is_port_group(network):
         groups = [g.name for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g)]
-        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name",
-                      f"distributed port groups: {', '.join(groups) or 'none'}")  # fmt: skip
+        help_ = f"distributed port groups: {', '.join(groups) or 'none'}"
+        yield Problem(target, "adapters.port-group", f"{network}: there is no port group of that name", help_)
         return
     group = view.estate.get(network)
     host = view.estate.host_of(target.ref)
     if group is not None and dvs.is_uplink(view.estate, group):
-        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group",
-                      "name a port group for virtual machines")  # fmt: skip
+        help_ = "name a port group for virtual machines"
+        yield Problem(target, "adapters.port-group", f"{group.name} is an uplink port group", help_)
     elif host is not None and not _reaches(view, view.facts(host.ref), network):
-        name = ethernet.named(view.estate, network)
-        yield Problem(target, "adapters.not-on-host", f"{name} is not on {host.name}, where this VM is",
-                      f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one")  # fmt: skip
+        what = f"{ethernet.named(view.estate, network)} is not on {host.name}, where this VM is"
+        help_ = f"{play_for(host, view, 'uplinks: {SWITCH: {UPLINK: VMNIC}}')}, or name another one"
+        yield Problem(target, "adapters.not-on-host", what, help_)
 
 
 def _reaches(view: View, host: Facts, network: str) -> bool:
@@ -75,16 +75,16 @@ def address_problems(
     """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
     own = Counter(n.mac for n in all_)
     for mac in dict.fromkeys(n.mac or "" for n in given):
-        if ethernet.wrong_address(mac):
-            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {ethernet.wrong_address(mac)}",
-                          "write another address, or leave mac out")  # fmt: skip
+        if why := ethernet.wrong_address(mac):
+            help_ = "write another address, or leave mac out"
+            yield Problem(target, "adapters.mac", f"{mac} cannot be given: {why}", help_)
         holders = [target.name] * (own[mac] > 1)
         for vm in view.estate.vms if not holders else ():
             nics = next((s.cards() for s in offered(view, vm.ref, HasAdapters)), None) or ()
             holders += [vm.name] if vm.ref != target.ref and any(n.mac == mac for n in nics) else []
         if holders:
-            yield Problem(target, "adapters.mac-taken", f"{mac} is the address of another adapter of {holders[0]}",
-                          "give each adapter its own, or leave mac out")  # fmt: skip
+            what = f"{mac} is the address of another adapter of {holders[0]}"
+            yield Problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
 
 
 def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
@@ -101,16 +101,16 @@ def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vie
         name = ethernet.named(view.estate, nic.port_group)
         nics = virtual_functions.behind(view, facts, nic.port_group)
         if nic.physical_function not in (None, "auto", *(f.pci for f in nics)):
-            yield Problem(target, "sriov.no-vf",
-                          f"{nic.physical_function} of {host.name} is not behind {name}",
-                          f"behind it: {virtual_functions.listed(nics)}")  # fmt: skip
+            what = f"{nic.physical_function} of {host.name} is not behind {name}"
+            yield Problem(target, "sriov.no-vf", what, f"behind it: {virtual_functions.listed(nics)}")
         elif any(d.vm == target.ref and d.port_group == nic.port_group for d in short):
             used = sum(d.vm != target.ref for d in wanted)
-            yield Problem(target, "sriov.no-vf",
-                          f"no virtual function is free for {name} on {host.name}: {virtual_functions.listed(nics)}, "
-                          f"{used} in use there by others",
-                          play_for(host, view, f"sriov: {{{nics[0].pci}: N}}") if nics else
-                          f"connect a NIC of {host.name} with SR-IOV to the switch of {name}")  # fmt: skip
+            there = f"{virtual_functions.listed(nics)}, {used} in use there by others"
+            help_ = f"connect a NIC of {host.name} with SR-IOV to the switch of {name}"
+            if nics:
+                help_ = play_for(host, view, f"sriov: {{{nics[0].pci}: N}}")
+            what = f"no virtual function is free for {name} on {host.name}: {there}"
+            yield Problem(target, "sriov.no-vf", what, help_)
 
 
 def list_problems(
@@ -119,19 +119,19 @@ def list_problems(
     """Yield what stands against the list as a whole: how many, and who else lists some of them."""
     said = next((state.cards() for state in stated(view, target.ref, HasAdapters)), None) or ()
     if (target.ref, Pvrdma.kind) in view.stated and any(n.type == "pvrdma" for n in said):
-        yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma",
-                      "list them in one of the two; pvrdma: [...] removes those it does not name")  # fmt: skip
+        help_ = "list them in one of the two; pvrdma: [...] removes those it does not name"
+        yield Problem(target, "adapters.pvrdma-twice", "PVRDMA adapters are listed here and in pvrdma", help_)
     pvrdma = view.get(Pvrdma, target.ref)
     planned = (pvrdma.adapters if pvrdma else None) or ()
     others = [n for n in all_ if n.type != "pvrdma"]
     count = max(len(all_), len(others) + len(planned))
     most = adapter_limits.limits(target, view)
     if fresh and count > most.cards:
-        yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}",
-                      "leave some out; exclusive: true removes those that are not listed")  # fmt: skip
+        help_ = "leave some out; exclusive: true removes those that are not listed"
+        yield Problem(target, "adapters.count", f"{count} adapters, a VM has at most {most.cards}", help_)
     rdma = max(len(all_) - len(others), len(planned))
     if rdma > most.pvrdma and any(n.type == "pvrdma" and n.device is None for n in fresh):
-        yield Problem(target, "adapters.count", f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})",
-                      leave_some_out(target, view))  # fmt: skip
+        what = f"{rdma} PVRDMA adapters; {most.pvrdma} at most ({most.source})"
+        yield Problem(target, "adapters.count", what, leave_some_out(target, view))
     if any(n.type in ethernet.COLD for n in fresh):
         yield from memory_problems(target, view, "adapters.memory", "SR-IOV and PVRDMA need")

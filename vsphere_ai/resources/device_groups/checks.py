@@ -23,10 +23,8 @@ def unknown_group(target: Target, on: Target, name: str, offer: Mapping[str, obj
     spelled = {o.lower(): o for o in offer}
     near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
     help_ = f"did you mean {near[0]}? " if near else ""
-    listed = f"it offers {', '.join(sorted(offer))}" if offer else (
-        "it offers none: that takes ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: "
-        "{default_type: shared_direct}"
-    )  # fmt: skip
+    needs = "ESXi 8.0, GPUs that are joined, and NVIDIA's host driver with graphics: {default_type: shared_direct}"
+    listed = f"it offers {', '.join(sorted(offer))}" if offer else f"it offers none: that takes {needs}"
     return Problem(target, "device_groups.unknown", f"{on.name} offers no device group {name}", help_ + listed)
 
 
@@ -39,15 +37,14 @@ def room_problems(target: Target, view: View, on: Target, devices: Iterable[Virt
     for model, mine in wanted.items():
         there = {a for possible in pci.choices(view.facts(on.ref), mine) for a in possible}
         if len(there) < len(mine):
-            yield Problem(target, "device_groups.room",
-                          f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}",
-                          f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups",
-                          )  # fmt: skip
+            what = f"{on.name} passes {len(there)} of {model} through, the groups need {len(mine)}"
+            help_ = f"{play_for(on, view, 'passthrough: {ADDRESS: true}')}, or list fewer groups"
+            yield Problem(target, "device_groups.room", what, help_)
         elif rivals := lacking(target, view, "device_groups", mine):
-            yield Problem(target, "device_groups.taken",
-                          f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {len(rivals)} "
-                          f"belong to {', '.join(dict.fromkeys(rivals))}",
-                          "a device is in one running VM: remove it there, or list fewer groups")  # fmt: skip
+            by = f"{len(rivals)} belong to {', '.join(dict.fromkeys(rivals))}"
+            what = f"{on.name} has {len(there)} of {model}, the groups need {len(mine)}, and {by}"
+            help_ = "a device is in one running VM: remove it there, or list fewer groups"
+            yield Problem(target, "device_groups.taken", what, help_)
 
 
 def vm_problems(target: Target, view: View, firmware: str | None) -> Iterator[Problem]:

@@ -29,13 +29,13 @@ def fixed_problems(place: Place, address: str) -> Iterator[Problem]:
     found, states = pci.devices(facts), pci.passthroughs(facts)
     if address not in states:
         free = ", ".join(a for a, s in states.items() if s.enabled) or "none"
-        yield Problem(target, "pci_devices.no-device", f"{on.name} has no device {address}",
-                      f"devices it passes through: {free}")  # fmt: skip
+        help_ = f"devices it passes through: {free}"
+        yield Problem(target, "pci_devices.no-device", f"{on.name} has no device {address}", help_)
         return
     if not states[address].enabled:
         name = found[address].name if address in found else "device"
-        yield Problem(target, "pci_devices.not-passed", f"{on.name} does not pass {address} ({name}) through",
-                      _pass_through(view, on, address))  # fmt: skip
+        what = f"{on.name} does not pass {address} ({name}) through"
+        yield Problem(target, "pci_devices.not-passed", what, _pass_through(view, on, address))
         return
     yield from _taken(place, [pci.Claim(address)], address)
 
@@ -59,9 +59,8 @@ def dynamic_problems(place: Place, model: Device, count: int) -> Iterator[Proble
         left = [a for a in same if a not in there]
         if left:
             help_ = f"{help_}: {', '.join(same)}; {_pass_through(view, on, left[0])}"
-        yield Problem(target, "pci_devices.not-passed",
-                      f"{on.name} passes {len(there)} of {model} through, {count} are wanted",
-                      help_)  # fmt: skip
+        what = f"{on.name} passes {len(there)} of {model} through, {count} are wanted"
+        yield Problem(target, "pci_devices.not-passed", what, help_)
         return
     yield from _taken(place, [claim_of(model)] * count, str(model))
 
@@ -72,8 +71,8 @@ def _taken(place: Place, mine: list[pci.Claim], called: str) -> Iterator[Problem
     if not rivals:
         return
     there, by = len(pci.choices(view.facts(on.ref), mine)[0]), ", ".join(dict.fromkeys(rivals))
-    yield Problem(target, "pci_devices.taken",
-                  f"{called} of {on.name} belongs to {by}" if mine[0].address else
-                  f"{on.name} has {there} of {called}, {len(rivals)} belong to {by}",
-                  "a device is in one running VM: remove it there, or take another one or another host",
-                  )  # fmt: skip
+    what = f"{on.name} has {there} of {called}, {len(rivals)} belong to {by}"
+    if mine[0].address:
+        what = f"{called} of {on.name} belongs to {by}"
+    help_ = "a device is in one running VM: remove it there, or take another one or another host"
+    yield Problem(target, "pci_devices.taken", what, help_)
