@@ -1,4 +1,5 @@
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,28 +16,19 @@ def run(*words):
     return CliRunner().invoke(command, [str(w) for w in words])
 
 
+def asked(*words):
+    """Run a command as JSON; return its exit code and what it answers."""
+    result = run(*words, "--format", "json")
+    return result.exit_code, json.loads(result.output)
+
+
 def test_a_list_that_does_not_fit():
-    result = run("explain", "19,14,9,5,5,2", "--gpu", "a100-40gb")
-    assert result.exit_code == 1
-    for text in (
-        "Does not fit on one NVIDIA A100 40GB",
-        "- 14 of 7 compute slices",
-        "- 15 of 8 memory slices",
-        "- no profile 2 on this GPU",
-        "- 4g.20gb fits once, 2 wanted",
-        "4-2-1    -cgi 5:0,14:4,19:6",
-        "Everything valid in it, on 2 GPUs",
-        "GPU 0  4-3      -cgi 5:0,9:4",
-    ):
-        assert text in result.output
-
-
-def test_the_same_as_json():
-    result = run("explain", "19,14,9,5,5,2", "--gpu", "a100-40gb", "--format", "json")
-    data = json.loads(result.output)
-    assert result.exit_code == 1
+    """Its text is the screen `mig-explain-does-not-fit`."""
+    code, data = asked("explain", "19,14,9,5,5,2", "--gpu", "a100-40gb")
+    assert code == 1
     assert (data["schema_version"], data["fits"], data["board"]) == (1, False, "a100-40gb")
-    assert len(data["reasons"]) == 4
+    numbers = [re.findall(r"[0-9g.]+(?:gb)?\b", reason) for reason in data["reasons"]]
+    assert [n for n in numbers if "g" not in n] == [["14", "7"], ["15", "8"], ["2"], ["4g.20gb", "2"]], data["reasons"]
     assert data["nearest"][0] == {"layout": "4-2-1", "cgi": "5:0,14:4,19:6"}
     assert [g["layout"] for g in data["pool"]] == ["4-3", "4-2-1"]
 
@@ -70,15 +62,15 @@ def test_old_driver():
     assert run("explain", "5,9", "--gpu", "a100-40gb").exit_code == 0
     result = run("explain", "5,9", "--gpu", "a100-40gb", "--driver", "470")
     assert result.exit_code == 1
-    assert "need driver R510" in result.output
+    assert "R510" in result.output
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["19:x", "--gpu", "a100-40gb"], "'19:x' is not a MIG profile"),
-        (["19", "--gpu", "a100-50gb"], "unknown GPU board 'a100-50gb'"),
-        (["-lgi", "--gpu", "a100-40gb"], "'-lgi' does not belong"),
+        (["19:x", "--gpu", "a100-40gb"], "'19:x'"),
+        (["19", "--gpu", "a100-50gb"], "'a100-50gb'"),
+        (["-lgi", "--gpu", "a100-40gb"], "'-lgi'"),
     ],
 )
 def test_bad_input_is_the_callers_error(words, said):
@@ -89,16 +81,16 @@ def test_bad_input_is_the_callers_error(words, said):
 
 
 def test_a_board_without_mig():
-    assert "has no MIG" in run("layouts", "t4-16gb").output
-    result = run("explain", "9", "--gpu", "t4-16gb")
-    assert result.exit_code == 1
-    assert "has no MIG" in result.output
-    assert json.loads(run("layouts", "t4-16gb", "--format", "json").output)["layouts"] == []
+    assert "NVIDIA T4 16GB" in run("layouts", "t4-16gb").output
+    code, data = asked("explain", "9", "--gpu", "t4-16gb")
+    assert (code, data["fits"], len(data["reasons"])) == (1, False, 1)
+    assert "NVIDIA T4 16GB" in run("explain", "9", "--gpu", "t4-16gb").output
+    assert asked("layouts", "t4-16gb")[1]["layouts"] == []
 
 
 def test_layouts_of_a_board():
     result = run("layouts", "a100-40gb")
-    assert "19 layouts fill the GPU" in result.output
+    assert result.output.count(" -cgi ") == 19
     assert "  2-1-1-3        -cgi 14:0,19:2,19:3,9:4" in result.output
     data = json.loads(run("layouts", "a100-40gb", "--driver", "470", "--format", "json").output)
     assert len(data["layouts"]) == 18
@@ -117,13 +109,16 @@ FROM = ["--from", "3g.20gb:4,1g.5gb:0"]
 
 def test_explain_from_what_stands_there():
     result = run("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM)
-    assert result.exit_code == 0
-    assert "1 destroyed, 1 created, 1 kept." in result.output
-    assert "Commands" not in result.output
-    held = run("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "--in-use", "1g.5gb:0=train-03")
-    assert held.exit_code == 1
-    assert "1g.5gb at 0 is in use by train-03 and not part of the layout" in " ".join(held.output.split())
-    assert "in use: 1g.5gb at 0 (train-03)" in held.output
+    code, data = asked("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM)
+    assert (result.exit_code, code, data["fits"]) == (0, 0, True)
+    assert [len(data[k]) for k in ("destroyed", "created", "kept", "commands")] == [1, 1, 1, 0]
+    assert "nvidia-smi" not in result.output
+    held = ("explain", "4g.20gb,3g.20gb", "--gpu", "a100-40gb", *FROM, "--in-use", "1g.5gb:0=train-03")
+    code, data = asked(*held)
+    assert (code, data["fits"]) == (1, False)
+    (reason,) = data["reasons"]
+    assert {"1g.5gb", "0", "train-03"} <= set(reason.split())
+    assert "1g.5gb at 0 (train-03)" in run(*held).output
 
 
 def test_plan_prints_pictures_and_commands_in_order():
@@ -134,9 +129,9 @@ def test_plan_prints_pictures_and_commands_in_order():
         "  nvidia-smi mig -i GPU -dgi -gi ID",
         "  nvidia-smi mig -i GPU -cgi 5:0 -C",
     ]
-    assert "# destroy 1g.5gb at 0; ID: see nvidia-smi mig -lgi" in result.output
+    assert re.search(r"# .*1g\.5gb at 0.*nvidia-smi mig -lgi", result.output)
     assert result.output.index("|1g.5gb |       |") < result.output.index("|4g.20gb      ")
-    assert "This is the wanted layout." in run("plan", "9,19", "--gpu", "a100-40gb", *FROM).output
+    assert asked("plan", "9,19", "--gpu", "a100-40gb", *FROM)[1]["commands"] == []
 
 
 def test_plan_as_json():
@@ -233,9 +228,9 @@ def test_configurations_as_json(parted):
     found = {c["config"]: c for c in data["configs"]}
     assert (found["balanced"]["applies"], found["balanced"]["mig_enabled"]) == (False, None)
     assert not found["much"]["fits"]
-    assert any("no profile 3g.20gb" in r for r in found["much"]["reasons"])
+    assert any("3g.20gb" in r for r in found["much"]["reasons"])
     assert [c["config"] for c in data["configs"]].count("single") == 2
-    assert "says nothing of h100-80gb-sxm" in run("parted", parted, "balanced", "--gpu", "h100-80gb-sxm").output
+    assert "- hosts:" not in run("parted", parted, "balanced", "--gpu", "h100-80gb-sxm").output
 
 
 def test_all_devices_are_those_with_mig(parted):
@@ -311,15 +306,16 @@ def test_faults_of_a_file_are_shown_with_their_place(parted):
     parted.write_text("version: v1\nmig-configs: {a: [{devices: all}]}\n")
     result = run("parted", parted, "--gpu", "a100-40gb")
     assert result.exception.exit_code == 65
-    assert "mig-enabled must be true or false" in str(result.exception)
+    (found,) = result.exception.diagnostics
+    assert (found.mark.line, "mig-enabled" in found.message) == (2, True)
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_a_plan_for_a_board_without_mig_says_so(form):
     result = run("plan", "9", "--gpu", "t4-16gb", "--format", form)
     assert result.exit_code == 1
-    assert "NVIDIA T4 16GB has no MIG" in result.output
-    assert "Now" not in result.output
+    assert "NVIDIA T4 16GB" in result.output
+    assert "+---" not in result.output
 
 
 @pytest.mark.parametrize("board", boards(), ids=lambda b: b.key)
@@ -351,21 +347,18 @@ PRO = ("--gpu", "rtx-pro-5000-blackwell")
 
 
 def test_what_is_not_published_is_not_refused_as_impossible():
-    result = run("explain", "1g.12gb,14", *PRO)
-    assert result.exit_code == 1
-    assert result.output.startswith("Not known whether it fits on one NVIDIA RTX PRO 5000 Blackwell 48GB.")
-    assert result.output.count("not published\n") == 2
-    assert "placements of this board are not published" in " ".join(result.output.split())
-    assert json.loads(run("explain", "1g.12gb", *PRO, "--format", "json").output)["fits"] is None
-    assert "Not known." in run("plan", "1g.12gb", *PRO).output
+    for question in ("explain", "plan"):
+        code, data = asked(question, "1g.12gb,14", *PRO)
+        assert (code, data["fits"], len(data["reasons"])) == (1, None, 1)
+        assert "Not known" in run(question, "1g.12gb,14", *PRO).output, "neither yes nor no"
 
 
 def test_a_profile_the_board_does_not_have_is_impossible_all_the_same():
-    result = run("explain", "3g.20gb", *PRO)
-    assert result.output.startswith("Does not fit on one")
-    assert "no profile 3g.20gb on this GPU" in result.output
-    assert json.loads(run("explain", "3g.20gb", *PRO, "--format", "json").output)["fits"] is False
-    assert "Not possible." in run("plan", "3g.20gb", *PRO).output
+    for question in ("explain", "plan"):
+        code, data = asked(question, "3g.20gb", *PRO)
+        assert (code, data["fits"]) == (1, False)
+        assert any("3g.20gb" in reason for reason in data["reasons"])
+        assert "Not known" not in run(question, "3g.20gb", *PRO).output
 
 
 def test_its_profiles_are_listed_by_name():
@@ -385,12 +378,16 @@ A100_XML = (XML / "a100.xml").read_text("utf-8")
 def test_the_board_and_the_driver_may_come_from_a_file():
     result = run("explain", "4g.20gb,3g.20gb", "--xml", XML / "a100.xml")
     assert result.exit_code == 0
-    assert result.output.startswith("Fits on one NVIDIA A100 40GB")
-    assert "- read: driver 570.148.08, 1 × NVIDIA A100-SXM4-40GB (0000:06:00.0)" in result.output
-    assert "- GPU 0000:06:00.0: MIG is off: nvidia-smi creates nothing" in result.output
-    data = json.loads(run("explain", "9", "--xml", XML / "h100.xml", "--format", "json").output)
+    data = asked("explain", "4g.20gb,3g.20gb", "--xml", XML / "a100.xml")[1]
+    assert (data["board"], data["fits"]) == ("a100-40gb", True)
+    source, mode = data["notes"]
+    assert all(value in source for value in ("570.148.08", "1 × NVIDIA A100-SXM4-40GB", "0000:06:00.0"))
+    assert "0000:06:00.0: MIG is off" in mode
+    assert source in result.output
+    assert mode in result.output
+    data = asked("explain", "9", "--xml", XML / "h100.xml")[1]
     assert (data["board"], len(data["notes"])) == ("h100-80gb-sxm", 2)
-    assert "has no MIG" in run("explain", "9", "--xml", XML / "t4.xml").output
+    assert asked("explain", "9", "--xml", XML / "t4.xml")[1]["board"] == "t4-16gb"
 
 
 def test_the_drivers_limits_hold(tmp_path):
@@ -398,7 +395,7 @@ def test_the_drivers_limits_hold(tmp_path):
     old.write_text(A100_XML.replace("570.148.08", "470.256.02"), "utf-8")
     result = run("explain", "4g.20gb,3g.20gb", "--xml", old)
     assert result.exit_code == 1
-    assert "need driver R510" in result.output
+    assert "R510" in result.output
     old.write_text(A100_XML.replace("570.148.08", "beta"), "utf-8")
     assert run("explain", "4g.20gb,3g.20gb", "--xml", old).exit_code == 0
 
@@ -422,18 +419,20 @@ def mig_devices(text):
 def test_instances_whose_place_is_not_told_are_pointed_out(tmp_path):
     here = tmp_path / "here.xml"
     here.write_text(mig_devices(A100_XML), "utf-8")
-    said = " ".join(run("explain", "9", "--xml", here).output.split())
-    assert "GPU 0000:06:00.0 has 2 GPU instances; no XML says where they stand, so an empty GPU is assumed" in said
-    assert "MIG is off" not in said
-    placed = run("explain", "9,9", "--xml", here, "--from", "3g.20gb:0")
-    assert "1 created, 1 kept" in placed.output
-    assert "no XML says" not in placed.output
+    _, unplaced = asked("explain", "9", "--xml", here)[1]["notes"]
+    assert "0000:06:00.0 has 2 GPU instances" in unplaced
+    placed = asked("explain", "9,9", "--xml", here, "--from", "3g.20gb:0")[1]
+    assert [len(placed[k]) for k in ("created", "kept", "notes")] == [1, 1, 1]
 
 
 def test_a_mode_that_waits_is_said_to():
     waits = A100_XML.replace("<pending_mig>Disabled", "<pending_mig>Enabled")
-    said = CliRunner().invoke(command, ["explain", "9", "--xml", "-"], input=waits).output
-    assert "MIG is off now; it is to be switched on" in " ".join(said.split())
+    waiting = ["explain", "9", "--xml", "-", "--format", "json"]
+    notes = [
+        json.loads(CliRunner().invoke(command, waiting, input=xml).output)["notes"][1] for xml in (waits, A100_XML)
+    ]
+    assert notes[0] != notes[1]
+    assert "MIG is off now" in notes[0]
 
 
 def test_a_file_about_several_boards_needs_a_choice(tmp_path):
@@ -442,7 +441,8 @@ def test_a_file_about_several_boards_needs_a_choice(tmp_path):
     both = tmp_path / "both.xml"
     both.write_text(A100_XML[:end] + other + A100_XML[end:], "utf-8")
     error = run("explain", "9", "--xml", both).exception
-    assert error.message.endswith("which board? its GPUs are a100-40gb, a100-80gb")
+    assert error.exit_code == 64
+    assert "a100-40gb, a100-80gb" in error.message
     chosen = run("explain", "9", "--xml", both, "--gpu", "a100-80gb")
     assert "1 × NVIDIA A100-SXM4-40GB (0000:07:00.0)" in chosen.output
     assert "a100-40gb, a100-80gb" in run("explain", "9", "--xml", both, "--gpu", "a30-24gb").exception.message
