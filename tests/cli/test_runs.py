@@ -46,7 +46,7 @@ def command(capsys):
 def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
     record = create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
-                           "scope": {"vcenter": "lab", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
+                           "scope": {"vcenter": "lab", "address": "vc01", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
     record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     record.submitted("s1", "Task:task-7")
     record.end("s1", "done")

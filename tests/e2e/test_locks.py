@@ -389,7 +389,7 @@ def test_resume_takes_over_the_lock_of_the_run_that_was_killed(lab, cli, here, c
     run = next(line.split()[1] for line in seen if line.startswith("Run "))
     assert vcenter_lock.find(vcenter).holder.run == run
     assert cli("show", run, "--format", "json") == 0, cli.err
-    assert json.loads(cli.out)["server"] == vcenter.about.name
+    assert json.loads(cli.out)["scope"]["address"] == vcenter.name == f"127.0.0.1:{lab.port}"
     assert "lock" in {d.kind for d in journal.open_run(run).pending()}
     refused = contend(machine=1).ready().ask("go other")["locked"]
     assert f"process {process.pid}, run {run}, since" in refused

@@ -50,8 +50,11 @@ def test_what_is_wrong_is_said_with_its_place(cli):
     assert cli("plan", cli.file(f"- datacenters: DC0\n  port_groups:\n{groups}")) == 65
     said = " ".join(cli.err.split())
     assert cli.error == "input"
-    assert {"play.yml:3:", "play.yml:4:", "play.yml:5:9"} == set(re.findall(r"play\.yml:(?:[34]:|5:9)", said))
-    assert {"'9-5'", "'vlam'", "'vlan'"} <= set(re.findall(r"'[^']*'", said))
+    faults = dict(re.findall(r"play\.yml:(\d+:\d+) error (.*?)(?= \S*play\.yml:|$)", said))
+    assert sorted(faults) == ["3:8", "4:16", "5:9"]
+    assert {"VLAN", "trunk"} <= set(re.findall(r"\w+", faults["3:8"]))
+    assert "'9-5'" in faults["4:16"]
+    assert re.findall(r"'[^']*'", faults["5:9"]) == ["'vlam'", "'vlan'"], "what was given, and what is near it"
 
 
 def test_a_bare_name_is_not_a_switch(cli):

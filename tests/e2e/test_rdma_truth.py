@@ -78,6 +78,13 @@ SHRINK = f"""
 """
 
 
+def traced(cli):
+    """Exit code of a trace of all paths, whether these are whole, and what each pair of VMs uses."""
+    code = cli("rdma", "trace", "train-*", "--format", "json")
+    document = json.loads(cli.out)
+    return code, {t["whole"] for t in document["traces"]}, {(*p["vms"], p["use"]) for p in document["pairs"]}
+
+
 def nics(found):
     """Verdict and NICs of the only finding."""
     verdict, message = only(found)
@@ -88,6 +95,8 @@ def test_a_switch_that_shrinks_takes_the_rdma_mtu_along(farm, cli):
     farm()
     verdict, message = only(findings(cli, SHRINK, "host.rdma-mtu"))
     assert (verdict, "vmrdma0 1024, 4096 before this plan" in message) == ("warn", True)
+    planned = {(f["rule"], f["target"] and f["target"]["name"]) for f in cli.plan(cli.file(SHRINK))["findings"]}
+    assert ("host.rdma-mtu", ESX) in planned, "the plan says so, too"
     assert cli("apply", cli.file(SHRINK), "--yes") == 0, cli.out + cli.err
     verdict, message = only(findings(cli, SHRINK, "host.rdma-mtu"))
     assert (verdict, "vmrdma0 1024" in message) == ("warn", True)
@@ -97,7 +106,7 @@ def test_options_of_one_driver_are_not_those_of_another(farm, cli):
     farm()
     play = f"- hosts: {ESX}\n  rolling: {{evacuate: power_off}}\n  roce: {{pfc_priority: 3, trust: dscp, dscp: 26}}\n"
     assert cli("apply", cli.file(play), "--yes") == 0, cli.out + cli.err
-    assert only(findings(cli, play, "host.roce-dcb"))[0] == "pass"
+    assert nics(findings(cli, play, "host.roce-dcb")) == ("pass", {"vmnic4"})
     both = f"{play}  nics: {{vmnic0: {{speed: auto}}}}\n"
     assert nics(findings(cli, both, "host.roce-lossless")) == ("warn", {"vmnic6"})
     paused = f"{play}  nics: {{vmnic6: {{pause: {{rx: true, tx: true}}}}}}\n"
@@ -116,8 +125,8 @@ def test_a_word_about_another_setting_hides_no_pause(farm, cli, more):
 
 def test_the_tag_on_the_wrong_adapter_is_mended(farm, cli):
     farm(vmknic="vmk0")
+    assert traced(cli) == (1, {False}, {("train-01", "train-02", "unknown")})
     assert cli("rdma", "trace", "train-*") == 1
-    assert "train-01 - train-02" in cli.out
     assert re.search(r"vmk0 1500 .*dvs-rdma", cli.out)
     play = "- vms: train-*\n  pvrdma: [{port_group: dvpg-rdma}]\n"
     verdict, message = only(findings(cli, play, "host.pvrdma-vmknic"))
@@ -125,6 +134,7 @@ def test_the_tag_on_the_wrong_adapter_is_mended(farm, cli):
     assert {"vmk0", "dvs-lan", "1500"} <= set(re.findall(r"[\w-]+", message))
     cli("rdma", "trace", "train-*", "--format", "playbook")
     assert cli("apply", cli.file(cli.out), "--yes") == 0, cli.out + cli.err
+    assert traced(cli) == (0, {True}, {("train-01", "train-02", "roce")})
     assert cli("rdma", "trace", "train-*") == 0, cli.out
     assert re.search(r"RoCE.*4096", cli.out)
 

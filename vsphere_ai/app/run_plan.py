@@ -149,7 +149,7 @@ def _new_record(session: Session, planned: Planned, origin: Origin) -> Journal:
         RunRecord(
             what=origin.what,
             inventory=str(session.inventory.path.absolute()),
-            scope=Scope(vcenter=session.settings.name, limit=session.options.limit),
+            scope=Scope(vcenter=session.settings.name, address=session.vcenter.name, limit=session.options.limit),
             instance=plan.about.instance,
             rolls_back=earlier.id if earlier and origin.reverts else "",
             takes_over=earlier.id if earlier else "",

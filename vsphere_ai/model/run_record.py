@@ -16,9 +16,10 @@ class _Model(BaseModel):
 
 
 class Scope(_Model):
-    """Scope of a run: the name of the vCenter in the inventory, and the ``--limit`` of the command."""
+    """Scope of a run: the vCenter's name in the inventory and its address, and the ``--limit`` of the command."""
 
     vcenter: str = ""
+    address: str = ""
     limit: str = ""
 
 

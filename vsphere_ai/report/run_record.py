@@ -65,7 +65,6 @@ def run_document(record: Journal) -> dict[str, object]:
         "process": run.pid,
         "vsphere_ai": run.vsphere_ai,
         "scope": {"inventory": run.inventory, **run.scope.model_dump()},
-        "server": approved.vcenter.name if approved.vcenter else "",
         "approved": {"items": document.get("items", []), "impact": document.get("impact", {})},
         "steps": [_step(s) for s in steps],
         "not_begun": [
@@ -119,7 +118,7 @@ def record_text(record: Journal) -> str:
     known, approved = look(), Approved.model_validate(record.documents.approved)
     seen = see(record)
     state, way = state_of(seen, known), way_on(seen, known)
-    parts = (_head(record, state, approved), _approved(approved), _steps(record, approved), _end(record, state, way))
+    parts = (_head(record, state), _approved(approved), _steps(record, approved), _end(record, state, way))
     return "\n".join(line for part in parts for line in part)
 
 
@@ -127,8 +126,8 @@ def _ended(record: Journal) -> str | None:
     return max((s.ended for s in record.steps()), default="") if record.run.ended else None
 
 
-def _head(record: Journal, state: str, approved: Approved) -> Iterator[str]:
-    run, server = record.run, approved.vcenter.name if approved.vcenter else ""
+def _head(record: Journal, state: str) -> Iterator[str]:
+    run = record.run
     yield f"Run {record.id}: {state}"
     process = f", process {run.pid}" if run.pid else ""
     by = f" after signal {run.signal}" if run.signal else ""
@@ -136,7 +135,7 @@ def _head(record: Journal, state: str, approved: Approved) -> Iterator[str]:
     how = "it was cut off, or is still under way" if ended is None else f"{ended} with exit code {run.exit_code}{by}"
     rows = (
         ("what", run.what),
-        ("vCenter", f"{run.scope.vcenter} ({server})" if server else run.scope.vcenter),
+        ("vCenter", f"{run.scope.vcenter} ({run.scope.address})" if run.scope.address else run.scope.vcenter),
         ("by", f"{run.user}@{run.machine}{process}"),
         ("started", run.started),
         ("ended", how),
