@@ -17,7 +17,7 @@ CEILINGS = {
     "getattr with a default": 12,
     "median lines of a file": 100,
     "lines of the product": 43_812,
-    "arrows between rooms": 80,
+    "arrows between rooms": 79,
     "floors": 9,
 }
 LATER = (

@@ -174,7 +174,8 @@ def _plan(
         from vsphere_ai.execution.second_read import read_around
 
         shells = session.shells if session.options.ssh_login else None
-        estate = read_around(session.vcenter, shells, session.request(lambda _: depth_for(estate, {})), made, estate)
+        request = replace(session.request(lambda _: depth_for(estate, {})), probes=live.STATE)
+        estate = read_around(session.vcenter, shells, request, made, estate)
         made, estate = _made(session, playbook, estate, extra)
     unread = unasked(made.impact, estate)
     if session.shells is None or not unread or not session.options.ssh_login:

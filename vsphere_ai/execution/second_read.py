@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from vsphere_ai.gpu import live
 from vsphere_ai.language.play import TargetPlan
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
@@ -34,7 +33,10 @@ def around(plan: Plan, estate: Estate) -> tuple[str, ...]:
 
 
 def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan: Plan, estate: Estate) -> Estate:
-    """Read hosts around full ones, and the VMs that run there, as far as they were not: a move may help."""
+    """Read hosts around full ones, and the VMs that run there, as far as they were not: a move may help.
+
+    `request` has the commands that list what stands on their GPUs.
+    """
     hosts = around(plan, estate)
     unread = _unread(estate, hosts, "config.graphicsInfo")
     running = [v.ref for h in hosts for v in estate.vms_on(h) if _runs(estate, v.ref)]
@@ -45,7 +47,7 @@ def read_around(vcenter: VCenter, shells: Shells | None, request: Request, plan:
     silent = [h for h in hosts if not estate[h].probes]
     if shells is None or not silent:
         return estate
-    return ask_hosts(vcenter, shells, replace(request, probes=live.STATE), estate, silent)
+    return ask_hosts(vcenter, shells, request, estate, silent)
 
 
 def ask_as_plan(

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from vsphere_ai.gpu.commands import QUERY_GPUS
 from vsphere_ai.gpu.devices import nvidia_gpus
+from vsphere_ai.gpu.listings import parse_gpus
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import RunningVm
 
 HOST_PATHS = ("runtime.connectionState", "runtime.inMaintenanceMode", "config.graphicsInfo", "triggeredAlarmState")
 VM_PATHS = ("runtime.powerState", "runtime.host")
+MODES_COMMAND = QUERY_GPUS
+"""Asks the GPU driver of a host for the MIG mode of each GPU; `modes` reads the answer."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,20 @@ class Found:
 def found(estate: Estate, host: Target) -> Found:
     """Return what a host's health is measured by afterwards."""
     facts = estate[host.ref]
-    return Found(host, len(nvidia_gpus(facts)), red_alarms(facts, estate))
+    return Found(host, shown_gpus(facts), red_alarms(facts, estate))
+
+
+def shown_gpus(facts: Facts, *, passed_through: bool = True) -> int:
+    """Return how many NVIDIA GPUs vCenter shows; one that is passed through belongs to a VM, not to the driver."""
+    return sum(passed_through or g["graphicsType"] != "direct" for g in nvidia_gpus(facts))
+
+
+def modes(status: int, stdout: str) -> dict[str, bool | None]:
+    """Return the MIG mode of each GPU the driver lists, by PCI address; None: without MIG. `UnreadableOutput` if none.
+
+    `status` and `stdout` are the answer to `MODES_COMMAND`.
+    """
+    return {g.pci: g.mig_current for g in parse_gpus(status, stdout)}
 
 
 def changed_modes(now: Mapping[str, bool | None], before: Found) -> tuple[str, ...]:
@@ -69,7 +86,7 @@ def reasons(now: Facts, before: Found, *, maintenance: bool) -> tuple[str, ...]:
     wrong = []
     if bool(now.get("runtime.inMaintenanceMode")) != maintenance:
         wrong.append("it is not in maintenance mode any more" if maintenance else "it is in maintenance mode")
-    gpus = len(nvidia_gpus(now))
+    gpus = shown_gpus(now)
     if gpus != before.gpus:
         wrong.append(f"it shows {gpus} of {before.gpus} GPUs")
     return tuple(wrong)

@@ -8,23 +8,11 @@ from datetime import UTC, datetime
 from vsphere_ai.errors import DidNotReboot, HostUnhealthy, NotVerified, Unreachable, VsphereAiError
 from vsphere_ai.execution.actions.context import COMMAND_TIMEOUT, Context, Say, polling
 from vsphere_ai.execution.actions.sent import Sent
-from vsphere_ai.gpu.commands import QUERY_GPUS
-from vsphere_ai.gpu.devices import nvidia_gpus
-from vsphere_ai.gpu.listings import parse_gpus
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import AsPlanned, GpusAnswer, Healthy, HostBack, Wait
 from vsphere_ai.model.text import shown
-from vsphere_ai.planning.health import (
-    HOST_PATHS,
-    VM_PATHS,
-    Alarm,
-    Found,
-    changed_modes,
-    missing_vms,
-    new_alarms,
-    reasons,
-)
+from vsphere_ai.planning import health
 from vsphere_ai.planning.planner import Item
 from vsphere_ai.planning.windows import BOOT_JITTER
 
@@ -103,19 +91,18 @@ class Waits:
         last, disagreed = "no answer", 0
         for waited in polling(step.timeout, fastest=0.5):
             try:
-                # a GPU that is passed through belongs to a VM: the host's driver does not see it
-                shows = nvidia_gpus(self._context.read(step.target, "config.graphicsInfo"))
-                passed = sum(g["graphicsType"] == "direct" for g in shows)
+                shows = self._context.read(step.target, "config.graphicsInfo")
+                passed = health.shown_gpus(shows) - health.shown_gpus(shows, passed_through=False)
                 expected = self._context.gpus.get(step.target.ref, 0) - passed
                 if passed and expected <= 0:
                     return
                 with self._context.shell(step.target) as shell:
-                    answer = shell.run(QUERY_GPUS, COMMAND_TIMEOUT)
-                listed = parse_gpus(answer.status, answer.stdout)
+                    answer = shell.run(health.MODES_COMMAND, COMMAND_TIMEOUT)
+                listed = health.modes(answer.status, answer.stdout)
                 last = f"nvidia-smi lists {len(listed)} of {expected} GPUs"
                 if len(listed) == expected:
                     before = self._context.found.get(step.target.ref)
-                    wrong = changed_modes({g.pci: g.mig_current for g in listed}, before) if before else ()
+                    wrong = health.changed_modes(listed, before) if before else ()
                     if not wrong:
                         return
                     last, disagreed = "; ".join(wrong), disagreed + 1
@@ -142,13 +129,13 @@ class Waits:
     def _healthy(self, step: Healthy, say: Say) -> None:
         target = step.target
         wrong: tuple[str, ...] = ()
-        alarms: tuple[Alarm, ...] = ()
-        before = self._context.found.get(target.ref, Found(target, self._context.gpus.get(target.ref, 0)))
+        alarms: tuple[health.Alarm, ...] = ()
+        before = self._context.found.get(target.ref, health.Found(target, self._context.gpus.get(target.ref, 0)))
         for waited in polling(step.timeout, fastest=0.2):
-            now = self._context.read(target, *HOST_PATHS)
-            wrong = reasons(now, before, maintenance=step.maintenance)
-            wrong += missing_vms(step.vms, self._vms(step), target.ref)
-            alarms = new_alarms(now, before)
+            now = self._context.read(target, *health.HOST_PATHS)
+            wrong = health.reasons(now, before, maintenance=step.maintenance)
+            wrong += health.missing_vms(step.vms, self._vms(step), target.ref)
+            alarms = health.new_alarms(now, before)
             if not wrong and not alarms:
                 return
             say(f"{'; '.join([*wrong, *(['a red alarm'] if alarms else [])])}, {waited:.0f} s")
@@ -162,7 +149,7 @@ class Waits:
         """Wait until vCenter shows all GPUs of a host as before; `HostUnhealthy` after `limit` seconds."""
         before, seen = self._context.found.get(host.ref), 0
         for _ in polling(limit, fastest=0.5):
-            seen = len(nvidia_gpus(self._context.read(host, "config.graphicsInfo"))) if before else 0
+            seen = health.shown_gpus(self._context.read(host, "config.graphicsInfo")) if before else 0
             if before is None or seen == before.gpus:
                 return
         raise HostUnhealthy(
@@ -173,9 +160,9 @@ class Waits:
 
     def _vms(self, step: Healthy) -> Mapping[str, Facts]:
         refs = [vm.ref for vm in step.vms]
-        return self._context.vcenter.read_objects(refs, {"VirtualMachine": VM_PATHS}) if refs else {}
+        return self._context.vcenter.read_objects(refs, {"VirtualMachine": health.VM_PATHS}) if refs else {}
 
-    def _names(self, alarms: Sequence[Alarm]) -> list[str]:
+    def _names(self, alarms: Sequence[health.Alarm]) -> list[str]:
         """Return how the vSphere Client calls these alarms; their references where that cannot be read."""
         refs = sorted({a.definition for a in alarms})
         try:
