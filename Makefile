@@ -12,6 +12,8 @@ BIN := $(VENV)/bin
 JOBS ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
 # and what is killed and cut off waits longer
 RELIABILITY_JOBS ?= $(shell echo $$((3 * $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2))))
+# each worker begins with a part of the tests, and takes over from others when it is done: modules stay together
+SHARED = -n $(JOBS) --dist worksteal
 PYTEST_ARGS ?=
 PLAYBOOK ?= playbooks/ai-ready-cluster.yml
 
@@ -75,10 +77,10 @@ IN_MEMORY = $$(d=$$(mktemp -d /dev/shm/XXXXXX 2>/dev/null) || exit 0; \
 TESTED_IN = TMPDIR="$${TMPDIR:-$(IN_MEMORY)}"
 
 test: $(VENV)/.installed-test  ## run every test; nothing else is needed
-	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	@$(TESTED_IN) $(BIN)/python -m pytest $(SHARED) $(PYTEST_ARGS)
 
 test-fast: $(VENV)/.installed-test  ## the tests that start no lab and no server, in a minute
-	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) --fast $(PYTEST_ARGS)
+	@$(TESTED_IN) $(BIN)/python -m pytest $(SHARED) --fast $(PYTEST_ARGS)
 
 RELIABILITY_TESTS := tests/reliability \
 	tests/e2e/test_resume.py::test_a_killed_run_is_resumed \
@@ -112,8 +114,8 @@ $(PYVMOMI_8)/.installed: $(VENV)/.installed-test
 	@touch $@
 
 test-oldest-pyvmomi: $(PYVMOMI_8)/.installed  ## a fast part of the tests on pyVmomi 8.0.3, the oldest that is supported
-	@$(TESTED_IN) PYTHONPATH="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest -n $(JOBS) $(PYVMOMI_8_TESTS) $(PYTEST_ARGS)
-	@$(TESTED_IN) PYVMOMI_8="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest -n $(JOBS) \
+	@$(TESTED_IN) PYTHONPATH="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest $(SHARED) $(PYVMOMI_8_TESTS) $(PYTEST_ARGS)
+	@$(TESTED_IN) PYVMOMI_8="$(abspath $(PYVMOMI_8))" $(BIN)/python -m pytest $(SHARED) \
 		tests/thirdparty/test_old_pyvmomi.py $(PYTEST_ARGS)
 
 HONESTY_CASES ?= 520
@@ -138,7 +140,7 @@ architecture: $(VENV)/.installed-dev  ## who may import whom, sizes, a test and 
 
 # the rooms without input and output are covered to 90 % of their branches; what talks to servers is tested against the lab
 coverage: $(VENV)/.installed-dev  ## every test, and 90 % branches of the pure rooms
-	@$(TESTED_IN) $(BIN)/python -m pytest -n $(JOBS) --cov --cov-report= $(PYTEST_ARGS)
+	@$(TESTED_IN) $(BIN)/python -m pytest $(SHARED) --cov --cov-report= $(PYTEST_ARGS)
 	@$(BIN)/coverage report --skip-covered --show-missing
 	@$(BIN)/coverage json -q -o - | $(BIN)/python -c 'import json, sys; t = json.load(sys.stdin)["totals"]; \
 	p = 100 * t["covered_branches"] / t["num_branches"]; print(f"branches of the pure rooms: {p:.1f} %"); sys.exit(p < 90)'

@@ -9,7 +9,7 @@ import time
 from importlib import resources
 
 import pytest
-from support import fast, order, seeds
+from support import fast, seeds
 from support.labs import started
 
 QUICK = "timing: {boot_seconds: 0.3, task_seconds: 0.005, shutdown_seconds: 0.1, vmotion_seconds: 0.02}"
@@ -28,8 +28,6 @@ def pytest_collection_modifyitems(config, items):
         slow = [item for item in items if not fast.is_fast(item)]
         config.hook.pytest_deselected(items=slow)
         items[:] = [item for item in items if fast.is_fast(item)]
-    workers = getattr(config, "workerinput", {}).get("workercount", 1)
-    items[:] = order.arranged(items, workers)
 
 
 def pytest_collection_finish():
