@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from vsphere_ai.model.facts import Facts, Output
-from vsphere_ai.model.state import Settings
+from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.model.steps import Probe
 
 NIC = ("esxcli", "network", "nic")
@@ -30,8 +30,8 @@ Microseconds = Annotated[int, Field(ge=0, le=65535)]
 class Pause(Settings):
     """Global pause of a NIC: whether it obeys pause frames, and whether it sends them."""
 
-    rx: bool | None = Field(default=None, description="Obey pause frames that are received.")
-    tx: bool | None = Field(default=None, description="Send pause frames.")
+    rx: bool | None = setting("Obey pause frames that are received.")
+    tx: bool | None = setting("Send pause frames.")
 
     def __str__(self) -> str:
         words = {True: "on", False: "off", None: "?"}
@@ -41,8 +41,8 @@ class Pause(Settings):
 class Rings(Settings):
     """Entries of the rings a NIC has for frames that it received and that it is to send."""
 
-    rx: Entries | None = Field(default=None, description="Entries of the receive ring.")
-    tx: Entries | None = Field(default=None, description="Entries of the transmit ring.")
+    rx: Entries | None = setting("Entries of the receive ring.")
+    tx: Entries | None = setting("Entries of the transmit ring.")
 
     def __str__(self) -> str:
         return ", ".join(f"{n} {v}" for n, v in (("rx", self.rx), ("tx", self.tx)) if v is not None)
@@ -51,12 +51,12 @@ class Rings(Settings):
 class Coalesce(Settings):
     """How long a NIC waits, and for how many frames, before it interrupts."""
 
-    rx_usecs: Microseconds | None = Field(default=None, description="Microseconds after a received frame.")
-    tx_usecs: Microseconds | None = Field(default=None, description="Microseconds after a sent frame.")
-    rx_frames: Microseconds | None = Field(default=None, description="Frames received before it interrupts at once.")
-    tx_frames: Microseconds | None = Field(default=None, description="Frames sent before it interrupts at once.")
-    adaptive_rx: bool | None = Field(default=None, description="The driver adapts the wait to what is received.")
-    adaptive_tx: bool | None = Field(default=None, description="The driver adapts the wait to what is sent.")
+    rx_usecs: Microseconds | None = setting("Microseconds after a received frame.")
+    tx_usecs: Microseconds | None = setting("Microseconds after a sent frame.")
+    rx_frames: Microseconds | None = setting("Frames received before it interrupts at once.")
+    tx_frames: Microseconds | None = setting("Frames sent before it interrupts at once.")
+    adaptive_rx: bool | None = setting("The driver adapts the wait to what is received.")
+    adaptive_tx: bool | None = setting("The driver adapts the wait to what is sent.")
 
     def __str__(self) -> str:
         said = ((n.replace("_", " "), getattr(self, n)) for n in type(self).model_fields)

@@ -15,7 +15,7 @@ from vsphere_ai.fabric import api_types, dvs
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain, PlainObject, named, objects
-from vsphere_ai.model.state import Settings, Target
+from vsphere_ai.model.state import Settings, Target, setting
 from vsphere_ai.model.steps import Invoke
 
 ENABLED, VERSION = "config.networkResourceManagementEnabled", "config.networkResourceControlVersion"
@@ -59,8 +59,8 @@ Megabits = Annotated[int, Field(ge=0)]
 class Bandwidth(Settings):
     """What one kind of system traffic has on each NIC of a switch. What is left out stays as it is."""
 
-    reservation: Megabits | None = Field(default=None, description="Mbit/s it is sure of on each NIC; 0 for none.")
-    limit: Limit | None = Field(default=None, description="Mbit/s it never exceeds on each NIC; or `unlimited`.")
+    reservation: Megabits | None = setting("Mbit/s it is sure of on each NIC; 0 for none.")
+    limit: Limit | None = setting("Mbit/s it never exceeds on each NIC; or `unlimited`.")
 
 
 # -- comparing

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric.host import RULESET
 from vsphere_ai.fabric.vmk import OPTION, OPTION_FACT, VNICS
 from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Invoke, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.entries import overlaid
@@ -36,13 +34,12 @@ class PvrdmaHost(Judged, Resource):
         in_profile="advanced options, firewall rulesets",
     )
 
-    vmknic: str | None = Field(
-        default=None,
-        pattern=r"^(vmk\d+|none)$",
-        description=f"vmkernel adapter for PVRDMA control traffic, e.g. `vmk2` (advanced option `{OPTION}`); `none` "
+    vmknic: str | None = setting(
+        f"vmkernel adapter for PVRDMA control traffic, e.g. `vmk2` (advanced option `{OPTION}`); `none` "
         "clears the option.",
+        pattern=r"^(vmk\d+|none)$",
     )
-    firewall: bool | None = Field(default=None, description=f"`true` opens the firewall ruleset `{RULESET}`.")
+    firewall: bool | None = setting(f"`true` opens the firewall ruleset `{RULESET}`.")
 
     @classmethod
     def is_fit(cls, facts: Facts) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai.fabric import nioc
-from vsphere_ai.model.state import observed
+from vsphere_ai.model.state import Settings, observed, setting
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet
 
@@ -20,10 +20,8 @@ BANDWIDTH = {"shares": "normal", "reservation": 0, "limit": "unlimited"}
 """What an adapter has of Network I/O Control where nothing is said; an adapter as read says only what differs."""
 
 
-class NetworkAdapter(BaseModel):
+class NetworkAdapter(Settings):
     """One adapter. What is left out stays as it is; a new adapter gets vSphere's default for it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     type: Literal["vmxnet3", "e1000e", "sriov", "pvrdma"] = Field(
         default="vmxnet3", description="Kind of adapter, `vmxnet3` where it is left out."
@@ -31,34 +29,25 @@ class NetworkAdapter(BaseModel):
     port_group: str = Field(
         min_length=1, description="Port group by name; `sriov` and `pvrdma` need a distributed one."
     )
-    mac: str | None = Field(
-        default=None,
+    mac: str | None = setting(
+        "MAC address given by hand; `generated` or `assigned`: ESXi or vCenter chooses it.",
         pattern=r"^(generated|assigned|([0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2})$",
-        description="MAC address given by hand; `generated` or `assigned`: ESXi or vCenter chooses it.",
     )
-    connected: bool | None = Field(
-        default=None, description="Connected now and at every power-on, or neither; `true` for a new adapter."
+    connected: bool | None = setting("Connected now and at every power-on, or neither; `true` for a new adapter.")
+    protocol: Literal["rocev1", "rocev2"] | None = setting(
+        "RoCE version of a `pvrdma` adapter, for hardware versions 14 to 19."
     )
-    protocol: Literal["rocev1", "rocev2"] | None = Field(
-        default=None, description="RoCE version of a `pvrdma` adapter, for hardware versions 14 to 19."
-    )
-    physical_function: str | None = Field(
-        default=None,
-        pattern=r"^(auto|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$",
-        description="NIC an `sriov` adapter takes its virtual function of, by PCI address; `auto`: any of the port "
+    physical_function: str | None = setting(
+        "NIC an `sriov` adapter takes its virtual function of, by PCI address; `auto`: any of the port "
         "group's uplinks.",
+        pattern=r"^(auto|[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])$",
     )
-    shares: nioc.Shares | None = Field(
-        default=None,
-        description="Shares of its traffic under Network I/O Control: `low`, `normal`, `high` or 1 to 100; `normal` "
-        "for a new adapter.",
+    shares: nioc.Shares | None = setting(
+        "Shares of its traffic under Network I/O Control: `low`, `normal`, `high` or 1 to 100; `normal` "
+        "for a new adapter."
     )
-    reservation: nioc.Megabits | None = Field(
-        default=None, description="Mbit/s it is sure of under Network I/O Control; 0 for none."
-    )
-    limit: nioc.Limit | None = Field(
-        default=None, description="Mbit/s it never exceeds under Network I/O Control; or `unlimited`."
-    )
+    reservation: nioc.Megabits | None = setting("Mbit/s it is sure of under Network I/O Control; 0 for none.")
+    limit: nioc.Limit | None = setting("Mbit/s it never exceeds under Network I/O Control; or `unlimited`.")
     device: int | None = observed("")
     address_type: str | None = observed("")
 

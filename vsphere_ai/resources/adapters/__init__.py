@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, pvrdma_fit, virtual_functions
@@ -58,12 +56,8 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
         },
     )
 
-    adapters: tuple[NetworkAdapter, ...] | None = Field(
-        default=None, description="The VM's network adapters, in their order."
-    )
-    exclusive: bool | None = Field(
-        default=None, description="`true` removes every adapter that is not listed; `false` where it is left out."
-    )
+    adapters: tuple[NetworkAdapter, ...] | None = setting("The VM's network adapters, in their order.")
+    exclusive: bool | None = setting("`true` removes every adapter that is not listed; `false` where it is left out.")
     memory_locked: bool | None = observed("All guest memory is reserved; follows from an `sriov` or `pvrdma` adapter.")
 
     @classmethod

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model import api_fields
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
@@ -61,10 +59,9 @@ class DeviceGroups(AsksMore, GpuDevices):
         duties=(duty_of("device_groups", "deviceGroups"),),
     )
 
-    groups: tuple[str, ...] | None = Field(
-        default=None,
-        description="Names as the host lists them, e.g. `Nvidia:2@nvidia_h100l-94c%NVLink`; their order means "
-        "nothing, `[]` removes all.",
+    groups: tuple[str, ...] | None = setting(
+        "Names as the host lists them, e.g. `Nvidia:2@nvidia_h100l-94c%NVLink`; their order means "
+        "nothing, `[]` removes all."
     )
     members: tuple[str, ...] | None = observed("What the groups are made of: vGPU profiles, or vendor:device ids.")
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having a group.")

@@ -7,13 +7,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import pci
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import is_whole
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
@@ -60,8 +58,8 @@ class PciDevices(GpuDevices):
         duties=(duty_of("pci_devices"),),
     )
 
-    devices: tuple[Device, ...] | None = Field(
-        default=None, description="The VM's passthrough devices; their order means nothing, `[]` removes all."
+    devices: tuple[Device, ...] | None = setting(
+        "The VM's passthrough devices; their order means nothing, `[]` removes all."
     )
     host: str | None = observed("The host a fixed device ties the VM to.")
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having a device.")

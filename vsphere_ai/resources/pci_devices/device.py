@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.deferred import Deferred, inside
 from vsphere_ai.model.facts import Facts
-from vsphere_ai.model.state import Target
+from vsphere_ai.model.state import Settings, Target, setting
 from vsphere_ai.model.view import View
 
 DEVICE = "VirtualPCIPassthrough"
@@ -30,17 +30,13 @@ Id = Annotated[str, Field(pattern=r"^[0-9a-f]{4}$"), BeforeValidator(_hex)]
 Address = Annotated[str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$")]
 
 
-class Device(BaseModel):
+class Device(Settings):
     """One device: fixed by its address, which ties the VM to its host, or any one of a model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    host_device: Address | None = Field(
-        default=None, description="PCI address on the VM's host; the VM can run on no other host."
-    )
-    vendor: Id | None = Field(default=None, description="Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
-    device: Id | None = Field(default=None, description="Device id: any free device of that model on the host.")
-    label: str | None = Field(default=None, description="Hardware label the dynamic device has to have.")
+    host_device: Address | None = setting("PCI address on the VM's host; the VM can run on no other host.")
+    vendor: Id | None = setting("Vendor id (hexadecimal, `10de` is NVIDIA), with `device`.")
+    device: Id | None = setting("Device id: any free device of that model on the host.")
+    label: str | None = setting("Hardware label the dynamic device has to have.")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

@@ -6,13 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, State, Target, observed
+from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import adapter_changes, adapter_limits, ethernet, pvrdma_fit
@@ -54,8 +52,8 @@ class Pvrdma(VmDevices, AsksMore, Judged, Resource):
         },
     )
 
-    adapters: tuple[Adapter, ...] | None = Field(
-        default=None, description="The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
+    adapters: tuple[Adapter, ...] | None = setting(
+        "The VM's PVRDMA adapters: port group and RoCE version of each; `[]` removes all."
     )
     memory_locked: bool | None = observed("All guest memory is reserved; follows from having an adapter.")
 

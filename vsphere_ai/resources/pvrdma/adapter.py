@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Settings, setting
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, read
@@ -16,14 +17,12 @@ from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, read
 NO_GROUP = "(no distributed port group)"
 
 
-class Adapter(BaseModel):
+class Adapter(Settings):
     """One PVRDMA adapter."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
     port_group: str = Field(description="Distributed port group; it has to be RDMA-capable on every host in question.")
-    protocol: Literal["rocev1", "rocev2"] | None = Field(
-        default=None, description="RoCE version, for hardware versions 14 to 19; leave out to take the default."
+    protocol: Literal["rocev1", "rocev2"] | None = setting(
+        "RoCE version, for hardware versions 14 to 19; leave out to take the default."
     )
 
     def __str__(self) -> str:

@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric.api_types import VirtualDevice
 from vsphere_ai.gpu import window
 from vsphere_ai.gpu.devices import VGPU_BACKING, is_vgpu
 from vsphere_ai.gpu.live import why_unread
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target, observed
+from vsphere_ai.model.state import Change, Problem, Target, observed, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference
@@ -43,12 +41,10 @@ class Vgpu(GpuDevices):
         },
     )
 
-    profiles: tuple[str, ...] | None = Field(
-        default=None, description="vGPU profile names as the host lists them, e.g. `grid_a100-3-20c`; `[]` removes all."
+    profiles: tuple[str, ...] | None = setting(
+        "vGPU profile names as the host lists them, e.g. `grid_a100-3-20c`; `[]` removes all."
     )
-    uvm: bool | None = Field(
-        default=None, description="Unified memory, debugger and profiler for CUDA, for every vGPU of the VM."
-    )
+    uvm: bool | None = setting("Unified memory, debugger and profiler for CUDA, for every vGPU of the VM.")
     memory_locked: bool | None = observed("All guest memory is reserved.")
     firmware: str | None = observed("Boot firmware.")
     mmio_64bit: bool | None = observed(f"`{window.MMIO_KEY}`.")

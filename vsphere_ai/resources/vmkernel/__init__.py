@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Self
 
-from pydantic import Field
-
 from vsphere_ai.fabric import dvs
 from vsphere_ai.fabric import route as fabric_route
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.vmk import CARRIED, OPTION, OPTION_FACT, PROXIES, VNICS, Spot, by_group
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.state import Change, Problem, Target
+from vsphere_ai.model.state import Change, Problem, Target, setting
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
 from vsphere_ai.resources.base import After, Export, Form, Projection, Resource, Traits
@@ -50,8 +48,8 @@ class VmkernelAdapters(Resource):
         in_profile="VMkernel adapters",
     )
 
-    adapters: Mapping[str, Adapter] | None = Field(
-        default=None, description="Port group -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
+    adapters: Mapping[str, Adapter] | None = setting(
+        "Port group -> the host's VMkernel adapter on it: `{dvpg-rdma: {mtu: 9000}}`."
     )
 
     @classmethod

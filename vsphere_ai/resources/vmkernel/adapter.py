@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from ipaddress import IPv4Interface
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator
 
 from vsphere_ai.fabric.api_types import Vnic
 from vsphere_ai.fabric.vmk import DHCP, OPTION, OPTION_FACT, Spot, address_of, carried, plain_address
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Settings, setting
 
 Service = Literal[
     "management",
@@ -39,21 +40,16 @@ def _address(text: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class Adapter(BaseModel):
+class Adapter(Settings):
     """One VMkernel adapter. What is left out stays as it is."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    address: Address | Mapping[str, Address] | None = Field(
-        default=None,
-        description="IPv4 address with prefix length, `dhcp`, or a mapping from host name to address.",
+    address: Address | Mapping[str, Address] | None = setting(
+        "IPv4 address with prefix length, `dhcp`, or a mapping from host name to address."
     )
-    mtu: int | None = Field(default=None, ge=1280, le=9000, description="MTU in bytes; at most that of the switch.")
-    pvrdma: bool | None = Field(
-        default=None, description=f"`true` makes it the adapter PVRDMA uses on the host (advanced option `{OPTION}`)."
-    )
-    services: tuple[Service, ...] | None = Field(
-        default=None, description="What it carries of the host's own traffic, exactly these: `[vmotion]`."
+    mtu: int | None = setting("MTU in bytes; at most that of the switch.", ge=1280, le=9000)
+    pvrdma: bool | None = setting(f"`true` makes it the adapter PVRDMA uses on the host (advanced option `{OPTION}`).")
+    services: tuple[Service, ...] | None = setting(
+        "What it carries of the host's own traffic, exactly these: `[vmotion]`."
     )
 
 
