@@ -16,16 +16,14 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.plain import Plain, PlainObject, named
 from vsphere_ai.model.state import Target
 
-ORDER = ("datacenter", "host", "vm")  # of plays: what is shared comes first
 SHARED = ("uplinks", "port_groups", "switches")  # a change of one of these affects other hosts too
-Plays = Mapping[Target, Mapping[str, Plain]]
 
 
 @dataclass(frozen=True)
 class Fixes:
     """The plays by target and kind, the traces with the fixes that the plays contain, and what is not changed."""
 
-    plays: Plays
+    plays: Mapping[Target, Mapping[str, Plain]]
     traces: tuple[Trace, ...]
     unchanged: tuple[str, ...]
 
@@ -45,7 +43,7 @@ def fixes_for(estate: Estate, traces: Sequence[Trace]) -> Fixes:
         if "vmkernel" in kinds:
             kinds["vmkernel"] = _adapters(fix_plan, estate, target, goals)
     plays = {t: {k: v for k, v in kinds.items() if v} for t, kinds in fix_plan.plays.items()}
-    plays = {t: plays[t] for t in sorted(plays, key=lambda t: (ORDER.index(t.kind), t)) if plays[t]}
+    plays = {t: plays[t] for t in sorted(plays) if plays[t]}  # datacenters first: what is shared
     merged = tuple(replace(t, links=tuple(_merged_fix(h, t, fix_plan, estate) for h in t.links)) for t in traces)
     return Fixes(plays, merged, tuple(fix_plan.unchanged))
 
@@ -81,8 +79,7 @@ def _merged_fix(link: Link, trace: Trace, fix_plan: FixPlan, estate: Estate) -> 
         kept = fix_plan.value(fix.target, fix.kind) is not None
         return link if kept else replace(link, fix=None, help=link.help or _why(trace, fix_plan))
     (key,) = fix.value
-    value = fix_plan.value(fix.target, fix.kind, key)
-    if value:
+    if value := fix_plan.value(fix.target, fix.kind, key):
         return replace(link, fix=Fix(fix.target, fix.kind, {key: value}))
     at = estate.datacenter_of(fix.target.ref)
     for other, kind, name in ((at, "port_groups", trace.port_group), (at, "switches", key)):
