@@ -41,11 +41,15 @@ class VCenter:
 
 @dataclass(frozen=True)
 class Timing:
-    """How long things take, in seconds (`session_minutes`: a login left idle that long is gone)."""
+    """How long things take, in seconds (`session_minutes`: a login left idle that long is gone).
+
+    `guest_seconds` pass from power-on until a guest with cloud-init shows its addresses.
+    """
 
     boot_seconds: float = 2.0
     task_seconds: float = 0.02
     shutdown_seconds: float = 0.3
+    guest_seconds: float = 0.5
     vmotion_seconds: float = 0.1
     session_minutes: float = 30.0
 

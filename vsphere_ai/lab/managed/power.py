@@ -12,7 +12,16 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, changes, device_groups, devices_pci, dvs_bandwidth, tuned, virtual_functions
+from vsphere_ai.lab.managed import (
+    Call,
+    changes,
+    device_groups,
+    devices_pci,
+    dvs_bandwidth,
+    guest_boot,
+    tuned,
+    virtual_functions,
+)
 from vsphere_ai.lab.managed.placement import (
     can_take,
     hardware_of,
@@ -145,6 +154,7 @@ def power_on_now(farm: Farm, vm: ManagedObject, host: ManagedObject, call: str) 
     vm["runtime"].powerState, vm["runtime"].bootTime = "poweredOn", now()
     vm["runtime"].cleanPowerOff = None
     _power_changed(farm, vm)
+    guest_boot.booted(farm, vm)
     farm.record(vm, call, host=machine.name, vgpu=profiles(vm))
 
 

@@ -107,6 +107,7 @@ def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
         mo = enroll(farm, into_folder, target, name, tools=source.extra["tools"])
         mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
         config = _copy(farm, mo, found, template=bool(spec.template))
+        _take_identity(farm, config, spec.config)
         _finish(farm, mo, config, spec.config, into)
         farm.record(mo, "CloneVM_Task", source=str(source["name"]), host=str(target["name"]))
         if spec.powerOn:
@@ -196,6 +197,15 @@ def _copy(farm: Farm, mo: ManagedObject, source: Any, *, template: bool) -> Any:
             name = f"{config.name}/{config.name}{f'_{disk}' if disk else ''}.vmdk"
             device.backing.fileName = f"[{farm.scenario.datastore}] {name}"
     return config
+
+
+def _take_identity(farm: Farm, config: Any, asked: Any) -> None:
+    """Give a clone the identities that are asked for; vCenter keeps its own where another VM has one of them."""
+    taken = {vm["config"].instanceUuid for vm in farm.store.of(vim.VirtualMachine) if vm.props.get("config")}
+    if asked is not None and asked.uuid:
+        config.uuid = asked.uuid
+    if asked is not None and asked.instanceUuid and asked.instanceUuid not in taken:
+        config.instanceUuid = asked.instanceUuid
 
 
 def _place(farm: Farm, pool: ManagedObject, host: Any, own: Any = None) -> tuple[ManagedObject, ManagedObject]:

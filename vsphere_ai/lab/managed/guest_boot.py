@@ -1,0 +1,131 @@
+"""Boot of a guest with cloud-init: its network from ``guestinfo.metadata``, and what its user data make it say.
+
+The guest finds its NICs by MAC address, as netplan does; a NIC that is not connected, or that no entry matches, has no
+address but a link-local one. What is given is read by the lab's own code: it shares none with the tool.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import threading
+import zlib
+from collections.abc import Mapping
+from ipaddress import ip_interface
+from typing import Any
+
+import yaml
+from pyVmomi import vim
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.store import ManagedObject
+
+CARD = vim.vm.device.VirtualEthernetCard
+METADATA, USERDATA = "guestinfo.metadata", "guestinfo.userdata"
+REDACTED = "---"
+SAYS = "vmware-rpctool"
+"""The program by which a guest writes a key: ``vmware-rpctool "info-set KEY VALUE"``."""
+
+
+def booted(farm: Farm, mo: ManagedObject) -> None:
+    """Let a guest that was given metadata come up, some time after its VM was powered on."""
+    if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not _settings(mo).get(METADATA):
+        return
+    boot = mo["runtime"].bootTime
+
+    def later() -> None:
+        with farm.store.lock:
+            on = mo["runtime"].powerState == "poweredOn" and mo["runtime"].bootTime == boot
+            if on and mo.moid in farm.store.objects:
+                _come_up(farm, mo)
+
+    timer = threading.Timer(farm.scenario.timing.guest_seconds, later)
+    timer.daemon = True
+    timer.start()
+
+
+def _come_up(farm: Farm, mo: ManagedObject) -> None:
+    settings = _settings(mo)
+    metadata = _document(settings, METADATA)
+    guest = mo["guest"]
+    guest.hostName = str(metadata.get("local-hostname") or guest.hostName)
+    ethernets = _ethernets(metadata)
+    guest.net = [_nic(card, ethernets) for card in mo["config"].hardware.device if isinstance(card, CARD)]
+    routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
+    first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
+    guest.ipAddress = first
+    mo["summary"].guest.hostName, mo["summary"].guest.ipAddress = guest.hostName, first
+    for command in _document(settings, USERDATA).get("runcmd") or ():
+        if isinstance(command, list) and command[:1] == [SAYS] and len(command) == 2:
+            key, _, value = str(command[1]).removeprefix("info-set ").partition(" ")
+            _write(mo, key, value)
+    if "userdata" in (metadata.get("redact") or ()):
+        _write(mo, USERDATA, REDACTED)
+        _write(mo, f"{USERDATA}.encoding", "")
+    farm.store.touch(mo, "guest", "summary", "config")
+
+
+def _nic(card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
+    connected = bool(card.connectable and card.connectable.connected)
+    texts = [t for e in ethernets.values() if _is_of(e, card.macAddress) for t in e.get("addresses") or ()]
+    found = [_address(str(text)) for text in texts] if connected else []
+    return vim.vm.GuestInfo.NicInfo(
+        network=card.deviceInfo.summary,
+        macAddress=card.macAddress,
+        connected=connected,
+        deviceConfigId=card.key,
+        ipAddress=[each.ipAddress for each in found],
+        ipConfig=vim.net.IpConfigInfo(ipAddress=[*found, _link_local(card.macAddress)] if connected else []),
+    )
+
+
+def _address(text: str) -> Any:
+    found = ip_interface(text)
+    length = found.network.prefixlen
+    return vim.net.IpConfigInfo.IpAddress(
+        ipAddress=str(found.ip), prefixLength=length, origin="manual", state="preferred"
+    )
+
+
+def _link_local(mac: str) -> Any:
+    parts = [int(part, 16) for part in mac.split(":")]
+    parts[0] ^= 2
+    text = f"fe80::{parts[0]:x}{parts[1]:02x}:{parts[2]:x}ff:fe{parts[3]:02x}:{parts[4]:x}{parts[5]:02x}"
+    return vim.net.IpConfigInfo.IpAddress(ipAddress=text, prefixLength=64, origin="linklayer", state="preferred")
+
+
+def _is_local(address: Any) -> bool:
+    return bool(address.origin == "linklayer")
+
+
+def _is_of(ethernet: Mapping[str, Any], mac: str) -> bool:
+    return str((ethernet.get("match") or {}).get("macaddress", "")).lower() == mac.lower()
+
+
+def _ethernets(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    network = metadata.get("network") or {}
+    config = network.get("config", network) if isinstance(network, dict) else {}
+    found = config.get("ethernets") if isinstance(config, dict) else None
+    return {name: each for name, each in (found or {}).items() if isinstance(each, dict)}
+
+
+def _document(settings: Mapping[str, str], key: str) -> dict[str, Any]:
+    """Return what a key holds; nothing where a guest could not read it."""
+    value, encoding = settings.get(key, ""), settings.get(f"{key}.encoding", "")
+    try:
+        raw = base64.b64decode(value, validate=True) if encoding else value.encode()
+        text = gzip.decompress(raw) if encoding in ("gzip+base64", "gz+b64") else raw
+        found = yaml.safe_load(text)
+    except (ValueError, OSError, EOFError, zlib.error, yaml.YAMLError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _settings(mo: ManagedObject) -> dict[str, str]:
+    return {option.key: str(option.value) for option in mo["config"].extraConfig or ()}
+
+
+def _write(mo: ManagedObject, key: str, value: str) -> None:
+    config = mo["config"]
+    kept = [option for option in config.extraConfig or () if option.key != key]
+    config.extraConfig = [*kept, vim.option.OptionValue(key=key, value=value)] if value else kept
