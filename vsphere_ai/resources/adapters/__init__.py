@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
 from vsphere_ai.fabric import dvs, nioc
@@ -11,26 +11,19 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
 from vsphere_ai.model.steps import Query, Reconfigure, Step
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, pvrdma_fit, virtual_functions
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pool_use, virtual_functions
 from vsphere_ai.resources._helpers.adapter_changes import device_changes, in_words, order_notes
 from vsphere_ai.resources._helpers.network_adapter import (
     HasAdapters,
     NetworkAdapter,
-    in_full,
     is_statable,
     matched,
     new,
     read,
-    stated,
     updated,
 )
-from vsphere_ai.resources.adapters.checks import (
-    address_problems,
-    function_problems,
-    list_problems,
-    network_problems,
-    own_problems,
-)
+from vsphere_ai.resources.adapters.checks import adapter_problems, bounded
+from vsphere_ai.resources.adapters.export import for_playbook, for_rollback, named
 from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.mixins import AsksMore, Judged, RdmaAdapter, VmDevices
 from vsphere_ai.resources.pvrdma import Pvrdma
@@ -119,45 +112,22 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
             help_ = "connect its host to vCenter and grant System.Read on it"
             yield self.problem(target, "unreadable", "the devices of this VM cannot be read", help_)
             return
-        was = {n.device: n for n in now.adapters or ()}
-        fresh = [n for n in self.adapters or () if n != was.get(n.device)]
-        yield from list_problems(target, view, self.adapters or (), fresh)
-        given = [n for n in _changed(fresh, was, "mac") if n.has_address]
-        for nic in fresh:
-            yield from own_problems(target, nic, view)
-        for network in dict.fromkeys(n.port_group for n in fresh if n.device is None):
-            yield from network_problems(target, network, view)
-        yield from address_problems(target, given, self.adapters or (), view)
-        # only what they are checked for: an adapter that is merely connected again stays what it is
-        yield from function_problems(target, _changed(fresh, was, "physical_function"), view)
-        rdma = [(n.port_group, n.protocol) for n in _changed(fresh, was, "protocol") if n.type == "pvrdma"]
-        yield from pvrdma_fit.adapter_problems(target, view, rdma)
-        bounded = self._bounded(was)
-        yield from nioc_fit.adapter_problems(target, view, bounded)
-        kept = [n for n in self._said(target, view, now.adapters or ()) if n not in bounded]
-        yield from nioc_fit.kept_problems(target, view, kept)
+        yield from adapter_problems(target, view, self.adapters or (), now.adapters or (), self._said(target, view))
 
-    def _bounded(self, was: Mapping[int | None, NetworkAdapter]) -> list[NetworkAdapter]:
-        """Return the adapters that get bandwidth, or other than they have."""
-        return [n for n in _changed(self.adapters or (), was, "bandwidth") if n.is_bounded]
-
-    def _said(self, target: Target, view: View, have: Sequence[NetworkAdapter]) -> list[NetworkAdapter]:
-        # the adapters there whose bandwidth the playbook states, changed or not, as they will be
+    def _said(self, target: Target, view: View) -> list[NetworkAdapter]:
+        """Return the entries of the playbook itself."""
         said = view.said(Adapters, target.ref)
-        entries = said._entries(target, view) if said else []
-        keys = {have[at].device for i, at in matched(entries, have).items() if entries[i].is_bounded}
-        return [n for n in self.adapters or () if n.device in keys and n.is_bounded]
+        return said._entries(target, view) if said else []
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
         """An order that only new adapters could have, and what SR-IOV takes from a VM."""
-        said, there = view.said(Adapters, target.ref), self.adapters or ()
-        listed = said._entries(target, view) if said and said.adapters else []
-        yield from order_notes(view, listed, there)
+        there = self.adapters or ()
+        yield from order_notes(view, self._said(target, view), there)
         if any(n.type == "pvrdma" and n.is_bounded for n in there):
             yield "shares, reservation and limit of a PVRDMA adapter are for its TCP/IP; RDMA is not held to them"
         now = self.observe(view.facts(target.ref), view.estate)
-        was = {n.device: n for n in (now.adapters if now else None) or ()}
-        yield from nioc_fit.adapter_notes(target, view, self._bounded(was))
+        was = (now.adapters if now else None) or ()
+        yield from nioc_fit.adapter_notes(target, view, bounded(there, was))
         if any(n.type == "sriov" and n.device is None for n in there):
             yield "with an SR-IOV adapter it stays on its host while it runs: no vMotion, no snapshot with memory"
 
@@ -178,33 +148,19 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
 
     def export(self, target: Target, view: View, form: Form) -> Export:
         """Show port groups by name; PVRDMA adapters are stated by `pvrdma`."""
-        if form == "rollback":
-            return Export(self._before(target, view))
-        names = [ethernet.named(view.estate, n.port_group) for n in self.adapters or ()]
-        named = [n.model_copy(update={"port_group": name}) for n, name in zip(self.adapters or (), names, strict=True)]
+        there = self.adapters or ()
         if form == "shown":
-            return Export(self.model_copy(update={"adapters": tuple(named)}))
-        listed = (n for n in self.adapters or () if is_statable(n) and n.type != "pvrdma")
-        found = tuple(stated(n if nioc_fit.counts(view, n) else n.unbounded, view) for n in listed)
-        playbook = type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
-        odd = ", ".join(str(shown) for n, shown in zip(self.adapters or (), named, strict=True) if not is_statable(n))
-        idle = [n for n in self.adapters or () if n.is_bounded and not nioc_fit.counts(view, n)]
-        where = ", ".join(dict.fromkeys(ethernet.named(view.estate, n.port_group) for n in idle))
-        said = [f"adapters left out: {odd}"] if odd else []
-        said += [f"bandwidth on {where} left out: Network I/O Control is off there"] if idle else []
-        return Export(playbook, "; ".join(said))
-
-    def _before(self, target: Target, view: View) -> Self:
-        """List all adapters, so that added ones are removed; where one cannot be stated, nothing is removed."""
+            return Export(self.model_copy(update={"adapters": tuple(named(n, view) for n in there)}))
+        if form == "playbook":
+            found, left_out = for_playbook(there, view)
+            state = type(self).model_construct(adapters=found, exclusive=None, memory_locked=None) if found else None
+            return Export(state, left_out)
         own = (target.ref, Pvrdma.kind) not in view.stated
-        kept = [n for n in self.adapters or () if n.type != "pvrdma" or own]
-        whole = all(is_statable(n) for n in kept)
-        # an address that was not given by hand comes back as one that is not, whichever it will be
-        playbook = view.said(Adapters, target.ref)
-        full = any(n.is_bounded for n in (playbook.adapters if playbook else None) or ())
-        back = (stated(n, view) for n in kept if is_statable(n))
-        found = tuple((in_full(s) if full else s).model_copy(update={"mac": s.mac or "assigned"}) for s in back)
-        return type(self).model_construct(adapters=found, exclusive=True if whole else None, memory_locked=None)
+        kept = [n for n in there if n.type != "pvrdma" or own]
+        # all adapters, so that added ones are removed; where one cannot be stated, nothing is removed
+        exclusive = True if all(map(is_statable, kept)) else None
+        found = for_rollback(kept, view, in_full=any(n.is_bounded for n in self._said(target, view)))
+        return Export(type(self).model_construct(adapters=found, exclusive=exclusive, memory_locked=None))
 
     def rdma_adapters(self) -> tuple[RdmaAdapter, ...] | None:
         """Those of the type for PVRDMA."""
@@ -227,10 +183,3 @@ class Adapters(VmDevices, HasAdapters, AsksMore, Judged, Resource):
     def no_power_on(self, vm: Target, view: View) -> str:
         """Its network resource pools have what it and the other running VMs reserve."""
         return pool_use.no_power_on(view, self.adapters or ())
-
-
-def _changed(
-    nics: Iterable[NetworkAdapter], was: Mapping[int | None, NetworkAdapter], field: str
-) -> list[NetworkAdapter]:
-    """Return the adapters that are new, or have another value of a field than they had, by their devices."""
-    return [n for n in nics if n.device is None or getattr(n, field) != getattr(was[n.device], field)]

@@ -10,8 +10,8 @@ from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers import adapter_limits, ethernet, virtual_functions
-from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter
+from vsphere_ai.resources._helpers import adapter_limits, ethernet, nioc_fit, pvrdma_fit, virtual_functions
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter, matched
 from vsphere_ai.resources._helpers.vm_settings import memory_problems, version_problems
 from vsphere_ai.resources.mixins import offered, stated
 from vsphere_ai.resources.pvrdma import Pvrdma
@@ -20,7 +20,50 @@ from vsphere_ai.resources.remedies import leave_some_out
 SRIOV_VERSION = 10  # vSphere Networking 7.0, SR-IOV Support: virtual machine compatibility with ESXi 5.5
 
 
-def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Problem]:
+def adapter_problems(
+    target: Target,
+    view: View,
+    after: Sequence[NetworkAdapter],
+    there: Sequence[NetworkAdapter],
+    said: Sequence[NetworkAdapter],
+) -> Iterator[Problem]:
+    """What is there already is never in the way; of what is new or changed, every reason.
+
+    `after` is the list as it will be, `there` what the VM has, `said` the entries of the playbook.
+    """
+    was = {n.device: n for n in there}
+    fresh = [n for n in after if n != was.get(n.device)]
+    yield from _list_problems(target, view, after, fresh)
+    for nic in fresh:
+        yield from _own_problems(target, nic, view)
+    for network in dict.fromkeys(n.port_group for n in fresh if n.device is None):
+        yield from _network_problems(target, network, view)
+    given = [n for n in _changed(fresh, there, "mac") if n.has_address]
+    yield from _address_problems(target, given, after, view)
+    # only what they are checked for: an adapter that is merely connected again stays what it is
+    yield from _function_problems(target, _changed(fresh, there, "physical_function"), view)
+    rdma = [(n.port_group, n.protocol) for n in _changed(fresh, there, "protocol") if n.type == "pvrdma"]
+    yield from pvrdma_fit.adapter_problems(target, view, rdma)
+    limited = bounded(after, there)
+    yield from nioc_fit.adapter_problems(target, view, limited)
+    # the adapters there whose bandwidth the playbook states, changed or not, as they will be
+    keys = {there[at].device for i, at in matched(said, there).items() if said[i].is_bounded}
+    kept = [n for n in after if n.device in keys and n.is_bounded and n not in limited]
+    yield from nioc_fit.kept_problems(target, view, kept)
+
+
+def bounded(after: Iterable[NetworkAdapter], there: Iterable[NetworkAdapter]) -> list[NetworkAdapter]:
+    """Return the adapters that get bandwidth, or other than they have."""
+    return [n for n in _changed(after, there, "bandwidth") if n.is_bounded]
+
+
+def _changed(after: Iterable[NetworkAdapter], there: Iterable[NetworkAdapter], field: str) -> list[NetworkAdapter]:
+    """Return the adapters that are new, or have another value of a field than they had, by their devices."""
+    was = {n.device: getattr(n, field) for n in there}
+    return [n for n in after if n.device is None or getattr(n, field) != was[n.device]]
+
+
+def _own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Problem]:
     """Yield fields that an adapter of its type does not have, and what its type needs."""
     for field, kind in (("protocol", "pvrdma"), ("physical_function", "sriov")):
         if getattr(nic, field) is not None and nic.type != kind:
@@ -36,7 +79,7 @@ def own_problems(target: Target, nic: NetworkAdapter, view: View) -> Iterator[Pr
         yield from version_problems(target, view, "adapters.hardware-version", SRIOV_VERSION, "SR-IOV needs at least")
 
 
-def network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
+def _network_problems(target: Target, network: str, view: View) -> Iterator[Problem]:
     """A new adapter needs a port group that is there, and that its host is on."""
     if not ethernet.is_port_group(network):
         groups = [g.name for g in view.estate.of_type(dvs.PORT_GROUP) if not dvs.is_uplink(view.estate, g)]
@@ -69,7 +112,7 @@ def _reaches(view: View, host: Facts, network: str) -> bool:
     return any(p.get("dvsUuid") == switch.get("uuid") for p in proxies)
 
 
-def address_problems(
+def _address_problems(
     target: Target, given: Iterable[NetworkAdapter], all_: Sequence[NetworkAdapter], view: View
 ) -> Iterator[Problem]:
     """An address that may be given, and that no other adapter of this VM or of any other that was read has."""
@@ -87,7 +130,7 @@ def address_problems(
             yield Problem(target, "adapters.mac-taken", what, "give each adapter its own, or leave mac out")
 
 
-def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
+def _function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: View) -> Iterator[Problem]:
     """SR-IOV adapters need free virtual functions of NICs behind their port groups, on the VM's own host."""
     host = view.estate.host_of(target.ref)
     asked = [n for n in fresh if n.type == "sriov" and ethernet.is_distributed(n.port_group)]
@@ -113,7 +156,7 @@ def function_problems(target: Target, fresh: Sequence[NetworkAdapter], view: Vie
             yield Problem(target, "sriov.no-vf", what, help_)
 
 
-def list_problems(
+def _list_problems(
     target: Target, view: View, all_: Sequence[NetworkAdapter], fresh: Sequence[NetworkAdapter]
 ) -> Iterator[Problem]:
     """Yield what stands against the list as a whole: how many, and who else lists some of them."""
