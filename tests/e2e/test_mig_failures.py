@@ -98,7 +98,7 @@ def workshop(lab, cli):
     from vsphere_ai.app.plan_playbook import make_plan
     from vsphere_ai.app.read_back import ReadBack
     from vsphere_ai.app.session import EstateRequest, Session
-    from vsphere_ai.language.inventory_search import find_inventory
+    from vsphere_ai.language.inventory import find_inventory
     from vsphere_ai.language.playbook import load_playbook
     from vsphere_ai.resources import kinds
 

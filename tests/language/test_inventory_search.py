@@ -11,7 +11,7 @@ import pytest
 from support import raising
 
 from vsphere_ai.errors import UsageError
-from vsphere_ai.language import inventory_search
+from vsphere_ai.language import inventory
 from vsphere_ai.security import file_ownership
 
 TEXT = "vcenters:\n  lab:\n    address: vc.lab.local\n    username: u\n    password: env:P\n"
@@ -37,7 +37,7 @@ def project(monkeypatch):
 
 
 def found():
-    return inventory_search.find_inventory(None).path
+    return inventory.find_inventory(None).path
 
 
 def refused(project, why):
@@ -46,7 +46,7 @@ def refused(project, why):
         found()
     assert why in caught.value.message
     assert caught.value.remedy == f"if it is the right one: -i {file}"
-    assert inventory_search.find_inventory(file).path == file, "named, it is taken"
+    assert inventory.find_inventory(file).path == file, "named, it is taken"
 
 
 def test_it_is_found_above(project):

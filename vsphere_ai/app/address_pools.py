@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.language.inventory_search import find_inventory
+from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.model.networks import Range
 
 

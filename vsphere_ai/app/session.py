@@ -15,8 +15,7 @@ from vsphere_ai.connect.tls import Endpoint
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language import playbook as playbooks
 from vsphere_ai.language.document import require
-from vsphere_ai.language.inventory import Inventory, VCenterSettings
-from vsphere_ai.language.inventory_search import find_inventory
+from vsphere_ai.language.inventory import Inventory, VCenterSettings, find_inventory
 from vsphere_ai.language.play import Desired, Playbook
 from vsphere_ai.language.selection import narrow
 from vsphere_ai.model.facts import Estate

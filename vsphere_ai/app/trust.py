@@ -19,7 +19,7 @@ from vsphere_ai.connect.hostkeys import HostKeys, fingerprint
 from vsphere_ai.connect.tls import Endpoint, colons, digest
 from vsphere_ai.connect.trusted import keep_certificate, keep_host_key, name_of
 from vsphere_ai.errors import Denied, Mark, UsageError, VsphereAiError, most_serious
-from vsphere_ai.language.inventory_search import find_inventory
+from vsphere_ai.language.inventory import find_inventory
 from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, parse, split
 from vsphere_ai.language.selection import select
 from vsphere_ai.model.facts import Estate

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TypeVar
 
 from vsphere_ai.connect import service
@@ -27,17 +28,15 @@ _START_S = 10.0
 """How long a service that was just started may refuse connections."""
 
 
+@dataclass(frozen=True)
 class Prober:
     """Runs probes on hosts. `may_start` allows to start a stopped SSH service for the time of the probes."""
 
-    def __init__(
-        self, vcenter: VCenter, shells: Shells, *, may_start: bool, deadline_s: float, note: service.Note
-    ) -> None:
-        self.vcenter = vcenter
-        self.note = note
-        self.shells = shells
-        self.may_start = may_start
-        self.deadline_s = deadline_s
+    vcenter: VCenter
+    shells: Shells
+    may_start: bool
+    deadline_s: float
+    note: service.Note
 
     def probe_all(self, hosts: Sequence[Facts], probes: Sequence[Probe], parallel: int) -> dict[str, Answers]:
         """Return, by host reference and probe name, what the host answered or why it did not."""

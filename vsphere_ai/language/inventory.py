@@ -14,16 +14,17 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.document import Document, Faults, load
+from vsphere_ai.language.document import Faults, load, require
 from vsphere_ai.language.inventory_pools import read_pools, read_reserved
 from vsphere_ai.language.patterns import PatternError, Term, parse, split
 from vsphere_ai.language.validation import Place, validate
 from vsphere_ai.model.networks import Range
 from vsphere_ai.model.state import TargetKind
 from vsphere_ai.security import secret_ref
+from vsphere_ai.security.file_ownership import gap
 from vsphere_ai.security.state_dir import lab_dir
 
-CONNECTION = "connection.yml"
+CONNECTION, PROJECT_INVENTORY = "connection.yml", "vsphere-ai.yaml"
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _LABEL = r"[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 _HOST = re.compile(rf"(?=.{{1,253}}$){_LABEL}(?:\.{_LABEL})*\.?")
@@ -243,29 +244,66 @@ def load_inventory(path: Path) -> Inventory:
     faults = Faults()
     document = load(path, faults)
     base = path.absolute().parent
-    file = validate(_File, {} if document.data is None else document.data, Place(document, (), faults))
+    place = Place(document, (), faults)
+    file = validate(_File, {} if document.data is None else document.data, place)
     if file is None:
         raise InputError(faults.found)
     has_ssh = "ssh" in file.model_fields_set
     inventory = Inventory(
         path=path,
-        vcenters=_vcenters(file, base, document, faults),
-        hosts=_groups(file.hosts, "hosts", HostGroup, document, faults),
-        vms=_groups(file.vms, "vms", VmGroup, document, faults),
-        ssh=validate(SshSettings, file.ssh, Place(document, ("ssh",), faults), context=base) if has_ssh else None,
-        pools=_pools(file, document, faults),
+        vcenters=_vcenters(file.vcenters, place, base),
+        hosts=_groups(file.hosts, "hosts", HostGroup, place),
+        vms=_groups(file.vms, "vms", VmGroup, place),
+        pools=_pools(file, place),
         reserved=read_reserved(file.reserved_addresses, document, faults),
+        ssh=validate(SshSettings, file.ssh, place.inside(("ssh",)), context=base) if has_ssh else None,
         base=base,
         lab=file.lab,
     )
     if file.lab:
         for key in ("vcenters", "ssh"):
             if key in file.model_fields_set:
-                document.refuse_key(faults, (key,), f"'{key}' comes from the lab", "remove it, or remove 'lab: true'")
+                place.refuse_key((key,), f"'{key}' comes from the lab", "remove it, or remove 'lab: true'")
     elif not file.vcenters:
-        document.refuse(faults, (), "no vCenter is given", "add 'vcenters: {NAME: {address: ..., ...}}' or 'lab: true'")
+        place.refuse((), "no vCenter is given", "add 'vcenters: {NAME: {address: ..., ...}}' or 'lab: true'")
     faults.raise_any()
     return _with_lab(inventory) if file.lab else inventory
+
+
+def find_inventory(given: Path | None) -> Inventory:
+    """Load the given inventory, else the project's `vsphere-ai.yaml`, else that of the running lab."""
+    if given is not None:
+        require(given, "inventory")
+        return load_inventory(given)
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        if (folder / PROJECT_INVENTORY).is_file():
+            _require_own(folder / PROJECT_INVENTORY)
+            return load_inventory(folder / PROJECT_INVENTORY)
+        if (folder / ".git").exists():
+            break
+    try:
+        return load_inventory(running_lab())
+    except UsageError as error:
+        raise UsageError(
+            f"no inventory: give one with -i, or write {PROJECT_INVENTORY}, or start the lab",
+            "vsphere-ai lab up starts the embedded farm",
+            rule="inventory.none",
+        ) from error
+
+
+def _require_own(found: Path) -> None:
+    """Refuse an inventory that was found, not named, and that others may have put there.
+
+    It says which programs are run, which files are read for passwords, and where they are sent.
+    """
+    unsafe = gap(found)
+    if unsafe is not None:
+        raise UsageError(
+            f"the inventory {found} was not named, and {unsafe.path} {unsafe.why}",
+            f"if it is the right one: -i {found}",
+            rule="inventory.unsafe",
+        )
 
 
 def running_lab() -> Path:
@@ -287,46 +325,45 @@ def _with_lab(inventory: Inventory) -> Inventory:
     return replace(inventory, vcenters=lab.vcenters, hosts=hosts, vms=vms, ssh=lab.ssh)
 
 
-def _vcenters(file: _File, base: Path, document: Document, faults: Faults) -> dict[str, VCenterSettings]:
+def _vcenters(values: Mapping[str, object], place: Place, base: Path) -> dict[str, VCenterSettings]:
     found: dict[str, VCenterSettings] = {}
-    for name, value in file.vcenters.items():
+    for name, value in values.items():
         path = ("vcenters", name)
-        _check_name(name, path, document, faults)
+        _check_name(name, path, place)
         if isinstance(value, Mapping) and "name" in value:
-            document.refuse_key(faults, (*path, "name"), "unknown key 'name'", "the name is the key above")
+            place.refuse_key((*path, "name"), "unknown key 'name'", "the name is the key above")
             continue
         given = {**value, "name": name} if isinstance(value, Mapping) else value
-        made = validate(VCenterSettings, given, Place(document, path, faults), context=base)
+        made = validate(VCenterSettings, given, place.inside(path), context=base)
         if made:
             found[name] = made
     return found
 
 
-def _pools(file: _File, document: Document, faults: Faults) -> dict[str, Pool]:
+def _pools(file: _File, place: Place) -> dict[str, Pool]:
     for name in file.pools:
-        _check_name(name, ("pools", name), document, faults)
-    return read_pools(file.pools, document, faults)
+        _check_name(name, ("pools", name), place)
+    return read_pools(file.pools, place.document, place.faults)
 
 
 def _groups(
-    values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], document: Document, faults: Faults
+    values: Mapping[str, object], section: str, model: type[HostGroup | VmGroup], place: Place
 ) -> dict[str, Group]:
     found: dict[str, Group] = {}
     for name, value in values.items():
         path = (section, name)
-        _check_name(name, path, document, faults)
+        _check_name(name, path, place)
         if name == "all":
-            document.refuse_key(faults, path, "'all' always means every object", "choose another name for this group")
+            place.refuse_key(path, "'all' always means every object", "choose another name for this group")
         bare = isinstance(value, str | tuple)
         names = (value,) if isinstance(value, str) else value
-        made = validate(
-            model, {"names": names} if bare else value, Place(document, path, faults, "names" if bare else "")
-        )
+        given = {"names": names} if bare else value
+        made = validate(model, given, place.inside(path, "names" if bare else ""))
         if made is not None and not any(made.model_dump().values()):
-            document.refuse(faults, path, f"the group '{name}' selects nothing", f"give {_or(model)}")
+            place.refuse(path, f"the group '{name}' selects nothing", f"give {_or(model)}")
         elif made is not None:
-            mark = document.mark_of_key(path)
-            found[name] = Group(name, made, mark, document.excerpt(mark, len(name)))
+            mark = place.document.mark_of_key(path)
+            found[name] = Group(name, made, mark, place.document.excerpt(mark, len(name)))
     return found
 
 
@@ -334,7 +371,7 @@ def _or(model: type[BaseModel]) -> str:
     return " or ".join(f"'{name}: ...'" for name in model.model_fields)
 
 
-def _check_name(name: str, path: tuple[str, str], document: Document, faults: Faults) -> None:
+def _check_name(name: str, path: tuple[str, str], place: Place) -> None:
     if not NAME.fullmatch(name):
         help = "use letters, digits, '_', '-' and '.', and start with a letter"
-        document.refuse_key(faults, path, f"'{name}' cannot be a name here", help)
+        place.refuse_key(path, f"'{name}' cannot be a name here", help)

@@ -6,14 +6,13 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 from pydantic import BeforeValidator
 
 from vsphere_ai.errors import InputError, Mark, UsageError
-from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load, load_beside
+from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
 from vsphere_ai.language.patterns import PatternError, parse
 from vsphere_ai.language.play import Desired, Kinds, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
@@ -22,7 +21,7 @@ from vsphere_ai.language.validation import Place, describe, settable, suggest, v
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.resources.base import Resource
-from vsphere_ai.resources.playbook_files import File, ReadsFiles, Spot
+from vsphere_ai.resources.playbook_files import ReadsFiles
 
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
 WORDS: Mapping[TargetKind, str] = {"datacenter": "datacenters", "host": "hosts", "vm": "virtual machines"}
@@ -209,13 +208,13 @@ class _Reader:
     """Reads the plays of one document; every fault is noted, and a play with a fault is left out."""
 
     def __init__(self, document: Document, kinds: Kinds, faults: Faults) -> None:
-        self.document, self.kinds, self.faults = document, kinds, faults
+        self.document, self.kinds, self.place = document, kinds, Place(document, (), faults)
 
     def plays(self) -> tuple[Play, ...]:
         data = self.document.data
         if not isinstance(data, tuple) or not data:
             what = "is empty" if data in (None, ()) else "is not a list of plays"
-            self.refuse((), f"the playbook {what}", "start each play with '- hosts: ...' or '- vms: ...'")
+            self.place.refuse((), f"the playbook {what}", "start each play with '- hosts: ...' or '- vms: ...'")
             return ()
         found = (self.play(index, value) for index, value in enumerate(data))
         return tuple(play for play in found if play is not None)
@@ -224,16 +223,16 @@ class _Reader:
         path = (index,)
         if not isinstance(value, Mapping):
             help = "write '- hosts: ...' or '- vms: ...' and below it what they should be"
-            self.refuse(path, f"a play is a mapping, but this is {describe(value)}", help)
+            self.place.refuse(path, f"a play is a mapping, but this is {describe(value)}", help)
             return None
         key = self.target_key(value, path)
         target = TARGETS.get(key)
         self.check_keys(value, path, target)
         pattern = self.pattern(value, (index, key)) if key else ""
         settings = self.settings(value, path)
-        stated = tuple(self.stated(kind, path) for kind in value if kind in self.kinds)
+        stated = tuple(self.stated(kind, value[kind], path) for kind in value if kind in self.kinds)
         if not any(kind in self.kinds for kind in value):
-            self.refuse(path, "this play says nothing of what should be", f"add one of: {self.known(target)}")
+            self.place.refuse(path, "this play says nothing of what should be", f"add one of: {self.known(target)}")
         if target is None or settings is None:
             return None
         return Play(
@@ -253,30 +252,32 @@ class _Reader:
         keys = [key for key in TARGETS if key in value]
         if len(keys) > 1:
             each = " or for ".join(f"'{key}'" for key in keys)
-            self.refuse_key((*path, keys[1]), f"a play is for {each}, not for both", "make two plays of it")
+            self.place.refuse_key((*path, keys[1]), f"a play is for {each}, not for both", "make two plays of it")
         elif not keys:
             help = "add 'hosts: PATTERN' or 'vms: PATTERN' (or 'datacenters: PATTERN')"
-            self.refuse(path, "this play does not say what it is for", help)
+            self.place.refuse(path, "this play does not say what it is for", help)
         return keys[0] if len(keys) == 1 else ""
 
     def check_keys(self, value: Mapping[str, object], path: DocumentPath, target: TargetKind | None) -> None:
         for key in value:
             kind = self.kinds.get(key)
             if key == "rolling" and target in ("vm", "datacenter"):
-                self.refuse_key((*path, key), "'rolling' is for plays of hosts", "move it to a play with 'hosts:'")
+                self.place.refuse_key(
+                    (*path, key), "'rolling' is for plays of hosts", "move it to a play with 'hosts:'"
+                )
             elif key in ("power", "spare_hosts") and target == "datacenter":
-                self.refuse_key((*path, key), f"'{key}' is for plays of hosts and VMs", "move it to such a play")
+                self.place.refuse_key((*path, key), f"'{key}' is for plays of hosts and VMs", "move it to such a play")
             elif kind and target and kind.target != target:
                 other = next(word for word, each in TARGETS.items() if each == kind.target)
                 message = f"'{key}' is a setting of {WORDS[kind.target]}, this play is for {WORDS[target]}"
-                self.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
+                self.place.refuse_key((*path, key), message, f"move it to a play with '{other}: ...'")
             elif not kind and key not in (*TARGETS, *_Settings.model_fields):
                 known = [
                     *TARGETS,
                     *_Settings.model_fields,
                     *(name for name, each in self.kinds.items() if target in (None, each.target)),
                 ]
-                self.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
+                self.place.refuse_key((*path, key), f"unknown key '{key}'", suggest(key, known))
 
     def pattern(self, value: Mapping[str, object], path: DocumentPath) -> str:
         given = value[str(path[-1])]
@@ -285,7 +286,7 @@ class _Reader:
             at = (*path, index) if isinstance(given, tuple) else path
             if not isinstance(item, str) or not item.strip():
                 help = f'quote it: "{self.document.node(at).source}"' if isinstance(item, int | float) else ""
-                self.refuse(
+                self.place.refuse(
                     at, f"expected a pattern, but this is {describe(item)}", help or "write a name, a group, or all"
                 )
                 return ""
@@ -293,7 +294,7 @@ class _Reader:
         try:
             parse(pattern)
         except PatternError as error:
-            self.refuse(path, error.message, error.help)
+            self.place.refuse(path, error.message, error.help)
         return pattern
 
     def settings(self, value: Mapping[str, object], path: DocumentPath) -> _Settings | None:
@@ -303,27 +304,27 @@ class _Reader:
             for key in ("timeout", "shutdown_timeout", "settle"):
                 if isinstance(below, Mapping) and isinstance(below.get(key), int | float):
                     help = f"write e.g. {below[key]}s or {below[key]}m"
-                    self.refuse((*path, part, key), "this time has no unit", help)
-        return validate(_Settings, given, Place(self.document, path, self.faults))
+                    self.place.refuse((*path, part, key), "this time has no unit", help)
+        return validate(_Settings, given, self.place.inside(path))
 
-    def stated(self, name: str, path: DocumentPath) -> Stated | None:
+    def stated(self, name: str, value: object, path: DocumentPath) -> Stated | None:
         kind, at = self.kinds[name], (*path, name)
-        value = self.document.node(path).value[name].plain()
         if value is None:
-            self.refuse_key(at, f"'{name}' says nothing", "say what should be, or remove the line")
+            self.place.refuse_key(at, f"'{name}' says nothing", "say what should be, or remove the line")
             return None
         if isinstance(value, Mapping) and not kind.keyed and self.is_item(kind, value):
-            self.refuse(
+            self.place.refuse(
                 at, f"'{name}' is a list, but this is one item of it", f"write '{name}:' and below it '- ...', or [...]"
             )
             return None
         bare = kind.keyed or (bool(kind.shorthand) and not isinstance(value, Mapping))
         given = {kind.shorthand: value} if bare else value
-        made = validate(kind, given, Place(self.document, at, self.faults, kind.shorthand if bare else ""))
+        place = self.place.inside(at, kind.shorthand if bare else "")
+        made = validate(kind, given, place)
         if made is None:
             return None
         if isinstance(made, ReadsFiles):
-            made = made.with_files(_Beside(Place(self.document, at, self.faults, kind.shorthand if bare else "")))
+            made = made.with_files(place)
         return Stated(made, self.document.mark_of_key(at))
 
     def is_item(self, kind: type[Resource], value: Mapping[str, object]) -> bool:
@@ -333,23 +334,3 @@ class _Reader:
 
     def known(self, target: TargetKind | None) -> str:
         return ", ".join(name for name, kind in self.kinds.items() if target in (None, kind.target))
-
-    def refuse(self, path: DocumentPath, message: str, help: str = "") -> None:
-        self.document.refuse(self.faults, path, message, help)
-
-    def refuse_key(self, path: DocumentPath, message: str, help: str = "") -> None:
-        self.document.refuse_key(self.faults, path, message, help)
-
-
-@dataclass(frozen=True)
-class _Beside:
-    """The files beside a playbook, for the state at a place in it."""
-
-    place: Place
-
-    def load(self, spot: Spot) -> File | None:
-        found = load_beside(self.place.document, self.place.at(spot), self.place.faults)
-        return File(found.data, partial(found.refuse, self.place.faults)) if found is not None else None
-
-    def refuse(self, spot: Spot, message: str, help: str = "") -> None:
-        self.place.document.refuse(self.place.faults, self.place.at(spot), message, help)

@@ -11,7 +11,7 @@ from vsphere_ai.errors import Diagnostic, InputError, Mark
 from vsphere_ai.language.inventory import Group, HostGroup, Inventory, VmGroup
 from vsphere_ai.language.patterns import GLOB, REF, PatternError, Term, expand, split
 from vsphere_ai.language.validation import suggest
-from vsphere_ai.model.facts import Estate, Facts, grouped
+from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Target, TargetKind
 
 WORDS = {"datacenter": "datacenter", "host": "host", "vm": "virtual machine"}
@@ -154,14 +154,8 @@ class _Selector:
 
     def above(self, target: Target) -> Iterator[str]:
         """Yield the references a target is inside of: through its parents and, for a VM, through its host."""
-        yield from self.parents(self.estate.get(target.ref))
-        if target.kind == "vm" and (host := self.estate.host_of(target.ref)):
-            yield from self.parents(self.estate.get(host.ref))
-
-    def parents(self, at: Facts | None) -> Iterator[str]:
-        while at is not None:
-            yield at.ref
-            at = self.estate.parent_of(at)
+        host = self.estate.host_of(target.ref) if target.kind == "vm" else None
+        yield from (f.ref for at in (target, host) if at for f in self.estate.up_from(at.ref))
 
     def container(self, word: str, name: str, types: tuple[str, ...]) -> str | None:
         """Return the one cluster, datacenter or folder of a name or inventory path; note why there is not one."""

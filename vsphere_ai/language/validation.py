@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import partial
 from typing import TypeVar, get_args
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from vsphere_ai.language.document import Document, DocumentPath, Faults
+from vsphere_ai.language.document import Document, DocumentPath, Faults, load_beside
 from vsphere_ai.model.state import is_observed
+from vsphere_ai.resources.playbook_files import File
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -56,13 +58,30 @@ class Place:
         """Return the path in the document of a spot inside of the value."""
         return self.path + (spot[1:] if self.below and spot[:1] == (self.below,) else spot)
 
+    def inside(self, path: DocumentPath, below: str = "") -> Place:
+        """Return the place of a value inside of this one; see `below`."""
+        return replace(self, path=self.path + path, below=below)
+
+    def load(self, spot: DocumentPath) -> File | None:
+        """Read the file that is named at a spot inside of the value; None, with the fault noted, if that cannot be."""
+        found = load_beside(self.document, self.at(spot), self.faults)
+        return File(found.data, partial(found.refuse, self.faults)) if found is not None else None
+
+    def refuse(self, spot: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of what is at a spot inside of the value."""
+        self.document.refuse(self.faults, self.at(spot), message, help)
+
+    def refuse_key(self, spot: DocumentPath, message: str, help: str = "") -> None:
+        """Note a fault of the key at the end of a spot inside of the value."""
+        self.document.refuse_key(self.faults, self.at(spot), message, help)
+
 
 def validate(model: type[M], value: object, place: Place, *, context: object = None) -> M | None:
     """Return the model made of a value, or None with every fault noted; `context` is for the model's validators."""
     before = len(place.faults.found)
     for spot in _observed(model, value):
         help = "remove it: the tool shows it, a playbook cannot set it"
-        place.document.refuse_key(place.faults, place.at(spot), f"'{spot[-1]}' is read, not set", help)
+        place.refuse_key(spot, f"'{spot[-1]}' is read, not set", help)
     try:
         made = model.model_validate(value, context=context)
     except ValidationError as error:
@@ -130,34 +149,33 @@ def _wrong_key(fault: ErrorDetails, spot: DocumentPath, place: Place) -> None:
         message, help = f"unknown key '{spot[-1]}'", suggest(str(spot[-1]), _allowed(fault["ctx"]["expected"]))
     else:
         message, _, help = str(fault["ctx"]["error"]).partition("\n")
-    place.document.refuse_key(place.faults, place.at(spot), message, help)
+    place.refuse_key(spot, message, help)
 
 
 def _one(fault: ErrorDetails, spot: DocumentPath, model: type[BaseModel], place: Place) -> None:
-    document, faults, kind = place.document, place.faults, fault["type"]
-    name, path = str(spot[-1]) if spot else "", place.at(spot)
+    kind, name = fault["type"], str(spot[-1]) if spot else ""
     if kind == "extra_forbidden":
         known = settable(model, spot[:-1])
-        document.refuse_key(faults, path, f"unknown key '{name}'", suggest(name, known))
+        place.refuse_key(spot, f"unknown key '{name}'", suggest(name, known))
         return
     if kind == "missing":
-        document.refuse(faults, path[:-1], f"'{name}' is missing", f"add '{name}: ...' here")
+        place.refuse(spot[:-1], f"'{name}' is missing", f"add '{name}: ...' here")
         return
-    given = _given(place, path)
+    given = _given(place, place.at(spot))
     context = fault.get("ctx", {})
     if kind in _CHOICES:
         allowed = _allowed(fault["ctx"]["expected"])
-        document.refuse(faults, path, f"{given} is not allowed here", suggest(str(fault["input"]), allowed))
+        place.refuse(spot, f"{given} is not allowed here", suggest(str(fault["input"]), allowed))
     elif kind in _BOUNDS:
         key, text = _BOUNDS[kind]
-        document.refuse(faults, path, f"{given} is out of range", f"give {text.format(context[key])}")
+        place.refuse(spot, f"{given} is out of range", f"give {text.format(context[key])}")
     elif kind in {"value_error", "assertion_error"}:
         message, _, help = str(context.get("error", fault["msg"])).partition("\n")
-        document.refuse(faults, path, message, help)
+        place.refuse(spot, message, help)
     elif kind in {"string_too_short", "too_short"} and not fault["input"]:
-        document.refuse(faults, path, "this must not be empty", f"write a value for '{name}', or remove the line")
+        place.refuse(spot, "this must not be empty", f"write a value for '{name}', or remove the line")
     else:
-        document.refuse(faults, path, f"{given}: {fault['msg'][:1].lower()}{fault['msg'][1:]}")
+        place.refuse(spot, f"{given}: {fault['msg'][:1].lower()}{fault['msg'][1:]}")
 
 
 def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> None:
@@ -170,7 +188,7 @@ def _wrong_type(found: list[ErrorDetails], spot: DocumentPath, place: Place) -> 
         help = f'quote it: "{source or given}"'
     elif "a list" in wanted and isinstance(given, str | int | Mapping):
         help = f"write a list: [{source}]" if source else "write a list, each item after '- '"
-    place.document.refuse(place.faults, path, f"expected {expected}, but this is {_given(place, path, given)}", help)
+    place.refuse(spot, f"expected {expected}, but this is {_given(place, path, given)}", help)
 
 
 def _given(place: Place, path: DocumentPath, value: object = ...) -> str:

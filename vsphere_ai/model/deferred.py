@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from vsphere_ai.model import plain
+from vsphere_ai.model.plain import Plain
+
 CONFIG_TARGET = "configTarget"
 """Begins a path in what a host offers to VMs (QueryConfigTarget), which is no property: ``configTarget.sriov``."""
 
@@ -70,20 +73,14 @@ def nested(path: Path, find: Callable[[Deferred], str]) -> Path:
     )
 
 
-def chosen(value: object, path: Path) -> object:
+def chosen(value: Plain, path: Path) -> Plain:
     """Follow a path behind its property path; None where that leads nowhere or to several elements."""
     for step in path[1:]:
         if isinstance(step, Choice):
-            found = [v for v in (value if isinstance(value, tuple | list) else ()) if _at(v, step.field) == step.value]
+            found = [v for v in plain.objects(value) if plain.inside(v, step.field) == step.value]
             value = found[0] if len(found) == 1 else None
         else:
-            value = value.get(step) if isinstance(value, Mapping) else None
-    return value
-
-
-def _at(value: object, field: str) -> object:
-    for name in field.split("."):
-        value = value.get(name) if isinstance(value, Mapping) else None
+            value = plain.inside(value, step)
     return value
 
 

@@ -205,21 +205,22 @@ class Estate:
         path = "parentFolder" if vapp and facts.get("parentFolder") else "parent"
         return self.get(facts.get(path) or facts.get("parentVApp"))
 
+    def up_from(self, ref: str) -> Iterator[Facts]:
+        """Yield an object, what it is in, and so on, up to the root folder."""
+        at = self.get(ref)
+        while at is not None:
+            yield at
+            at = self.parent_of(at)
+
     def datacenter_of(self, ref: str) -> Target | None:
         """Return the datacenter an object is in; a datacenter is in itself."""
-        at = self.get(ref)
-        while at is not None and not at.ref.startswith("Datacenter:"):
-            at = self.parent_of(at)
+        at = next((f for f in self.up_from(ref) if f.ref.startswith("Datacenter:")), None)
         return Target("datacenter", at.name, at.ref) if at else None
 
     def path_of(self, ref: str) -> str:
         """Return the inventory path, e.g. ``/DC0/vm/ai/train-01``."""
-        parts: list[str] = []
-        at = self.get(ref)
-        while at is not None and (above := self.parent_of(at)) is not None:
-            parts.append(at.name)
-            at = above
-        return "/" + "/".join(reversed(parts))
+        *names, _root = [f.name for f in self.up_from(ref)] or [""]
+        return "/" + "/".join(reversed(names))
 
     def cluster_of(self, host: str) -> Facts | None:
         """Return the compute resource (cluster or standalone) a host belongs to."""

@@ -8,15 +8,9 @@ from typing import NamedTuple
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.versions import Version, hardware_limit, numbers
-from vsphere_ai.model.view import View
 
 PRODUCT = ("config.product", "summary.config.product")
 """The same AboutInfo twice: the summary outlives the loss of a connection."""
-
-
-def host_version(view: View, ref: str) -> tuple[Version, str] | None:
-    """Return the version of a host as numbers and as text, None when it is not shown or not understood."""
-    return _version(view.estate, ref)
 
 
 class Limit(NamedTuple):
@@ -31,7 +25,7 @@ def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Limi
     """Return what each host runs, the lowest first, and the names of the hosts of which that is not known."""
     known, hidden = [], []
     for host in hosts:
-        stated = _version(estate, host.ref)
+        stated = host_version(estate, host.ref)
         limit = hardware_limit(stated[0]) if stated else None
         if stated and limit:
             known.append(Limit(limit, host.name, stated[1]))
@@ -40,7 +34,8 @@ def hardware_limits(estate: Estate, hosts: Iterable[Target]) -> tuple[tuple[Limi
     return tuple(sorted(known)), tuple(hidden)
 
 
-def _version(estate: Estate, ref: str) -> tuple[Version, str] | None:
+def host_version(estate: Estate, ref: str) -> tuple[Version, str] | None:
+    """Return the version of a host as numbers and as text, None when it is not shown or not understood."""
     facts = estate.get(ref)
     stated = [facts.get(path) for path in PRODUCT] if facts else []
     for text in (str(product.get("version")) for product in stated if product):

@@ -243,7 +243,7 @@ class _HostGpus:
                 slots[at] = replace(slots[at], running=(*slots[at].running, Running(vm.ref, name)))
 
     def _slot(self, pci: str, board: Board) -> GpuSlot | None:
-        mode, release = self._mode(pci, board), host_version(self._view, self._host.ref)
+        mode, release = self._mode(pci, board), host_version(self._view.estate, self._host.ref)
         if mode == "mig" and board.named_profiles:
             return None
         mixed = self._infos.get(pci, GraphicsInfo()).get("vgpuMode") == MIXED_SIZE

@@ -190,7 +190,7 @@ def vm_pvrdma_endpoints(case: Case) -> Finding | None:
     if not wanted_adapters(case):
         return None
     version, seen = hardware_version(case)
-    hosts = {h.name: host_version(case.view, h.ref) for h in case.view.candidates(case.ref)}
+    hosts = {h.name: host_version(case.view.estate, h.ref) for h in case.view.candidates(case.ref)}
     if version is None or not all(hosts.values()):
         unread = [name for name, stated in hosts.items() if stated is None]
         return case.unknown(f"not known: {', '.join(unread) or seen[1]}", seen)

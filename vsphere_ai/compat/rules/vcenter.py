@@ -87,7 +87,7 @@ def vcenter_newest(case: Case) -> Finding:
     seen, own = ("about.version", about.version), numbers(about.version)
     if own is None:
         return case.unknown(f"vCenter states {about.version!r} as its version", seen)
-    stated = [(host.name, host_version(case.view, host.ref)) for host in case.view.estate.hosts]
+    stated = [(host.name, host_version(case.view.estate, host.ref)) for host in case.view.estate.hosts]
     known = [(name, version[0][:3], version[1]) for name, version in stated if version]
     newer = {name: text for name, version, text in known if version > own[:3]}
     hidden = [name for name, version in stated if version is None]
