@@ -45,8 +45,9 @@ def command(capsys):
 
 def a_run(*, instance="i"):
     """A run that was cut off in its second step."""
-    record = create({"what": "play.yml", "inventory": "/inventory.yml", "instance": instance,
-                           "scope": {"vcenter": "lab", "address": "vc01", "limit": "esx*"}, "approved": APPROVED})  # fmt: skip
+    scope = {"vcenter": "lab", "address": "vc01", "limit": "esx*"}
+    document = {"what": "play.yml", "inventory": "/inventory.yml", "instance": instance, "scope": scope}
+    record = create({**document, "approved": APPROVED})
     record.begin("s1", act(VM, "power-off", "shut down"), (Pending("off", VM),))
     record.submitted("s1", "Task:task-7")
     record.end("s1", "done")

@@ -82,7 +82,7 @@ def read(session: Session) -> Estate:
     paths = next(r for r in rules() if r.id == DRIVER_RULE).properties["HostSystem"]
     request = Request(
         paths={
-            "HostSystem": (*paths, "config.network.rdmaDevice", "config.network.pnic"),
+            "HostSystem": (*paths, *NETWORK),
             "ClusterComputeResource": ("name", "parent", "configurationEx"),
         },
         choose=lambda estate: Depth(hosts=frozenset(t.ref for t in session.limited(estate, estate.hosts))),

@@ -38,10 +38,8 @@ def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
     Each with the command line that finishes it. From the records of this machine only: nothing is asked of vCenter.
     """
     among = look()
-    found = (
-        s for s in among if s.has_pending and not s.alive and s.instance == instance and successor(s.run, among) is None
-    )
-    return tuple((s, way_on(s, among)) for s in sorted(found, key=lambda s: s.since))
+    own = (s for s in among if s.has_pending and not s.alive and s.instance == instance)
+    return tuple((s, way_on(s, among)) for s in sorted(own, key=lambda s: s.since) if successor(s.run, among) is None)
 
 
 def open_runs(vcenter: VCenter) -> tuple[str, ...]:
@@ -55,10 +53,8 @@ def open_runs(vcenter: VCenter) -> tuple[str, ...]:
         left = [o for o in record.ever_pending() if not o.closed and o.pending.kind in WORDS]
         record.close()
         facts = _read(vcenter, {o.pending.target.ref for o in left})
-        found += [
-            f"{name} {WORDS[o.pending.kind]} since run {seen.run}, which was not finished: {request}"
-            for o, name in _true(left, facts)
-        ]
+        since = f"since run {seen.run}, which was not finished: {request}"
+        found += [f"{name} {WORDS[o.pending.kind]} {since}" for o, name in _true(left, facts)]
     return tuple(found)
 
 

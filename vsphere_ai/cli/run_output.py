@@ -114,7 +114,8 @@ class RunOutput:
         self._started, self._last = started, {}
         self._show = self._running.enter_context(make_progress(started.plan, started.run, self._form))
         self._running.enter_context(signals.first(started.stop))
-        self._running.enter_context(signals.farewell(self._last_words))
+        signals.add_farewell(self._last_words)
+        self._running.callback(signals.drop_farewell, self._last_words)
 
     def _step(self, event: StepEvent) -> None:
         """Show progress; a lost output stops the run, but is no reason to leave VMs powered off."""

@@ -85,18 +85,8 @@ def first(stop: Callable[[int], None]) -> Iterator[None]:
         _first.remove(stop)
 
 
-@contextmanager
-def farewell(say: Callable[[], None]) -> Iterator[None]:
-    """Have this done even when the process leaves at once, if it takes no longer than `FAREWELL` seconds."""
-    add_farewell(say)
-    try:
-        yield
-    finally:
-        drop_farewell(say)
-
-
 def add_farewell(say: Callable[[], None]) -> None:
-    """The same until `drop_farewell`."""
+    """Have this done even when the process leaves at once, until `drop_farewell`, if it takes at most `FAREWELL` s."""
     _farewells.append(say)
 
 

@@ -49,11 +49,6 @@ class Runner:
         self._unreported = False  # that the run was stopped
         self._last_sign = time.monotonic()
 
-    @property
-    def signalled(self) -> int:
-        """The signal that stopped the run; 0 while there was none."""
-        return self._state.signal
-
     def stop(self, number: int, *, report: bool = True) -> None:
         """Start no further step, because this signal came; called from a signal handler.
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from vsphere_ai.gpu.advice import Layout
-from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board, Profile
+from vsphere_ai.gpu.catalog import NO_PLACEMENTS, Board
 from vsphere_ai.gpu.drawing import draw
 from vsphere_ai.gpu.layout import Item
 from vsphere_ai.gpu.moves import Move
@@ -15,6 +14,8 @@ from vsphere_ai.gpu.placement import Impossible, LayoutCase
 from vsphere_ai.gpu.search import Instance
 
 WIDTH = 80
+_COLUMNS = ("id", "compute_slices", "memory_slices", "starts", "max_instances")
+_RELATIVE = "NVIDIA publishes no ids for this board; these follow its closest relative."
 _UNPUBLISHED = f"NVIDIA publishes no more than these names: {NO_PLACEMENTS}."
 
 
@@ -31,41 +32,30 @@ def fit(board: Board, instances: Sequence[Instance]) -> dict[str, object]:
     }
 
 
-def refusal(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> dict[str, object]:
+def refusal(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = ()) -> dict[str, object]:
     """A layout that does not fit, as plain values: reasons, and the nearest that do; `fits` is null if not known."""
     return {
-        "board": board.key,
-        "fits": None if _open(board, items) else False,
-        "wanted": [str(i) for i in items],
+        "board": case.board.key,
+        "fits": None if _open(case.board, case.items) else False,
+        "wanted": [str(i) for i in case.items],
         "reasons": list(answer.reasons),
         "nearest": [{"layout": n.short, "cgi": n.cgi} for n in answer.nearest],
         "pool": [{"layout": n.short, "cgi": n.cgi} for n in pooled],
-        "verified": board.verified,
+        "verified": case.board.verified,
     }
 
 
 def fit_lines(board: Board, instances: Sequence[Instance]) -> list[str]:
     """Where every instance goes, a picture, and the command."""
-    rows = [(i.profile_name, i.start) for i in instances]
-    picture = [f"  {line}" for line in draw(board, instances)]
-    create = f"  nvidia-smi mig -i GPU -cgi {_cgi(board, instances)} -C"
-    head = f"Fits on one {board.title}."
-    return [
-        head,
-        "",
-        *_table(board, rows),
-        "",
-        "Memory slices",
-        *picture,
-        "",
-        "Create it with",
-        create,
-        *_caution(board),
-    ]
+    lines = [f"Fits on one {board.title}.", "", *_table(board, [(i.profile_name, i.start) for i in instances])]
+    lines += ["", "Memory slices", *(f"  {line}" for line in draw(board, instances))]
+    lines += ["", "Create it with", f"  nvidia-smi mig -i GPU -cgi {_cgi(board, instances)} -C"]
+    return lines + _caution(board)
 
 
-def refusal_lines(board: Board, items: Sequence[Item], answer: Impossible, *, pooled: Sequence[Layout]) -> list[str]:
+def refusal_lines(case: LayoutCase, answer: Impossible, pooled: Sequence[Layout] = ()) -> list[str]:
     """What was asked for, why it does not fit, and what would."""
+    board, items = case.board, case.items
     fits = "Not known whether it fits" if _open(board, items) else "Does not fit"
     lines = [f"{fits} on one {board.title}.", ""]
     lines += _table(board, [(i.profile, i.start) for i in items])
@@ -128,25 +118,7 @@ def _names(text: str) -> list[str]:
 
 
 def _caution(board: Board) -> list[str]:
-    if board.verified:
-        return []
-    return [
-        "",
-        "NVIDIA publishes no ids for this board; these follow its closest relative.",
-        "Check: nvidia-smi mig -lgip",
-    ]
-
-
-def profile_row(p: Profile) -> dict[str, object]:
-    """A profile as plain values."""
-    return {
-        "profile": p.name,
-        "id": p.id,
-        "compute_slices": p.compute_slices,
-        "memory_slices": p.memory_slices,
-        "starts": list(p.starts),
-        "max_instances": p.max_instances,
-    }
+    return [] if board.verified else ["", _RELATIVE, "Check: nvidia-smi mig -lgip"]
 
 
 def _cgi(board: Board, instances: Iterable[Instance]) -> str:
@@ -157,16 +129,13 @@ def _dashes(instances: Iterable[Instance]) -> str:
     return "-".join(i.profile_name.partition("g.")[0] for i in instances)
 
 
-def explained(case: LayoutCase, pooled: Sequence[Layout]) -> tuple[dict[str, Any], list[str]]:
+def explained(case: LayoutCase, pooled: Sequence[Layout]) -> tuple[dict[str, object], list[str]]:
     """Return, as plain values and as lines, whether a layout fits on an empty GPU, or is reached from what is there."""
     board, answer = case.board, case.answer
     if case.present:
         return case_document(case), case_lines(case)
     if isinstance(answer, Impossible):
-        return (
-            refusal(board, case.items, answer, pooled=pooled),
-            refusal_lines(board, case.items, answer, pooled=pooled),
-        )
+        return refusal(case, answer, pooled), refusal_lines(case, answer, pooled)
     return fit(board, answer.create), fit_lines(board, answer.create)
 
 
@@ -175,7 +144,7 @@ def case_document(case: LayoutCase) -> dict[str, object]:
     board, answer = case.board, case.answer
     now = {"present": [_standing(i) for i in case.present], "before": list(draw(board, case.present))}
     if isinstance(answer, Impossible):
-        return {**refusal(board, case.items, answer, pooled=()), **now}
+        return {**refusal(case, answer), **now}
     return {
         "board": board.key,
         "fits": True,
@@ -195,7 +164,7 @@ def case_lines(case: LayoutCase) -> list[str]:
     now = ["Now", *_picture(board, case.present)]
     notes = note_lines(case.notes)
     if isinstance(answer, Impossible):
-        why = refusal_lines(board, case.items, answer, pooled=())[2:]
+        why = refusal_lines(case, answer)[2:]
         seen = [*now, ""] if board.memory_slices else []  # without MIG there is nothing to draw
         verdict = "Not known." if _open(board, case.items) else "Not possible."
         return [case.title or board.title, verdict, "", *seen, *why, *notes]
@@ -221,14 +190,14 @@ def layouts_document(board: Board, chosen: Sequence[Sequence[Instance]]) -> dict
         "board": board.key,
         "title": board.title,
         "verified": board.verified,
-        "profiles": [profile_row(p) for p in board.profiles],
+        "profiles": [{"profile": p.name, **{n: getattr(p, n) for n in _COLUMNS}} for p in board.profiles],
         "named_profiles": list(board.named_profiles),
         "layouts": [{"layout": _dashes(i), "cgi": _cgi(board, i)} for i in chosen],
     }
 
 
 def _standing(instance: Instance) -> dict[str, object]:
-    found: dict[str, Any] = {"profile": instance.profile_name, "start": instance.start}
+    found: dict[str, object] = {"profile": instance.profile_name, "start": instance.start}
     if instance.gi_id is not None:
         found["gpu_instance"] = instance.gi_id
     if instance.in_use:
