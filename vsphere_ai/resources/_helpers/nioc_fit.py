@@ -66,23 +66,21 @@ def switch_problems(
     used = _stated(target, view, name, wanted)
     changes = any(pools.values()) or nioc.set_by_hand(bandwidth)
     if (changes and not wanted.nioc) or (used and wanted.nioc is False):
-        yield Problem(target, "switches.nioc", f"{name}: bandwidth and pools need Network I/O Control, which is off",
-                      f"write switches: {{{name}: {{nioc: true}}}}")  # fmt: skip
+        message = f"{name}: bandwidth and pools need Network I/O Control, which is off"
+        yield Problem(target, "switches.nioc", message, f"write switches: {{{name}: {{nioc: true}}}}")
     if not bandwidth and not pools and not used:
         return
     version = switch.get(nioc.VERSION, "version3") if switch else "version3"
     if version != "version3":
-        yield Problem(target, "switches.nioc",
-                      f"{name} has Network I/O Control {version}, bandwidth and pools need version3",
-                      "upgrade Network I/O Control of the switch in the vSphere Client; it cannot be undone",
-                      )  # fmt: skip
+        message = f"{name} has Network I/O Control {version}, bandwidth and pools need version3"
+        remedy = "upgrade Network I/O Control of the switch in the vSphere Client; it cannot be undone"
+        yield Problem(target, "switches.nioc", message, remedy)
     if not bandwidth and not pools:
         return  # what is there already is not in the way
     for kind, given in bandwidth.items():
         if isinstance(given.limit, int) and (given.reservation or 0) > given.limit:
-            yield Problem(target, "switches.reservation",
-                          f"{name}: {kind} reserves {given.reservation} Mbit/s, and its limit is {given.limit}",
-                          "write a limit that is not below the reservation")  # fmt: skip
+            message = f"{name}: {kind} reserves {given.reservation} Mbit/s, and its limit is {given.limit}"
+            yield Problem(target, "switches.reservation", message, "write a limit that is not below the reservation")
     after = {**now, **bandwidth}
     if switch is not None:
         yield from _too_much(target, view.estate, switch, after)
@@ -96,12 +94,11 @@ def _too_much(target: Target, estate: Estate, switch: Facts, after: Mapping[obje
     """All reservations together fit on the slowest NIC, of which a part stays free."""
     total, slowest = sum(b.reservation or 0 for b in after.values()), nioc.slowest_nic(switch, estate)
     percent = switch.get(nioc.RATIO, nioc.DEFAULT_RATIO)
-    if slowest and total > slowest[0] * percent // 100:
-        yield Problem(target, "switches.reservation",
-                      f"{switch.name}: {total} Mbit/s are reserved on each NIC; {percent} % of {slowest[0]} can be on "
-                      f"{slowest[1]}",
-                      f"reserve at most {slowest[0] * percent // 100} Mbit/s for all kinds of traffic together",
-                      )  # fmt: skip
+    if slowest and total > (most := slowest[0] * percent // 100):
+        possible = f"{percent} % of {slowest[0]} can be on {slowest[1]}"
+        message = f"{switch.name}: {total} Mbit/s are reserved on each NIC; {possible}"
+        remedy = f"reserve at most {most} Mbit/s for all kinds of traffic together"
+        yield Problem(target, "switches.reservation", message, remedy)
 
 
 def _in_use(
@@ -115,9 +112,8 @@ def _in_use(
         users = sorted(g.name for g in groups if leaving.get(g.name, nioc.pool_of(g, switch)) == name)
         if users:
             given = ", ".join(f"{u}: {{resource_pool: {nioc.NO_POOL}}}" for u in users)
-            yield Problem(target, "switches.pool-in-use",
-                          f"{switch.name}: {name} has port groups and is not removed: {', '.join(users)}",
-                          f"take them out: port_groups: {{{given}}}")  # fmt: skip
+            message = f"{switch.name}: {name} has port groups and is not removed: {', '.join(users)}"
+            yield Problem(target, "switches.pool-in-use", message, f"take them out: port_groups: {{{given}}}")
 
 
 def _over_quota(
@@ -127,11 +123,11 @@ def _over_quota(
     total, each = sum(q or 0 for q in pools.values()), nioc.reserved(after)
     count = nioc.nic_count(switch) if switch else 0
     if total > each * count:
-        yield Problem(target, "switches.resource-pools",
-                      f"{name}: its pools reserve {total} Mbit/s; there are {each * count}: {each} Mbit/s for "
-                      f"{nioc.VIRTUAL_MACHINE} on each of {count} NICs",
-                      f"reserve more with bandwidth: {{{nioc.VIRTUAL_MACHINE}: {{reservation: N}}}}, or less in the "
-                      "pools; NICs that hosts do not give it yet do not count")  # fmt: skip
+        there = f"{each * count}: {each} Mbit/s for {nioc.VIRTUAL_MACHINE} on each of {count} NICs"
+        message = f"{name}: its pools reserve {total} Mbit/s; there are {there}"
+        more = f"reserve more with bandwidth: {{{nioc.VIRTUAL_MACHINE}: {{reservation: N}}}}"
+        remedy = f"{more}, or less in the pools; NICs that hosts do not give it yet do not count"
+        yield Problem(target, "switches.resource-pools", message, remedy)
 
 
 def _held(
@@ -147,17 +143,16 @@ def _held(
     for name, quota in less.items():
         held = found.of(g.ref for g in groups if moved.get(g.name, nioc.pool_of(g, switch)) == name)
         if held > quota:
-            yield Problem(target, "switches.resource-pools",
-                          f"{switch.name}: running VMs reserve {held} Mbit/s of {name}, more than {quota}: they would "
-                          "not power on again",
-                          "keep as much, or let them reserve less with adapters in the same playbook")  # fmt: skip
+            reserved = f"running VMs reserve {held} Mbit/s of {name}, more than {quota}"
+            message = f"{switch.name}: {reserved}: they would not power on again"
+            remedy = "keep as much, or let them reserve less with adapters in the same playbook"
+            yield Problem(target, "switches.resource-pools", message, remedy)
     above = [vm for vm, most in found.largest.items() if most > each[1]] if each[1] < each[0] else []
     if above:
-        yield Problem(target, "switches.reservation",
-                      f"{switch.name}: {each[1]} Mbit/s for {nioc.VIRTUAL_MACHINE} is less than adapters of running "
-                      f"VMs reserve: {pool_use.listed(above)}",
-                      f"reserve {max(found.largest.values())}, or less for them with adapters in the same playbook",
-                      )  # fmt: skip
+        less_than = f"less than adapters of running VMs reserve: {pool_use.listed(above)}"
+        message = f"{switch.name}: {each[1]} Mbit/s for {nioc.VIRTUAL_MACHINE} is {less_than}"
+        remedy = f"reserve {max(found.largest.values())}, or less for them with adapters in the same playbook"
+        yield Problem(target, "switches.reservation", message, remedy)
 
 
 def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wanted: SwitchSettings) -> Iterator[str]:
@@ -183,8 +178,8 @@ def switch_notes(target: Target, view: View, name: str, switch: Facts | None, wa
 
 def unread_note(switch: Facts, names: Iterable[str]) -> str:
     """Say whose reservations are not in a sum."""
-    return (f"{switch.name}: what running VMs reserve that cannot be read is not known and not counted: "
-            f"{pool_use.listed(list(names))}")  # fmt: skip
+    listed = pool_use.listed(list(names))
+    return f"{switch.name}: what running VMs reserve that cannot be read is not known and not counted: {listed}"
 
 
 def group_problems(target: Target, view: View, name: str, pool: str | None, switch: Facts) -> Iterator[Problem]:
@@ -198,9 +193,10 @@ def group_problems(target: Target, view: View, name: str, pool: str | None, swit
         return
     there = nioc.pools(switch)
     if pool not in there:
-        yield Problem(target, "port_groups.resource-pool", f"{name}: {switch.name} has no network resource pool {pool}",
-                      f"it has {', '.join(sorted(there)) or 'none'}; add one with switches: {{{switch.name}: "
-                      f"{{resource_pools: {{{pool}: N}}}}}}")  # fmt: skip
+        add = f"add one with switches: {{{switch.name}: {{resource_pools: {{{pool}: N}}}}}}"
+        message = f"{name}: {switch.name} has no network resource pool {pool}"
+        remedy = f"it has {', '.join(sorted(there)) or 'none'}; {add}"
+        yield Problem(target, "port_groups.resource-pool", message, remedy)
     if not nioc.is_on(switch):
         yield _pool_without(target, name, switch)
     elif group is not None and pool in there:
@@ -208,9 +204,8 @@ def group_problems(target: Target, view: View, name: str, pool: str | None, swit
 
 
 def _pool_without(target: Target, name: str, switch: Facts) -> Problem:
-    return Problem(target, "port_groups.resource-pool",
-                   f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older",
-                   f"write switches: {{{switch.name}: {{nioc: true}}}}")  # fmt: skip
+    message = f"{name}: a pool needs version 3 of Network I/O Control, and {switch.name} has it off or older"
+    return Problem(target, "port_groups.resource-pool", message, f"write switches: {{{switch.name}: {{nioc: true}}}}")
 
 
 def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: ResourcePool) -> Iterator[Problem]:
@@ -219,11 +214,11 @@ def _joined(target: Target, view: View, group: Facts, switch: Facts, pool: Resou
     there = pool_use.groups_of(view.estate, switch)
     held = found.of(g.ref for g in there if moved.get(g.name, nioc.pool_of(g, switch)) == pool["name"])
     if found.of([group.ref]) and held > nioc.quota(pool):
-        yield Problem(target, "port_groups.resource-pool",
-                      f"{group.name}: running VMs would reserve {held} Mbit/s of {pool['name']}, which has "
-                      f"{nioc.quota(pool)}: they would not power on again",
-                      f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {held}}}}}}}, or let them "
-                      "reserve less with adapters in the same playbook")  # fmt: skip
+        too_much = f"{held} Mbit/s of {pool['name']}, which has {nioc.quota(pool)}"
+        message = f"{group.name}: running VMs would reserve {too_much}: they would not power on again"
+        more = f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {held}}}}}}}"
+        remedy = f"{more}, or let them reserve less with adapters in the same playbook"
+        yield Problem(target, "port_groups.resource-pool", message, remedy)
 
 
 def group_notes(target: Target, view: View, name: str, pool: str | None, switch: Facts | None) -> Iterator[str]:
@@ -244,17 +239,16 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
         switch = switch_of(view.estate, group)
         if nic.type == "sriov":
             # vSphere Networking 7.0, "About vSphere Network I/O Control Version 3"
-            yield Problem(target, rule, f"the traffic of an SR-IOV adapter on {name} passes Network I/O Control by",
-                          "leave shares, reservation and limit out for it")  # fmt: skip
+            message = f"the traffic of an SR-IOV adapter on {name} passes Network I/O Control by"
+            yield Problem(target, rule, message, "leave shares, reservation and limit out for it")
             continue
         if isinstance(nic.limit, int) and (nic.reservation or 0) > nic.limit:
-            yield Problem(target, rule, f"{nic.reservation} Mbit/s are reserved on {name}, the limit is {nic.limit}",
-                          "write a limit that is not below the reservation")  # fmt: skip
+            message = f"{nic.reservation} Mbit/s are reserved on {name}, the limit is {nic.limit}"
+            yield Problem(target, rule, message, "write a limit that is not below the reservation")
         if group is None or switch is None:
             if ethernet.is_port_group(nic.port_group):  # else something says that there is none
-                yield Problem(target, rule, f"{name} is on no distributed switch, bandwidth needs one",
-                              "leave shares, reservation and limit out, or name a distributed port group",
-                              )  # fmt: skip
+                remedy = "leave shares, reservation and limit out, or name a distributed port group"
+                yield Problem(target, rule, f"{name} is on no distributed switch, bandwidth needs one", remedy)
         elif not nioc.is_on(switch):
             yield _without(target, name, switch)
         elif nic.reservation:
@@ -262,9 +256,9 @@ def adapter_problems(target: Target, view: View, nics: Iterable[NetworkAdapter])
 
 
 def _without(target: Target, group: str, switch: Facts) -> Problem:
-    return Problem(target, "adapters.bandwidth",
-                   f"{group}: Network I/O Control of {switch.name} is off, or not version 3",
-                   f"add switches: {{{switch.name}: {{nioc: true}}}} to a play for the datacenter")  # fmt: skip
+    message = f"{group}: Network I/O Control of {switch.name} is off, or not version 3"
+    remedy = f"add switches: {{{switch.name}: {{nioc: true}}}} to a play for the datacenter"
+    return Problem(target, "adapters.bandwidth", message, remedy)
 
 
 def counts(view: View, nic: NetworkAdapter) -> bool:
@@ -289,11 +283,10 @@ def _reservation_problems(
     """One adapter sends over one NIC at a time; all adapters of a pool that are on share its quota."""
     most, wanted = nioc.reserved(nioc.bandwidths(switch)), nic.reservation or 0
     if wanted > most:
-        kind = nioc.VIRTUAL_MACHINE
-        yield Problem(target, "adapters.reservation",
-                      f"{wanted} Mbit/s on {group.name}: VMs have {most} reserved on each NIC of {switch.name}",
-                      f"reserve less, or write switches: {{{switch.name}: {{bandwidth: {{{kind}: {{reservation: "
-                      f"{wanted}}}}}}}}}")  # fmt: skip
+        message = f"{wanted} Mbit/s on {group.name}: VMs have {most} reserved on each NIC of {switch.name}"
+        more = f"bandwidth: {{{nioc.VIRTUAL_MACHINE}: {{reservation: {wanted}}}}}"
+        remedy = f"reserve less, or write switches: {{{switch.name}: {{{more}}}}}"
+        yield Problem(target, "adapters.reservation", message, remedy)
     pool = nioc.pools(switch).get(nioc.pool_of(group, switch))
     if pool is None:
         return
@@ -304,9 +297,9 @@ def _reservation_problems(
     at_least = "at least " if found.unread else ""
     enough = "N" if found.unread else used
     write = f"write switches: {{{switch.name}: {{resource_pools: {{{pool['name']}: {enough}}}}}}}"
-    yield Problem(target, "adapters.reservation",
-                  f"{at_least}{used} Mbit/s with what running VMs have of pool {pool['name']}, which reserves "
-                  f"{nioc.quota(pool)}", f"reserve less, or {write}")  # fmt: skip
+    quota = f"pool {pool['name']}, which reserves {nioc.quota(pool)}"
+    message = f"{at_least}{used} Mbit/s with what running VMs have of {quota}"
+    yield Problem(target, "adapters.reservation", message, f"reserve less, or {write}")
 
 
 def adapter_notes(target: Target, view: View, nics: Iterable[NetworkAdapter]) -> Iterator[str]:
