@@ -51,19 +51,17 @@ def assign(
     counted = shortage(items_of(classes), slots)
     if counted is not None:
         return _left(classes, slots, certain=True, counted=counted)
-    found = _divided(classes, slots)
+    found = _divided(classes, slots, pooled=True)
     if isinstance(found, Remainder) or all(len(c.profiles) == 1 or len(c.hosts) == 1 for c in classes):
         return found
     if not exact:
         return _committed(classes, slots, hosts)
-    programme = programme_of(classes, slots, None)
-    solved = programme.solve()
-    return _left(classes, slots, certain=programme.certain) if solved is None else divided(classes, solved)
+    return _divided(classes, slots, pooled=False)
 
 
-def _divided(classes: Sequence[VmClass], slots: Sequence[GpuSlot]) -> Division | Remainder:
-    """Divide VMs as if the vGPUs of each could come from several of its hosts; for those with one that is exact."""
-    programme = Programme(classes, slots, pooled=True)
+def _divided(classes: Sequence[VmClass], slots: Sequence[GpuSlot], *, pooled: bool) -> Division | Remainder:
+    """Divide VMs; `pooled`: as if their vGPUs could come from several hosts, which is exact for those with one."""
+    programme = Programme(classes, slots, pooled=pooled)
     solved = programme.solve()
     return _left(classes, slots, certain=programme.certain) if solved is None else divided(classes, solved)
 
@@ -87,7 +85,7 @@ def _committed(classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapp
     if placed is None:
         return Remainder(tuple(several), tuple(len(c.vms) for c in several), exact=False)
     rest = [c for c in classes if len(c.profiles) == 1]
-    found = _divided(rest, occupied(GpuHosts(tuple(slots)), Fit(placed)).slots)
+    found = _divided(rest, occupied(GpuHosts(tuple(slots)), Fit(placed)).slots, pooled=True)
     if isinstance(found, Remainder):
         return replace(found, exact=False)
     for vm, (host, places) in placed.items():
@@ -96,29 +94,23 @@ def _committed(classes: Sequence[VmClass], slots: Sequence[GpuSlot], hosts: Mapp
     return found
 
 
-def programme_of(classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: Orders | None) -> Programme:
+def programme_of(classes: Sequence[VmClass], slots: Sequence[GpuSlot], orders: Orders) -> Programme:
     """Return the programme of VMs on hosts, with what is known of the orders in which they power on there."""
     programme = Programme(classes, slots)
-    hosts = orders.hosts.items() if orders else ()
-    programme.claim(name for name, host in hosts if host.policy == "performance" and not host.mixed)
+    programme.claim(name for name, host in orders.hosts.items() if host.policy == "performance" and not host.mixed)
     return programme
 
 
-def settled(programme: Programme, orders: Orders | None) -> Solved | None:
+def settled(programme: Programme, orders: Orders) -> Solved | None:
     """Return a solution whose VMs power on on every host, all hosts being tried; None when none was found."""
     left = ROUNDS * programme.situations
     while left > 0:
         solved = programme.solve()
-        if solved is None or orders is None or not _refused(programme, solved, orders):
+        if solved is None or not any([_refuses(programme, solved, orders, host) for host in programme.slots]):
             return solved
         left -= 1 if programme.certain else ROUNDS // UNSURE  # what is not known takes long not to find out
     programme.certain = False
     return None
-
-
-def _refused(programme: Programme, solved: Solved, orders: Orders) -> bool:
-    """Rule out what hosts are given and do not power on in any order; return whether there was any."""
-    return any([_refuses(programme, solved, orders, host) for host in programme.slots])
 
 
 def _refuses(programme: Programme, solved: Solved, orders: Orders, host: str) -> bool:

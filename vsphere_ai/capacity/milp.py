@@ -31,7 +31,7 @@ COUNT_NODES = 100
 """Branches of the programme that places as many VMs as it can."""
 # HiGHS 1.13 to 1.15.1: presolve calls feasible programmes infeasible (github.com/ERGO-Code/HiGHS, #3090 and #3296).
 # The feasibility jump takes milliseconds, longer than most of these programmes take in all.
-OPTIONS = {"output_flag": False, "threads": 1, "parallel": "off", "presolve": "off"}
+OPTIONS: dict[str, bool | float | str] = {"output_flag": False, "threads": 1, "parallel": "off", "presolve": "off"}
 OPTIONS["mip_heuristic_run_feasibility_jump"] = False
 
 Counts = Mapping[int, int]
@@ -79,7 +79,7 @@ class Solved:
 
 
 @cache
-def _silent() -> Any:
+def _silent() -> type[highspy.Highs]:
     """Return the class of HiGHS models whose constructor prints no banner, as that of HiGHS 1.16 does."""
     import highspy
 

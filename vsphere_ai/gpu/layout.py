@@ -81,11 +81,11 @@ def _remedy(text: str) -> str:
 
 def _list_of_command(text: str) -> list[str]:
     try:
-        words = iter(shlex.split(text))
+        words = iter(shlex.split(re.sub(r"^sudo\s+", "", text)))
     except ValueError as error:
         raise LayoutError(f"the command cannot be read: {error}") from error
     found: list[str] | None = None
-    for word in _without_sudo(words):
+    for word in words:
         if word in _VALUED:
             next(words, None)
         elif word in _CREATE:
@@ -100,13 +100,6 @@ def _list_of_command(text: str) -> list[str]:
     if found is None:
         raise LayoutError("the command creates no GPU instances", "it has no -cgi")
     return found
-
-
-def _without_sudo(words: Iterator[str]) -> Iterator[str]:
-    first = next(words, "")
-    if first != "sudo":
-        yield first
-    yield from words
 
 
 def _value(words: Iterator[str]) -> tuple[str, str | None]:

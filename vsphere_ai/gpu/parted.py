@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from vsphere_ai.gpu.layout import MAX_ITEMS, Item, LayoutError, parse_item
 
@@ -55,7 +55,7 @@ class Entry:
 Configs = Mapping[str, tuple[Entry, ...]]
 
 
-def read(data: Any, refuse: Refuse) -> Configs:
+def read(data: object, refuse: Refuse) -> Configs:
     """Return the configurations of a file by name; every fault goes to `refuse`, what is faulty is left out."""
     if not isinstance(data, Mapping):
         refuse((), "this is not a mig-parted configuration", "it starts with version: v1 and mig-configs:")
