@@ -53,14 +53,8 @@ def _need(host: Target, steps: Sequence[PlannedStep], *, reads: bool) -> Need | 
 
 
 def _uses_ssh(step: Step, *, reads: bool) -> bool:
-    match step:
-        case Shell() | GpusAnswer():
-            return True
-        case Reboot():
-            return step.via == "ssh"
-        case AsPlanned():
-            return reads
-    return False
+    reboots = isinstance(step, Reboot) and step.via == "ssh"
+    return reboots or isinstance(step, Shell | GpusAnswer) or (reads and isinstance(step, AsPlanned))
 
 
 def no_section(need: Need) -> Problem:
@@ -75,24 +69,15 @@ def service_problems(need: Need, facts: Facts) -> Iterator[Problem]:
     service = _service(facts)
     if service is None:
         return
-    must = f"set the policy of {SSH_SERVICE} to 'Start and stop with host'"
+    where = "in the vSphere Client under Configure > Services, or let apply start it: ssh: {start_service: apply}"
+    never = "and the inventory says start_service: never"
     if not service.get("running"):
-        yield Problem(
-            need.host,
-            "ssh.service",
-            f"{SSH_SERVICE} is stopped, and the inventory says start_service: never; needed for: {need.first}",
-            f"start {SSH_SERVICE} in the vSphere Client under Configure > Services, or let apply start it: "
-            "ssh: {start_service: apply}",
-        )
+        message = f"{SSH_SERVICE} is stopped, {never}; needed for: {need.first}"
+        yield Problem(need.host, "ssh.service", message, f"start {SSH_SERVICE} {where}")
     if need.after and service.get("policy") != "on":
-        yield Problem(
-            need.host,
-            "ssh.service",
-            f"{SSH_SERVICE} will be stopped after the reboot (policy {service.get('policy')}), and the inventory says "
-            "start_service: never",
-            f"{must} in the vSphere Client under Configure > Services, or let apply start it: "
-            "ssh: {start_service: apply}",
-        )
+        message = f"{SSH_SERVICE} will be stopped after the reboot (policy {service.get('policy')}), {never}"
+        policy = f"set the policy of {SSH_SERVICE} to 'Start and stop with host'"
+        yield Problem(need.host, "ssh.service", message, f"{policy} {where}")
 
 
 def without_ssh_problems(plan: Plan) -> Plan:
