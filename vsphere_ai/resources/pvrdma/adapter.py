@@ -32,7 +32,7 @@ class Adapter(Settings):
 def devices_of(vm: Facts) -> tuple[VirtualDevice, ...]:
     """Return the PVRDMA adapters of a VM, in their order."""
     devices: tuple[VirtualDevice, ...] = vm.get("config.hardware.device", ())
-    return tuple(d for d in devices if d["_typeName"] == ethernet.TYPES["pvrdma"])
+    return tuple(d for d in devices if d.get("_typeName") == ethernet.TYPES["pvrdma"])
 
 
 def observed_adapter(device: VirtualDevice) -> Adapter:
