@@ -289,6 +289,7 @@ def warm_up():
     prefork.once()
     gc.collect()
     gc.freeze()  # what is here already is in no fork's way
+    gc.set_threshold(20_000, 20, 20)
 
 
 class Learned:

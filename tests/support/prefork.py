@@ -172,6 +172,7 @@ def warm():
     build(load(None), "warm").close()
     gc.collect()
     gc.freeze()  # what is here already is in no copy's way
+    gc.set_threshold(20_000, 20, 20)
 
 
 def once():
