@@ -96,7 +96,7 @@ def drop_farewell(say: Callable[[], None]) -> None:
 
 
 def remember(say: Callable[[], None]) -> None:
-    """The same until the command has ended, and after all others: this ends the session they need."""
+    """Have this done likewise, until the command has ended, after all others: this ends the session they need."""
     _last.append(say)
 
 
