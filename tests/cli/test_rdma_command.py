@@ -246,7 +246,7 @@ def test_json_has_all_of_it():
         {"target": "esx01", "line": "vmkernel: {dvpg-rdma: {pvrdma: true}}"},
     )
     assert document["pairs"][0]["causes"] == [
-        {"target": "esx01", "link": "PVRDMA vmknic", "seen": "Net.PVRDMAVmknic names none"}
+        {"target": "esx01", "link": "PVRDMA vmknic", "seen": "Net.PVRDMAVmknic is not set"}
     ]
     assert document["playbook"].startswith("- hosts: esx01\n")
 

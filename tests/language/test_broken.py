@@ -160,7 +160,7 @@ EXPECTED = {
         ("1:1", "the playbook is not a list of plays", "start each play with '- hosts: ...' or '- vms: ...'"),
     ],
     "playbooks/nothing-wanted.yml": [
-        ("1:3", "this play says nothing of what should be", "add one of: graphics, mig"),
+        ("1:3", "this play has no settings", "add one of: graphics, mig"),
     ],
     "playbooks/nul.yml": [
         ("2:17", "the control character U+0000 is not allowed", "remove it"),
@@ -233,7 +233,7 @@ EXPECTED = {
         ("2:8", "the tag !!python/object:os.system is not allowed", "remove it; quote a value that starts with '!'"),
     ],
     "playbooks/terminal-escape.yml": [
-        ("1:3", "this play says nothing of what should be", "add one of: graphics, mig"),
+        ("1:3", "this play has no settings", "add one of: graphics, mig"),
         ("1:10", "'esx�[2J' holds a range that cannot be read", "write [01:16] or [a:f]"),
         ("2:3", "unknown key 'mig�'", "did you mean 'mig'?"),
     ],

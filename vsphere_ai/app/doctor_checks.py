@@ -301,7 +301,7 @@ def _ssh(session: Session, host: Facts) -> Iterator[Check]:
         yield Check(host.name, "warn", "SSH is stopped, and the inventory forbids to start it", "mig cannot be read")
     else:
         who = "every command" if start == "always" else "apply, and commands with --start-ssh,"
-        yield Check(host.name, "ok", f"SSH is stopped; {who} may start it, and stops it again")
+        yield Check(host.name, "ok", f"SSH is stopped; {who} may start it and stop it again")
 
 
 def _driver(estate: Estate, host: Facts) -> Iterator[Check]:

@@ -52,7 +52,7 @@ def _vmknic(estate: Estate, host: Target, group: Facts | None) -> Link:
     vnic = _named_vnic(facts)
     fix, help = _naming(estate, host, group)
     if not chosen:
-        return VMKNIC.link("broken", f"{vmk.OPTION} names none", help, fix)
+        return VMKNIC.link("broken", f"{vmk.OPTION} is not set", help, fix)
     if vnic is None and vmk.VNICS in facts.properties:
         return VMKNIC.link("broken", f"{chosen} is named, and the host has none of that name", help, fix)
     if vnic is None or not _is_elsewhere(estate, vnic, group):

@@ -232,7 +232,7 @@ class _Reader:
         settings = self.settings(value, path)
         stated = tuple(self.stated(kind, value[kind], path) for kind in value if kind in self.kinds)
         if not any(kind in self.kinds for kind in value):
-            self.place.refuse(path, "this play says nothing of what should be", f"add one of: {self.known(target)}")
+            self.place.refuse(path, "this play has no settings", f"add one of: {self.known(target)}")
         if target is None or settings is None:
             return None
         return Play(

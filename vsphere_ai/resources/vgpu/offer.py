@@ -102,7 +102,7 @@ def why_not(vm: Target, host: Target, profile: str, view: View) -> str:
         return f"{own[0].title} has no such type: vsphere-ai vgpu list {own[0].key}"
     divided = "MIG mode enabled" if parsed.is_mig else "MIG mode disabled"
     how = play_for(host, view, f"mig: {{mode: {'enabled' if parsed.is_mig else 'disabled'}}}")
-    return f"{profile} needs a {parsed.board} GPU in shared direct mode with {divided}; {how}"
+    return f"{profile} needs a GPU of type {parsed.board} in shared direct mode with {divided}; {how}"
 
 
 def _elsewhere(vm: Target, host: Target, profile: str, view: View) -> str:
