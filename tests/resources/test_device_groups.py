@@ -16,7 +16,8 @@ from support.machines import keys, tuned
 from vsphere_ai.execution.actions import conflicts
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.steps import Query
-from vsphere_ai.resources.device_groups import GROUP, OFFER, DeviceGroups, meaning
+from vsphere_ai.resources.device_groups import OFFER, DeviceGroups, meaning
+from vsphere_ai.resources.device_groups.group import GROUP
 from vsphere_ai.resources.gpudirect import GpuDirect
 from vsphere_ai.resources.pci_devices import Device, PciDevices
 from vsphere_ai.resources.vgpu import Vgpu

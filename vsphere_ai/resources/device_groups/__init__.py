@@ -15,13 +15,11 @@ from vsphere_ai.model.view import View
 from vsphere_ai.resources._helpers.gpu_devices import DEVICES, VM_PROPERTIES, GpuDevices, Part, difference, duty_of
 from vsphere_ai.resources._helpers.vm_settings import firmware_notes
 from vsphere_ai.resources.base import Traits
-from vsphere_ai.resources.device_groups.checks import room_problems, unknown_group, vm_problems
+from vsphere_ai.resources.device_groups.checks import offer_problems, room_problems, vm_problems
 from vsphere_ai.resources.device_groups.group import (
-    GROUP,
-    GROUPS,
     OFFER,
     Group,
-    groups_listed,
+    groups_after,
     is_vgpu_name,
     lost_members,
     meaning,
@@ -35,8 +33,6 @@ from vsphere_ai.resources.device_groups.group import (
 from vsphere_ai.resources.mixins import AsksMore
 
 FIRST_API = (8, 0, 0, 1)  # vSphere Web Services API reference: VirtualMachineVirtualDeviceGroups since 8.0.0.1
-SIMPLE = ("nvidiaVgpu", "pciPassthru")
-"""Types of members whose template says all there is; a NIC of a group would need a network."""
 
 
 class DeviceGroups(AsksMore, GpuDevices):
@@ -153,14 +149,7 @@ class DeviceGroups(AsksMore, GpuDevices):
         if new and unreadable:
             yield self.problem(target, "unreadable", f"the device groups of {host.name} cannot be read: {unreadable}")
             return
-        offer = offer_of(facts)
-        for name in sorted({*new}):
-            if name not in offer:
-                yield unknown_group(target, host, name, offer)
-            elif odd := sorted({c["type"] for c in offer[name]} - {*SIMPLE}):
-                what = f"{name} has members of type {', '.join(odd)}, which need settings of their own"
-                help_ = "add this group in the vSphere Client; from then on it is left as it is"
-                yield self.problem(target, "member", what, help_)
+        yield from offer_problems(target, host, offer_of(facts), new)
         yield from room_problems(target, view, host, self._devices(target, view))
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
@@ -178,15 +167,11 @@ class DeviceGroups(AsksMore, GpuDevices):
         _, removed, missing = difference(self.groups or (), present_groups(facts), Group.named)
         new = {-1 - n: name for n, name in enumerate(sorted(missing))}
         offer = offer_of(view.facts(on.ref)) if on else {}
-        gone = {g.key for g in removed}
-        # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)
-        listed = [g for g in groups_listed(facts) if g["groupInstanceKey"] not in gone]
-        listed += [{"_typeName": GROUP, "groupInstanceKey": k, "deviceGroupName": name} for k, name in new.items()]
         yield self.reconfigure(
             change,
             [Part(g.name, g.devices) for g in removed],
             [Part(name, tuple(new_member(c["device"], k) for c in offer.get(name, ()))) for k, name in new.items()],
-            spec={"deviceGroups": {"_typeName": GROUPS, "deviceGroup": tuple(listed)}} if removed or new else None,
+            spec={"deviceGroups": groups_after(facts, removed, new)} if removed or new else None,
         )
 
     def not_stated(self, target: Target, view: View) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from difflib import get_close_matches
 
 from vsphere_ai.fabric import pci
-from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.fabric.api_types import GroupMember, VirtualDevice
 from vsphere_ai.model.remedies import play_for
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.view import View
@@ -18,8 +18,24 @@ from vsphere_ai.resources.device_groups.group import name_of
 HARDWARE_VERSION = 20  # VMware "vSphere 8 Expands Machine Learning Support: Device Groups"; unverified by a vCenter
 
 
-def unknown_group(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
-    """Return that a host does not offer a group, and what it offers."""
+SIMPLE = ("nvidiaVgpu", "pciPassthru")
+"""Types of members whose template says all there is; a NIC of a group would need a network."""
+
+
+def offer_problems(
+    target: Target, host: Target, offer: Mapping[str, tuple[GroupMember, ...]], new: Iterable[str]
+) -> Iterator[Problem]:
+    """Yield the new groups that a host does not offer, and those whose members need more than their templates."""
+    for name in sorted({*new}):
+        if name not in offer:
+            yield _unknown(target, host, name, offer)
+        elif odd := sorted({c["type"] for c in offer[name]} - {*SIMPLE}):
+            what = f"{name} has members of type {', '.join(odd)}, which need settings of their own"
+            help_ = "add this group in the vSphere Client; from then on it is left as it is"
+            yield Problem(target, "device_groups.member", what, help_)
+
+
+def _unknown(target: Target, on: Target, name: str, offer: Mapping[str, object]) -> Problem:
     spelled = {o.lower(): o for o in offer}
     near = [spelled[n] for n in get_close_matches(name.lower(), spelled, 1)]
     help_ = f"did you mean {near[0]}? " if near else ""

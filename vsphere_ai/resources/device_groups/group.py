@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from vsphere_ai.fabric.api_types import DeviceGroup, GroupMember, VirtualDevice
@@ -56,6 +57,15 @@ def present_groups(facts: Facts) -> tuple[Group, ...]:
         for g in sorted(groups_listed(facts), key=lambda g: int(g["groupInstanceKey"]))
         if g["_typeName"] == GROUP and g["groupInstanceKey"] in members
     )
+
+
+def groups_after(facts: Facts, removed: Iterable[Group], new: Mapping[int, str]) -> dict[str, object]:
+    """Return the groups of a VM without some, and with new ones by their keys, as they are sent."""
+    gone = {g.key for g in removed}
+    # the whole list, which is right whether vCenter takes it for all groups or for those it names (unverified)
+    listed = [g for g in groups_listed(facts) if g["groupInstanceKey"] not in gone]
+    listed += [{"_typeName": GROUP, "groupInstanceKey": k, "deviceGroupName": name} for k, name in new.items()]
+    return {"_typeName": GROUPS, "deviceGroup": tuple(listed)}
 
 
 def lost_members(facts: Facts) -> list[VirtualDevice]:
