@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -258,26 +259,19 @@ def _differences(table: Board, profiles: Sequence[Profile], driver_major: int | 
 
 def _with_present(board: Board, present: Iterable[ListedInstance]) -> Board:
     """Return the board with profiles that are not listed, but have instances on the GPU."""
-    found: dict[str, Profile] = {}
+    unlisted: dict[str, list[ListedInstance]] = defaultdict(list)
     for one in present:
         if board.find_profile(one.profile_name) is None:
-            before = found.get(one.profile_name)
-            starts = tuple(sorted({one.start, *(before.starts if before else ())}))
-            found[one.profile_name] = Profile(
-                one.profile_name,
-                one.profile_id,
-                _compute_slices(one.profile_name),
-                one.size,
-                starts,
-                len(starts),
-                _NO_ENGINES,
-            )
-    slices = max((s + p.memory_slices for p in found.values() for s in p.starts), default=0)
-    return (
-        replace(board, profiles=(*board.profiles, *found.values()), memory_slices=max(board.memory_slices, slices))
-        if found
-        else board
-    )
+            unlisted[one.profile_name].append(one)
+    if not unlisted:
+        return board
+    profiles = []
+    for name, own in unlisted.items():
+        starts = tuple(sorted({i.start for i in own}))
+        number, size = own[-1].profile_id, own[-1].size
+        profiles.append(Profile(name, number, _compute_slices(name), size, starts, len(starts), _NO_ENGINES))
+    slices = max(s + p.memory_slices for p in profiles for s in p.starts)
+    return replace(board, profiles=(*board.profiles, *profiles), memory_slices=max(board.memory_slices, slices))
 
 
 def _alike(one: Profile, two: Profile) -> bool:

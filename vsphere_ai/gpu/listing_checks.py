@@ -62,24 +62,17 @@ def _modes(gpus: Iterable[GpuStatus], instances: Iterable[ListedInstance]) -> It
 
 
 def _overlaps(instances: Iterable[ListedInstance], compute: Iterable[ListedComputeInstance]) -> Iterator[str]:
-    on_gpu: dict[int, list[tuple[int, int, str]]] = defaultdict(list)
+    places: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for one in instances:
-        on_gpu[one.gpu].append((one.start, one.size, f"GPU instance {one.gi_id}"))
-    for gpu, places in on_gpu.items():
-        yield from _crossing(places, f"GPU {gpu}")
-    inside: dict[tuple[int, int], list[tuple[int, int, str]]] = defaultdict(list)
+        places[f"GPU {one.gpu}"].append((one.start, one.size, f"GPU instance {one.gi_id}"))
     for each in compute:
         if each.start is not None and each.size is not None:
-            inside[each.gpu, each.gi_id].append((each.start, each.size, f"compute instance {each.ci_id}"))
-    for (gpu, gi), places in inside.items():
-        yield from _crossing(places, f"GPU instance {gi} of GPU {gpu}")
-
-
-def _crossing(places: list[tuple[int, int, str]], where: str) -> Iterator[str]:
-    ordered = sorted(places)
-    for (start, size, name), (later, _, other) in pairwise(ordered):
-        if later < start + size:
-            yield f"{name} and {other} of {where} stand on the same slice {later}"
+            inside = f"GPU instance {each.gi_id} of GPU {each.gpu}"
+            places[inside].append((each.start, each.size, f"compute instance {each.ci_id}"))
+    for where, own in places.items():
+        for (start, size, name), (later, _, other) in pairwise(sorted(own)):
+            if later < start + size:
+                yield f"{name} and {other} of {where} stand on the same slice {later}"
 
 
 def _orphans(instances: Iterable[ListedInstance], compute: Iterable[ListedComputeInstance]) -> Iterator[str]:

@@ -141,18 +141,12 @@ def parse_instances(status: int, stdout: str) -> tuple[ListedInstance, ...]:
 
 def parse_compute_instances(status: int, stdout: str) -> tuple[ListedComputeInstance, ...]:
     """Read ``nvidia-smi mig -lci``; empty when there are none or MIG is off."""
-    return tuple(
-        ListedComputeInstance(
-            int(m["gpu"]),
-            int(m["gi"]),
-            int(m["ci"]),
-            m["name"],
-            int(m["profile"]),
-            int(m["start"]) if m["start"] else None,
-            int(m["size"]) if m["size"] else None,
-        )
-        for m in _table(status, stdout, _COMPUTE)
-    )
+    found = []
+    for match in _table(status, stdout, _COMPUTE):
+        gpu, gi, ci, profile = map(int, match.group("gpu", "gi", "ci", "profile"))
+        start, size = (int(n) if n else None for n in match.group("start", "size"))
+        found.append(ListedComputeInstance(gpu, gi, ci, match["name"], profile, start, size))
+    return tuple(found)
 
 
 def parse_profiles(status: int, stdout: str) -> tuple[ListedProfile, ...]:
@@ -217,39 +211,18 @@ def _gpu(row: list[str], stdout: str) -> GpuStatus:
         raise unreadable(0, stdout)
     index, bus, name, uuid, current, pending, memory, driver = (cell.strip() for cell in row)
     size = re.fullmatch(r"(\d+)(?: MiB)?", memory)
+    mib = int(size[1]) if size else None
     try:
-        return GpuStatus(
-            int(index),
-            normal_pci(bus),
-            name,
-            uuid,
-            _mode(current),
-            _mode(pending),
-            int(size[1]) if size else None,
-            driver,
-        )
-    except ValueError:
+        return GpuStatus(int(index), normal_pci(bus), name, uuid, MODES[current], MODES[pending], mib, driver)
+    except (ValueError, KeyError):
         raise unreadable(0, stdout) from None
-
-
-def _mode(text: str) -> bool | None:
-    if text not in MODES:
-        raise ValueError(text)
-    return MODES[text]
 
 
 def _profile(first: re.Match[str], second: re.Match[str]) -> ListedProfile:
     counts = {**first.groupdict(), **second.groupdict()}
     engines = Engines(**{name: int(counts[name]) for name in Engines.__dataclass_fields__})
-    return ListedProfile(
-        int(first["gpu"]),
-        first["name"],
-        int(first["profile"]),
-        int(first["free"]),
-        int(first["total"]),
-        float(first["gib"]),
-        engines,
-    )
+    gpu, number, free, total = map(int, first.group("gpu", "profile", "free", "total"))
+    return ListedProfile(gpu, first["name"], number, free, total, float(first["gib"]), engines)
 
 
 def unreadable(status: int, stdout: str) -> UnreadableOutput:
