@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 13,
     "getattr with a default": 12,
     "median lines of a file": 100,
-    "lines of the product": 43_987,
+    "lines of the product": 43_984,
     "arrows between rooms": 79,
     "floors": 9,
 }

@@ -106,8 +106,7 @@ def worsened(before: View, after: View, changing: Iterable[str], seen: Iterable[
             if (target, rule.id) in known:
                 continue
             now = max((SEVERITY[f.verdict] for f in rule.check(target, before)), default=0)
-            found += [_softened(f, BECAUSE) for f in rule.check(target, after)
-                      if SEVERITY[f.verdict] > now]  # fmt: skip
+            found += [_softened(f, BECAUSE) for f in rule.check(target, after) if SEVERITY[f.verdict] > now]
     return tuple(found)
 
 

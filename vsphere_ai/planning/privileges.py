@@ -41,9 +41,7 @@ UNSTATED: Mapping[str, str] = {
     "ReconfigureDvs_Task": "DVSwitch.Modify",
     "ReconfigureDVPortgroup_Task": "DVPortgroup.Modify",
     # what the kinds state themselves
-    **{
-        m: privilege for cls in kinds().values() for duty in cls.traits.duties for m, privilege in duty.unstated.items()
-    },
+    **{method: taken for c in kinds().values() for duty in c.traits.duties for method, taken in duty.unstated.items()},
 }
 MEMBERS, HOST_NETWORK = "DVSwitch.HostOp", "Host.Config.Network"
 """What changing the members of a distributed switch takes, on the switch and on each host."""
