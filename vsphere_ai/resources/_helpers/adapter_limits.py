@@ -43,8 +43,8 @@ def questions(kind: str, wanted: Mapping[Target, Sequence[State]], estate: Estat
             asked[cluster, version] = None
     for cluster, version in asked:
         # descriptions of every guest system there is would make up most of the answer
-        spec = {"_typeName": "EnvironmentBrowserConfigOptionQuerySpec", "key": f"vmx-{version:02d}",
-                "guestId": (_GUEST,)}  # fmt: skip
+        key = f"vmx-{version:02d}"
+        spec = {"_typeName": "EnvironmentBrowserConfigOptionQuerySpec", "key": key, "guestId": (_GUEST,)}
         yield Query(
             _name(version), "environmentBrowser", "QueryConfigOptionEx", {"spec": spec}, on=cluster, keep=offered
         )

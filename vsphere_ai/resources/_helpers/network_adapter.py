@@ -231,8 +231,8 @@ def edited(device: Mapping[str, Any], before: NetworkAdapter, after: NetworkAdap
     """Return a device with what is different after as before, as it is sent; its key and port stay."""
     edited = dict(device)
     if after.connected != before.connected:
-        edited["connectable"] = {**ethernet.connectable(True), **(device.get("connectable") or {}),
-                                 "startConnected": after.connected, "connected": after.connected}  # fmt: skip
+        there, now = device.get("connectable") or {}, after.connected
+        edited["connectable"] = {**ethernet.connectable(True), **there, "startConnected": now, "connected": now}
     if after.mac != before.mac:
         edited |= _address(after.mac)
     if after.protocol != before.protocol:

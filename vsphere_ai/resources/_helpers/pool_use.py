@@ -104,8 +104,8 @@ def no_power_on(view: View, nics: Iterable[Any]) -> str:
             continue
         pool = nioc.pool_of(group, switch)
         if short := short_of(view, switch, pool):
-            return (f"pool {pool} of {switch.name} reserves {nioc.quota(nioc.pools(switch)[pool])} Mbit/s, and running "
-                    f"VMs have {short[0]}")  # fmt: skip
+            reserved = nioc.quota(nioc.pools(switch)[pool])
+            return f"pool {pool} of {switch.name} reserves {reserved} Mbit/s, and running VMs have {short[0]}"
     return ""
 
 
