@@ -8,7 +8,7 @@ import pytest
 from support.capacity_estates import small
 from support.capacity_judges import pci
 
-from vsphere_ai.capacity import assign, power_on_order, spare_hosts
+from vsphere_ai.capacity import assign, milp, power_on_order, spare_hosts
 from vsphere_ai.capacity.host import Host
 from vsphere_ai.capacity.power_on_order import Budget, every_end
 from vsphere_ai.capacity.solve import solve
@@ -167,3 +167,11 @@ def test_the_early_proof_saves_time_only(monkeypatch, seed):
     monkeypatch.setattr(spare_hosts, "FIXES", 2)
     other = solve(*small(seed), spare_hosts=1)
     assert (type(other), other.exact) == (type(answer), True)
+
+
+def test_what_a_host_cannot_do_is_ruled_out_for_that_host_and_not_assignment_by_assignment(monkeypatch):
+    asked, solved = [], milp.Programme.solve
+    monkeypatch.setattr(milp.Programme, "solve", lambda self: asked.append(self) or solved(self))
+    answer = solve(*small(5033), spare_hosts=1)
+    assert (type(answer), answer.exact) == (NoFit, True)
+    assert len(asked) < 100  # 187 when every assignment was ruled out by itself
