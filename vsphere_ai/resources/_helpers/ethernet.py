@@ -90,7 +90,7 @@ def is_distributed(network: str) -> bool:
     return network.startswith(f"{PORT_GROUP}:")
 
 
-def backing(network: str, view: View) -> dict[str, Any]:
+def backing(network: str, view: View) -> dict[str, object]:
     """Return the backing that connects an adapter to a port group; ports and cookies are the server's business."""
     if not is_distributed(network):
         return {"_typeName": _PLAIN_BACKING, "deviceName": network.partition(":")[2]}

@@ -57,7 +57,7 @@ class NetworkAdapter(Settings):
         return self.type, self.port_group
 
     @property
-    def bandwidth(self) -> tuple[Any, ...]:
+    def bandwidth(self) -> tuple[object, ...]:
         """Its shares, reservation and limit; None for what is as on a new adapter."""
         return self.shares, self.reservation, self.limit
 
@@ -120,7 +120,7 @@ def _bandwidth_in(device: Mapping[str, Any]) -> dict[str, Any]:
     return {field: _unless_default(field, value) for field, value in found.items()}
 
 
-def _unless_default(field: str, value: Any) -> object:
+def _unless_default(field: str, value: str | int | None) -> object:
     value = nioc.word(value) if field == "shares" else value
     return None if value == BANDWIDTH[field] else value
 
@@ -210,9 +210,9 @@ def new(entry: NetworkAdapter) -> NetworkAdapter:
 # -- writing
 
 
-def device_of(nic: NetworkAdapter, view: View) -> dict[str, Any]:
+def device_of(nic: NetworkAdapter, view: View) -> dict[str, object]:
     """Return a new adapter as it is sent."""
-    device: dict[str, Any] = {
+    device: dict[str, object] = {
         "_typeName": ethernet.TYPES[nic.type],
         "backing": ethernet.backing(nic.port_group, view),
         "connectable": ethernet.connectable(nic.connected is not False),

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from vsphere_ai.fabric import dvs, nioc
 from vsphere_ai.fabric.dvs import PORT_GROUP, SWITCHES, switch_of
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.resources._helpers.network_adapter import HasAdapters
+from vsphere_ai.resources._helpers.network_adapter import HasAdapters, NetworkAdapter
 from vsphere_ai.resources.mixins import kinds_with, offered, stated
 
 
@@ -96,7 +95,7 @@ def short_of(view: View, switch: Facts, pool: str, *, also: Target | None = None
     return (total, found) if total > nioc.quota(there) else None
 
 
-def no_power_on(view: View, nics: Iterable[Any]) -> str:
+def no_power_on(view: View, nics: Iterable[NetworkAdapter]) -> str:
     """Return which pool is too small for the reservations of these adapters and of running VMs; empty if none is."""
     for group in (view.estate.get(n.port_group) for n in nics if n.reservation):
         switch = switch_of(view.estate, group)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 from vsphere_ai.fabric import pci
 from vsphere_ai.model.state import Target
@@ -37,6 +37,6 @@ def lacking(
     return tuple(by for (by, _), p in zip(beside, pci.choices(facts, theirs), strict=True) if there & {*p})
 
 
-def device_change(operation: Literal["add", "edit", "remove"], device: Mapping[str, object]) -> dict[str, Any]:
+def device_change(operation: Literal["add", "edit", "remove"], device: Mapping[str, object]) -> dict[str, object]:
     """Return the change of one virtual device, as a reconfigure takes it."""
     return {"_typeName": "VirtualDeviceConfigSpec", "operation": operation, "device": device}
