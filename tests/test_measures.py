@@ -15,8 +15,8 @@ CEILINGS = {
     "Any in signatures of functions": 58,
     "bare Any at the doors of modules": 13,
     "getattr with a default": 12,
-    "median lines of a file": 100,
-    "lines of the product": 43_954,
+    "median lines of a file": 100.0,
+    "lines of the product": 43_638,
     "arrows between rooms": 79,
     "floors": 9,
 }
@@ -27,6 +27,7 @@ LATER = (
     "cli.render",
     "model.networks",
     "addresses",
+    "guests",
     "app.address_pools",
     "report.pools_text",
     "cli.ipam",
