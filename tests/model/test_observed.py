@@ -77,3 +77,16 @@ def test_reading_back_one_target_observes_as_much_in_a_large_estate_as_in_a_smal
     few, counted.times = counted.times, 0
     assert of(wanted, large, kinds(), vm(1))
     assert 0 < counted.times == few < 400
+
+
+def test_a_value_that_lacks_a_field_is_no_missing_key():
+    """`Mapping.get` would take the `KeyError` of a malformed value for a key that is not there, and hide the value."""
+
+    def observe(ref: str, kind: str) -> None:
+        raise KeyError("value")
+
+    states = Observed(("vgpu",), lambda _: iter(("VM:1",)), lambda ref, kind: ref == "VM:1", observe)
+    for each in (states, laid_over(states, {})):
+        assert each.get(("VM:2", "vgpu"), "none") == "none"
+        with pytest.raises(KeyError, match="value"):
+            each.get(("VM:1", "vgpu"))

@@ -13,7 +13,8 @@ def every_manager(content):
 
 def read_every_property(soap, name, mo):
     for info in mo._GetPropertyList():
-        if VmomiSupport.IsChildVersion(soap.stub.version, info.version):
+        # reading a Folder's childType makes pyVmomi take type names for texts, in the whole process from then on
+        if info.name != "childType" and VmomiSupport.IsChildVersion(soap.stub.version, info.version):
             value = getattr(mo, info.name)
             assert value is not None or info.flags & VmomiSupport.F_OPTIONAL, f"{name}.{info.name} is required"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from vsphere_ai.model.state import State
 
@@ -37,6 +37,16 @@ class Observed(Mapping[Key, State | None]):
                 raise KeyError(key)
             self._found[key] = self._observe(*key)
         return self._found[key]
+
+    def get(self, key: Key, default: Any = None) -> Any:
+        """Return a state, observed when it is first asked for; `default` on an object that the kind is not for.
+
+        A `KeyError` of a value that lacks a field is raised; that of `Mapping.get` would take it for a missing key.
+        """
+        found = self._found.get(key, self)
+        if found is not self:
+            return found
+        return self[key] if self._has(*key) else default
 
     def __contains__(self, key: object) -> bool:
         return key in self._found or (isinstance(key, tuple) and self._has(*key))
@@ -88,6 +98,11 @@ class Layered(Mapping[K, V]):
     def __getitem__(self, key: K) -> V:
         laid = self._laid(key)
         return self._below[key] if laid is None else laid[1]
+
+    def get(self, key: K, default: Any = None) -> Any:
+        """Return the value of a key, `default` where there is none."""
+        laid = self._laid(key)
+        return self._below.get(key, default) if laid is None else laid[1]
 
     def __contains__(self, key: object) -> bool:
         return self._laid(key) is not None or key in self._below
