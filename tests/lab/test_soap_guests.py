@@ -13,7 +13,7 @@ ID = "50000000-1111-4222-8333-444444444444"
 
 def encoded(data) -> str:
     text = data if isinstance(data, str) else json.dumps(data)
-    return base64.b64encode(gzip.compress(text.encode())).decode()
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode()
 
 
 def clone(soap, name="new-01", settings=(), **config):
@@ -98,7 +98,11 @@ def test_what_the_user_data_say_at_the_end_is_written_and_they_are_redacted(soap
     assert found["guestinfo.metadata"]
 
 
-@pytest.mark.parametrize("value", ["not base64!", base64.b64encode(b"no gzip").decode(), encoded("- a list")])
+@pytest.mark.parametrize(
+    "value",
+    ["not base64!", base64.b64encode(b"no gzip").decode(), encoded("- a list")],
+    ids=["no base64", "no gzip", "no mapping"],
+)
 def test_metadata_that_no_guest_can_read_give_it_no_address(soap, value):
     settings = {"guestinfo.metadata": value, "guestinfo.metadata.encoding": "gzip+base64"}
     vm = clone(soap, settings=settings)
