@@ -1,4 +1,4 @@
-"""Holdings of addresses: nobody has one twice, none is lost, and a VM keeps its own."""
+"""Holdings of addresses: none is given twice, none is lost, and a VM keeps its own."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ class Leases(RuleBasedStateMachine):
         )
 
     @invariant()
-    def nobody_has_an_address_twice(self):
+    def no_address_is_given_twice(self):
         every = [each for name in "xyz" for each in self.of(nic(name))]
         assert len(every) == len(set(every))
         for pool, span in every:

@@ -82,6 +82,35 @@ def test_a_guest_comes_up_with_the_network_that_it_was_given_by_mac(soap):
     assert found[2][2] == "linklayer"
 
 
+def test_a_guest_shows_no_address_while_it_boots(soap):
+    vm = clone(soap, settings=given("00:50:56:00:00:99"))
+    soap.wait(vm.PowerOn())
+    booting = vm.guest
+    assert booting.net or (booting.ipAddress, booting.hostName) == (None, None)
+
+
+@pytest.mark.parametrize(
+    "ethernets",
+    [
+        [],
+        {"mgmt": []},
+        {"mgmt": {"match": "x"}},
+        {"mgmt": {"addresses": "x"}},
+        {"mgmt": {"addresses": ["10.0.0.300/24"]}},
+    ],
+    ids=["a list", "no entry", "no match", "no addresses", "no address"],
+)
+def test_a_network_that_no_guest_understands_gives_it_no_address(soap, ethernets):
+    vm = clone(soap)
+    mac = cards(vm)[0].macAddress
+    if isinstance(ethernets, dict) and isinstance(ethernets["mgmt"], dict):
+        ethernets["mgmt"].setdefault("match", {"macaddress": mac})
+    settings = {"guestinfo.metadata": json.dumps({"network": {"version": 2, "ethernets": ethernets}})}
+    reconfigure(soap, vm, extraConfig=[option(k, v) for k, v in settings.items()])
+    (nic,) = up(soap, vm).net
+    assert [a.origin for a in nic.ipConfig.ipAddress] == ["linklayer"]
+
+
 def test_a_nic_that_nothing_describes_has_no_address_of_its_own(soap):
     vm = clone(soap, settings=given("00:50:56:00:00:99"))
     (nic,) = up(soap, vm).net

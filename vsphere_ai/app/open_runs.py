@@ -35,7 +35,7 @@ WORDS = {
 def pending_runs(instance: str) -> tuple[tuple[Seen, str], ...]:
     """Return the runs on a vCenter, by its instance UUID, with pending cleanup that are not under way, oldest first.
 
-    Each with the command line that finishes it. From the records of this machine only: nothing is asked of vCenter.
+    Each with the command line that finishes it. From the records of this machine only: vCenter is not asked.
     """
     among = look()
     own = (s for s in among if s.has_pending and not s.alive and s.instance == instance)

@@ -25,7 +25,8 @@ def command() -> None:
 def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check Spiderpool's objects in FILE...: fields, admission rules, and pools against each other.
 
-    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule.
+    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule,
+    or when FILE has none of these objects.
     """
     return _check("spiderpool", files, form)
 
@@ -37,7 +38,8 @@ def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
 def network_operator(files: Sequence[Path], form: str, **_check_only: bool) -> int:
     """Check objects of the NVIDIA Network Operator, of nv-ipam and of the SR-IOV operator in FILE...
 
-    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule.
+    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule,
+    or when FILE has none of these objects.
     """
     return _check("network-operator", files, form)
 

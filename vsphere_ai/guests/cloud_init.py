@@ -64,7 +64,7 @@ def metadata(guest: Guest) -> dict[str, object]:
         "instance-id": guest.instance_id,
         "local-hostname": guest.hostname,
         "network": {"config": network_config(guest.nics)},
-        # the users' keys stay readable; without metadata no source is found at the next boot
+        # the user data only: without metadata cloud-init finds no source at the next boot
         "redact": ["userdata"],
     }
 

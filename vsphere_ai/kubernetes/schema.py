@@ -72,7 +72,7 @@ def _fault(error: ErrorDetails, manifest: Manifest, model: type[BaseModel]) -> F
     if kind in _TYPES:
         quote = isinstance(error["input"], bool | int | float) and kind == "string_type"
         help = f'quote it: "{manifest.document.node((*manifest.path, *path)).source}"' if quote else ""
-        return manifest.fault(path, "schema.type", f"{spot[-1]} has to be {_TYPES[kind]}, not {given}", help)
+        return manifest.fault(path, "schema.type", f"{path[-1]} has to be {_TYPES[kind]}, not {given}", help)
     if kind == "literal_error":
         return manifest.fault(path, "schema.value", f"{given} is not allowed", f"possible here: {context['expected']}")
     if kind == "value_error":

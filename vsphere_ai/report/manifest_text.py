@@ -25,7 +25,7 @@ def manifest_text(checked: Checked) -> str:
         lines.append(f"not checked: {_count(checked.others, 'object')} of other API groups")
     severities = Counter(fault.severity for fault in checked.faults)
     counts = [_count(severities[name], name) for name in ("error", "warning") if severities[name]]
-    lines.append(", ".join(counts) if counts else "no faults")
+    lines.append(", ".join(counts) or ("no faults" if checked.objects else "nothing was checked"))
     return "\n".join(lines)
 
 

@@ -32,6 +32,7 @@ def booted(farm: Farm, mo: ManagedObject) -> None:
     if mo["runtime"].powerState != "poweredOn" or mo.extra["tools"] == "none" or not _settings(mo).get(METADATA):
         return
     boot = mo["runtime"].bootTime
+    _show(mo, None, None)
 
     def later() -> None:
         with farm.store.lock:
@@ -48,13 +49,11 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     settings = _settings(mo)
     metadata = _document(settings, METADATA)
     guest = mo["guest"]
-    guest.hostName = str(metadata.get("local-hostname") or guest.hostName)
     ethernets = _ethernets(metadata)
     guest.net = [_nic(card, ethernets) for card in mo["config"].hardware.device if isinstance(card, CARD)]
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
-    guest.ipAddress = first
-    mo["summary"].guest.hostName, mo["summary"].guest.ipAddress = guest.hostName, first
+    _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)
     for command in _document(settings, USERDATA).get("runcmd") or ():
         if isinstance(command, list) and command[:1] == [SAYS] and len(command) == 2:
             key, _, value = str(command[1]).removeprefix("info-set ").partition(" ")
@@ -65,10 +64,17 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     farm.store.touch(mo, "guest", "summary", "config")
 
 
+def _show(mo: ManagedObject, name: str | None, address: str | None) -> None:
+    """Show the guest's name and first address; none while it boots."""
+    for shown in (mo["guest"], mo["summary"].guest):
+        shown.hostName, shown.ipAddress = name, address
+
+
 def _nic(card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
     connected = bool(card.connectable and card.connectable.connected)
-    texts = [t for e in ethernets.values() if _is_of(e, card.macAddress) for t in e.get("addresses") or ()]
-    found = [_address(str(text)) for text in texts] if connected else []
+    own = [e.get("addresses") for e in ethernets.values() if _is_of(e, card.macAddress)]
+    texts = [text for each in own if isinstance(each, list) for text in each]
+    found = [each for text in texts if (each := _address(str(text))) is not None] if connected else []
     return vim.vm.GuestInfo.NicInfo(
         network=card.deviceInfo.summary,
         macAddress=card.macAddress,
@@ -80,7 +86,11 @@ def _nic(card: Any, ethernets: Mapping[str, Mapping[str, Any]]) -> Any:
 
 
 def _address(text: str) -> Any:
-    found = ip_interface(text)
+    """Return an address as the guest reports it; None for a text that is none, which netplan refuses."""
+    try:
+        found = ip_interface(text)
+    except ValueError:
+        return None
     length = found.network.prefixlen
     return vim.net.IpConfigInfo.IpAddress(
         ipAddress=str(found.ip), prefixLength=length, origin="manual", state="preferred"
@@ -99,14 +109,15 @@ def _is_local(address: Any) -> bool:
 
 
 def _is_of(ethernet: Mapping[str, Any], mac: str) -> bool:
-    return str((ethernet.get("match") or {}).get("macaddress", "")).lower() == mac.lower()
+    match = ethernet.get("match")
+    return isinstance(match, dict) and str(match.get("macaddress", "")).lower() == mac.lower()
 
 
 def _ethernets(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     network = metadata.get("network") or {}
     config = network.get("config", network) if isinstance(network, dict) else {}
     found = config.get("ethernets") if isinstance(config, dict) else None
-    return {name: each for name, each in (found or {}).items() if isinstance(each, dict)}
+    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
 
 
 def _document(settings: Mapping[str, str], key: str) -> dict[str, Any]:
