@@ -255,7 +255,11 @@ class Vm:
 
 @dataclass(frozen=True)
 class Scenario:
-    """A whole farm."""
+    """A whole farm.
+
+    `privileges_denied` are privileges that the lab's user does not have, e.g. ``Host.Config.Image``, or
+    ``Resource.AssignVMToPool on research``: not on the object of that name and what is below it.
+    """
 
     name: str
     hosts: tuple[Host, ...]
@@ -267,7 +271,6 @@ class Scenario:
     datacenter: str = "DC0"
     datastore: str = "vsan-gpu"
     privileges_denied: tuple[str, ...] = ()
-    """Privileges the lab's user does not have, e.g. ``Host.Config.Image``."""
 
 
 def expand(name: str) -> Iterator[str]:

@@ -81,10 +81,25 @@ def changes(typ: Any, method: str, privilege: str = "") -> Callable[[Handler], H
     return reads(typ, method, privilege)
 
 
-def demand(call: Call, privilege: str) -> None:
-    """Refuse when the scenario denies the user a privilege."""
-    if privilege in call.farm.scenario.privileges_denied:
-        raise no_permission(call.mo.ref, privilege)
+def demand(call: Call, privilege: str, mo: ManagedObject | None = None) -> None:
+    """Refuse when the scenario denies the user a privilege on an object, without one on that of the call."""
+    on = mo or call.mo
+    if denied(call.farm, on, privilege):
+        raise no_permission(on.ref, privilege)
+
+
+def denied(farm: Farm, mo: ManagedObject, privilege: str) -> bool:
+    """Return whether the scenario denies a privilege everywhere, or on an object or what is above it."""
+    refused = farm.scenario.privileges_denied
+    if privilege in refused:
+        return True
+    places = {entry.removeprefix(f"{privilege} on ") for entry in refused if entry.startswith(f"{privilege} on ")}
+    at: ManagedObject | None = mo
+    while places and at is not None:
+        if at.props.get("name") in places:
+            return True
+        at = farm.store.objects.get(at["parent"]._moId) if at["parent"] is not None else None
+    return False
 
 
 @cache

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from vsphere_ai.lab.managed import Call, reads
+from vsphere_ai.lab.managed import Call, denied, reads
 from vsphere_ai.lab.managed.refusals import invalid_argument
 
 
@@ -19,7 +19,7 @@ def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: A
             entity=call.farm.store.get(ref).ref,
             privAvailability=[
                 Manager.PrivilegeAvailability(privId=p, isGranted=granted)
-                for p, granted in zip(privId or (), _granted(call, sessionId, privId), strict=True)
+                for p, granted in zip(privId or (), _granted(call, ref, sessionId, privId), strict=True)
             ],
         )
         for ref in entity
@@ -29,11 +29,11 @@ def has_privilege_on_entities(call: Call, entity: Any, sessionId: str, privId: A
 @reads(vim.AuthorizationManager, "HasPrivilegeOnEntity")
 def has_privilege_on_entity(call: Call, entity: Any, sessionId: str, privId: Any = None) -> list[bool]:
     """Return for each privilege whether a session has it on an entity."""
-    call.farm.store.get(entity)
-    return _granted(call, sessionId, privId)
+    return _granted(call, entity, sessionId, privId)
 
 
-def _granted(call: Call, session: str, privileges: Any) -> list[bool]:
+def _granted(call: Call, entity: Any, session: str, privileges: Any) -> list[bool]:
     if not any(s.key == session for s in call.farm.sessions.live.values()):
         raise invalid_argument("sessionId")
-    return [p not in call.farm.scenario.privileges_denied for p in privileges or ()]
+    mo = call.farm.store.get(entity)
+    return [not denied(call.farm, mo, p) for p in privileges or ()]

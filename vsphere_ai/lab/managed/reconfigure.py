@@ -13,7 +13,7 @@ from vsphere_ai.lab.managed import Call, changes, demand, device_groups, vm_stat
 from vsphere_ai.lab.managed.devices import Change
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
-from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
+from vsphere_ai.lab.managed.virtual_machine import GUESTS, refresh, stamp
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, differs, given, lay_over
 from vsphere_ai.lab.tasks import Task
@@ -47,6 +47,7 @@ KNOWN = {
     "deviceChange",
     "deviceGroups",
     "extraConfig",
+    "vAppConfigRemoved",
     "version",
     "dynamicType",
     "dynamicProperty",
@@ -59,7 +60,7 @@ RESERVED_KEYS = {"memsize", "numvcpus", "displayname", "firmware", "virtualhw.ve
 @changes(vim.VirtualMachine, "ReconfigVM_Task")
 def reconfigure(call: Call, spec: Any) -> Any:
     """Apply a ConfigSpec to a VM."""
-    for privilege in _privileges(spec):
+    for privilege in privileges_of(spec):
         demand(call, privilege)
     farm, mo = call.farm, call.mo
 
@@ -92,9 +93,10 @@ PRIVILEGES = {
 }
 
 
-def _privileges(spec: Any) -> dict[str, None]:
-    """Return the privileges a spec takes, in the order of its fields."""
-    fields = [n for n in given(spec) if n not in ("changeVersion", "deviceChange", "dynamicType", "dynamicProperty")]
+def privileges_of(spec: Any, without: tuple[str, ...] = ()) -> dict[str, None]:
+    """Return the privileges a spec takes, in the order of its fields; some fields may be left out."""
+    plain = ("changeVersion", "deviceChange", "dynamicType", "dynamicProperty", *without)
+    fields = [n for n in given(spec) if n not in plain]
     found = dict.fromkeys(f"VirtualMachine.Config.{PRIVILEGES.get(n, 'Settings')}" for n in fields)
     for change in spec.deviceChange or ():
         own = "EditDevice" if change.operation == "edit" else "AddRemoveDevice"
@@ -129,6 +131,7 @@ def changed_config(
     detail |= device_groups.settle(change, present, spec)
     _settings(config, spec, detail, powered_on)
     _keep(config, spec, detail, powered_on)
+    _vapp(config, spec, detail)
     _extra_config(config, spec, detail)
     _memory(config, spec, detail)
     return config, detail
@@ -156,6 +159,8 @@ def _settings(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) 
         if name == "name" and not value:
             raise vim.fault.InvalidName(name=value, msg="The name '' is not valid.")
         setattr(config, name, value)
+        if name == "guestId":
+            config.guestFullName = GUESTS.get(value, (value, ""))[0]
         detail[name] = value if isinstance(value, (str, bool, int)) else str(getattr(value, "level", value))
 
 
@@ -171,6 +176,13 @@ def _keep(config: Any, spec: Any, detail: dict[str, Any], powered_on: bool) -> N
         else:
             setattr(config, target, value)
         detail[name] = value if isinstance(value, (str, bool, int)) else type(value)._wsdlName
+
+
+def _vapp(config: Any, spec: Any, detail: dict[str, Any]) -> None:
+    """Take a VM's vApp options away, its OVF properties among them."""
+    if spec.vAppConfigRemoved and config.vAppConfig is not None:
+        config.vAppConfig = None
+        detail["vAppConfigRemoved"] = True
 
 
 def _extra_config(config: Any, spec: Any, detail: dict[str, Any]) -> None:

@@ -115,6 +115,14 @@ def host_not_connected() -> Exception:
     return error
 
 
+def no_compatible_host(refs: Any) -> Exception:
+    """DRS finds no host that fits a virtual machine."""
+    error: Exception = vim.fault.NoCompatibleHost(
+        host=list(refs), msg="No host is compatible with the virtual machine."
+    )
+    return error
+
+
 def no_permission(ref: Any, privilege: str) -> Exception:
     """The user lacks a privilege."""
     error: Exception = vim.fault.NoPermission(

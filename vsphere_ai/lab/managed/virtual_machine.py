@@ -41,20 +41,29 @@ def stamp() -> str:
 
 def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, spec: VmSpec) -> ManagedObject:
     """Add a VM, powered off, to a folder and a host."""
-    mo = enroll(farm, folder, host, name, tools=spec.tools)
+    made = draft(farm, name, host)
+    mo = enroll(farm, folder, made, tools=spec.tools)
     mo.extra["guest"] = _guest(farm, host, spec)
     equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
     publish(farm, mo)
     return mo
 
 
-def enroll(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, *, tools: str) -> ManagedObject:
-    """Make a VM that is off, in the root pool of its host's compute resource; nothing shows it yet."""
+def draft(farm: Farm, name: str, host: ManagedObject) -> ManagedObject:
+    """Return a VM that is in no inventory yet: its reference, its name and its host."""
+    mo = ManagedObject(vim.VirtualMachine(f"vm-{farm.store.next_id()}"))
+    mo.props.update(name=name, runtime=vim.vm.RuntimeInfo(host=host.ref))
+    return mo
+
+
+def enroll(farm: Farm, folder: ManagedObject, made: ManagedObject, *, tools: str) -> ManagedObject:
+    """Make a VM of a draft, off, in the root pool of its host's compute resource; nothing shows it yet."""
+    host = farm.host_of(made)
     parent = farm.store.get(host["parent"])
     mo = farm.store.new(
         vim.VirtualMachine,
-        prefix="vm",
-        name=name,
+        made.moid,
+        name=made["name"],
         parent=folder.ref,
         resourcePool=parent["resourcePool"],
         datastore=[farm.named["datastore"].ref],

@@ -1,0 +1,215 @@
+"""CloneVM_Task and CheckClone_Task: a VM or a template copied, with identities, devices and settings of its own.
+
+Source: vSphere Web Services API, VirtualMachineCloneSpec and VirtualMachineRelocateSpec.
+"""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from pyVmomi import VmomiSupport as Vmomi
+from pyVmomi import vim, vmodl
+
+from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed.dvs_ports import take
+from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
+from vsphere_ai.lab.managed.new_vms import (
+    OWN,
+    any_host,
+    check_host,
+    host_in,
+    refuse_other_folder,
+    register,
+    specify,
+)
+from vsphere_ai.lab.managed.power import power_on_now
+from vsphere_ai.lab.managed.reconfigure import privileges_of
+from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
+from vsphere_ai.lab.managed.virtual_machine import draft, mac_address, stamp
+from vsphere_ai.lab.managed.vm_states import refuse_lost
+from vsphere_ai.lab.sessions import now
+from vsphere_ai.lab.store import ManagedObject
+from vsphere_ai.lab.tasks import Task
+
+DEV = vim.vm.device
+PCI = DEV.VirtualPCIPassthrough
+NIC = DEV.VirtualEthernetCard
+IDENTITIES = tuple(name for name in OWN if name != "guestId")
+ELSEWHERE = ("service", "cryptoSpec")
+"""Fields of a RelocateSpec that the lab does not carry out."""
+CHILD = "createNewChildDiskBacking"
+MOVES = tuple(vim.vm.RelocateSpec.DiskMoveOptions.values)
+KINDS = {
+    (False, False): "Clone",
+    (False, True): "CreateTemplateFromVM",
+    (True, False): "DeployTemplate",
+    (True, True): "CloneTemplate",
+}
+"""The privilege on the source (VirtualMachine.Provisioning), by whether it and the clone are templates."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Arguments of a clone, and the objects that they name. `host` is None where DRS chooses one."""
+
+    source: ManagedObject
+    folder: ManagedObject
+    name: str
+    spec: Any
+    pool: ManagedObject
+    host: ManagedObject | None
+
+
+@changes(vim.VirtualMachine, "CloneVM_Task")
+def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
+    """Make a VM or a template as another one is, with addresses and identities of its own."""
+    farm, source = call.farm, call.mo
+    _demand(call, folder, spec)
+    request = _read(farm, source, folder, name, spec)
+
+    def work(_task: Task) -> Any:
+        made = _made(farm, request)
+        mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
+        mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
+        farm.record(mo, "CloneVM_Task", source=str(source["name"]), host=str(farm.host_of(mo)["name"]))
+        if spec.powerOn and not spec.template:
+            power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
+        return mo.ref
+
+    return farm.tasks.start(source, "clone", work, read_only=True)  # several may run at once
+
+
+@reads(vim.vm.check.ProvisioningChecker, "CheckClone_Task")
+def check_clone(call: Call, vm: Any, folder: Any, name: str, spec: Any, **_tests: Any) -> Any:
+    """Report what a clone would be refused for; it takes no privilege of the clone, and reports none missing."""
+    farm, source = call.farm, call.farm.store.get(vm)
+
+    def work(_task: Task) -> Any:
+        result = vim.vm.check.Result(vm=source.ref)
+        try:
+            result.host = _made(farm, _read(farm, source, folder, name, spec))["runtime"].host
+        except vmodl.MethodFault as error:
+            result.error = [error]
+        return Vmomi.GetVmodlType("vim.vm.check.Result[]")([result])
+
+    return farm.tasks.start(source, "checkClone", work, read_only=True)
+
+
+def _demand(call: Call, folder: Any, spec: Any) -> None:
+    """Refuse a clone for which the user lacks a privilege on one of the objects that it uses."""
+    farm, source, location = call.farm, call.mo, spec.location
+    kind = KINDS[bool(source["config"].template), bool(spec.template)]
+    demand(call, f"VirtualMachine.Provisioning.{kind}")
+    into = farm.store.get(location.folder or folder)
+    demand(call, "VirtualMachine.Inventory.CreateFromExisting", into)
+    if (location.pool or source["resourcePool"]) and not spec.template:
+        demand(call, "Resource.AssignVMToPool", farm.store.get(location.pool or source["resourcePool"]))
+    for store in [location.datastore] if location.datastore else source["datastore"]:
+        demand(call, "Datastore.AllocateSpace", farm.store.get(store))
+    if spec.config is None:
+        return
+    for privilege in privileges_of(spec.config, without=IDENTITIES):
+        if privilege == "Network.Assign":
+            for network in _networks(farm, spec.config):
+                demand(call, privilege, network)
+        else:
+            demand(call, privilege, into)
+
+
+def _networks(farm: Farm, config: Any) -> list[ManagedObject]:
+    """Return the port groups that a specification connects NICs to."""
+    ports = [getattr(getattr(c.device, "backing", None), "port", None) for c in config.deviceChange or ()]
+    keys = dict.fromkeys(port.portgroupKey for port in ports if port is not None and port.portgroupKey)
+    return [farm.store.objects[key] for key in keys if key in farm.store.objects]
+
+
+def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) -> Request:
+    """Return what a clone is asked for; raise for arguments that cannot be so."""
+    location = spec.location
+    into, name = farm.store.get(location.folder or folder), checked_name(name)
+    refuse_other_folder(into)
+    if spec.customization is not None:
+        raise not_supported("the lab has no guests to customize")
+    if spec.memory:
+        raise not_supported("the lab copies no memory of a virtual machine")
+    for field in ELSEWHERE:
+        if getattr(location, field) is not None:
+            raise not_supported(f"the lab clones nothing with spec.location.{field}")
+    if source["config"].template and location.pool is None and not spec.template:
+        raise invalid_argument("spec.location.pool", "a virtual machine made of a template needs a resource pool")
+    if spec.snapshot is not None and farm.store.get(spec.snapshot)["vm"] != source.ref:
+        raise invalid_argument("spec.snapshot", "it is a snapshot of another virtual machine")
+    if location.diskMoveType not in (None, "", *MOVES):
+        raise invalid_argument("spec.location.diskMoveType", location.diskMoveType)
+    if location.diskMoveType == CHILD and spec.snapshot is None:
+        raise invalid_argument("spec.location.diskMoveType", "child disks are made of a snapshot only")
+    pool = farm.store.get(location.pool or source["resourcePool"])
+    host = location.host or (source["runtime"].host if location.pool is None else None)
+    return Request(source, into, name, spec, pool, host_in(farm, pool, host))
+
+
+def _made(farm: Farm, request: Request) -> ManagedObject:
+    """Return the clone as a draft; raise the fault that it would be refused with. It changes nothing."""
+    source, spec = request.source, request.spec
+    refuse_lost(farm, source)
+    refuse_twin(farm, request.folder, request.name)
+    host = request.host or any_host(farm, request.pool, source, request.name)
+    check_host(farm, host)
+    made = draft(farm, request.name, host)
+    found = farm.store.get(spec.snapshot)["config"] if spec.snapshot is not None else source["config"]
+    config = _copy(farm, made, found, template=bool(spec.template))
+    _take_identity(farm, config, spec.config)
+    specify(farm, made, config, _asked(spec), IDENTITIES)
+    return made
+
+
+def _asked(spec: Any) -> Any:
+    """Return the changes that a clone comes with: its ConfigSpec, and the networks of its location.
+
+    Of the devices in the location only the backing of a NIC is looked at, as documented.
+    """
+    moved = [c for c in spec.location.deviceChange or () if c.operation == "edit" and isinstance(c.device, NIC)]
+    asked = copy.copy(spec.config) if spec.config is not None else vim.vm.ConfigSpec()
+    networks = []
+    for each in moved:
+        device = type(each.device)(key=each.device.key, backing=each.device.backing)
+        networks.append(DEV.VirtualDeviceSpec(operation="edit", device=device))
+    asked.deviceChange = [*networks, *(asked.deviceChange or ())]
+    return asked
+
+
+def _copy(farm: Farm, mo: ManagedObject, source: Any, *, template: bool) -> Any:
+    config = copy.deepcopy(source)
+    identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{farm.scenario.name}/{mo.moid}/{mo['name']}")
+    config.name, config.template = str(mo["name"]), template
+    config.changeVersion, config.modified = stamp(), now()
+    config.uuid, config.instanceUuid = f"42{str(identity)[2:]}", f"50{str(identity)[2:]}"
+    config.files.vmPathName = f"[{farm.scenario.datastore}] {config.name}/{config.name}.vmx"
+    config.managedBy = config.ftInfo = None
+    for number, device in enumerate(config.hardware.device):
+        if isinstance(device, NIC):
+            if device.addressType != "manual":
+                device.macAddress, device.addressType = mac_address(mo, number), "assigned"
+            port = getattr(device.backing, "port", None)
+            if port is not None:
+                port.portKey = take(farm, farm.store.objects[port.portgroupKey])
+        elif isinstance(device, PCI) and isinstance(device.backing, PCI.DynamicBackingInfo):
+            device.backing.assignedId = None
+        elif isinstance(device, DEV.VirtualDisk) and getattr(device.backing, "fileName", None):
+            disk = device.key - 2000
+            name = f"{config.name}/{config.name}{f'_{disk}' if disk else ''}.vmdk"
+            device.backing.fileName = f"[{farm.scenario.datastore}] {name}"
+    return config
+
+
+def _take_identity(farm: Farm, config: Any, asked: Any) -> None:
+    """Give a clone the identities that are asked for; vCenter keeps its own where another VM has one of them."""
+    taken = {vm["config"].instanceUuid for vm in farm.store.of(vim.VirtualMachine) if vm.props.get("config")}
+    if asked is not None and asked.uuid:
+        config.uuid = asked.uuid
+    if asked is not None and asked.instanceUuid and asked.instanceUuid not in taken:
+        config.instanceUuid = asked.instanceUuid
