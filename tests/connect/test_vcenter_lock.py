@@ -233,9 +233,9 @@ def remove_what_was_seen(vcenter, found):
 
 
 def renew_by_time_alone(lock):
-    lock.period = int((lock._vcenter.now() - lock.since).total_seconds() // lock.every)
+    lock.period = int((lock.vcenter.now() - lock.since).total_seconds() // lock.every)
     try:
-        vcenter_lock._tell(lock._vcenter, lock.ref, str(lock.period))
+        vcenter_lock._tell(lock.vcenter, lock.ref, str(lock.period))
     except VimFault:
         raise vcenter_lock.Lost from None
 

@@ -95,7 +95,9 @@ class Ledger:
 
     def with_count(self, nic: Nic, count: int, choice: Choice, now: int) -> Ledger | NoRoom:
         """Return the ledger with addresses for exactly `count` VMs; what is beyond is released at `now`."""
-        holding = self.holdings.get(nic, Holding(block=choice.block))
+        holding = self.holdings.get(nic, Holding())
+        if not holding.held and choice.names:
+            holding = replace(holding, block=choice.block)
         if count <= holding.count:
             return self._with(nic, _shrunk(holding, count, now))
         return self._grown(nic, holding, count, choice, now)

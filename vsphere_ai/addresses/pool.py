@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from ipaddress import ip_network
 from itertools import combinations
@@ -41,10 +42,44 @@ class Part(BaseModel):
 
 
 class Route(Part):
-    """A route of the NICs with an address of the pool: destination in CIDR notation, and its gateway in the subnet."""
+    """A route of the NICs with an address of the pool: destination in CIDR notation, and its gateway in the subnet.
+
+    Without `via` it goes by the gateway of the pool, or of the VM's own block.
+    """
 
     to: Subnet
-    via: IpAddress
+    via: IpAddress | None = None
+
+
+class Affinity(Part):
+    """For which VMs a pool is: names or globs of sets and groups, hosts, folders, port groups; empty: for any."""
+
+    vms: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    portgroups: tuple[str, ...] = ()
+
+    def matches(self, place: Place) -> tuple[bool, bool, bool, bool] | None:
+        """Return in which of the four a place is named, in the order of precedence; None where it is excluded."""
+        given = (place.vms, (place.host,), (place.folder,), (place.portgroup,))
+        found = []
+        for patterns, names in zip((self.vms, self.hosts, self.folders, self.portgroups), given, strict=True):
+            named = any(fnmatchcase(name, pattern) for name in names if name for pattern in patterns)
+            if patterns and not named:
+                return None
+            found.append(named)
+        vms, hosts, folders, portgroups = found
+        return vms, hosts, folders, portgroups
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a VM is or will be: the names of its set and groups, its host, its folder, the port group of a NIC."""
+
+    vms: tuple[str, ...] = ()
+    host: str = ""
+    folder: str = ""
+    portgroup: str = ""
 
 
 class Pool(Part):
@@ -60,6 +95,9 @@ class Pool(Part):
     gateway: IpAddress | None = None
     routes: tuple[Route, ...] = ()
     per_node: Annotated[int, Field(ge=1, le=128)] | None = None
+    node_gateway: Annotated[int, Field(ge=0)] | None = None
+    """With `per_node`: each block is a subnet of its own, and this one of its addresses, from 0, is its gateway."""
+    affinity: Affinity = Affinity()
     default: bool = False
     disabled: bool = False
     domain: str = ""
@@ -84,7 +122,7 @@ class Pool(Part):
         for text in (*self.ranges, *self.exclude):
             if not address_range(text).within(self.network):
                 raise ValueError(f"{text} is not inside of {self.subnet}\nits addresses are {range_of(self.network)}")
-        for text in (*((self.gateway,) if self.gateway else ()), *(route.via for route in self.routes)):
+        for text in (t for t in (self.gateway, *(route.via for route in self.routes)) if t):
             if address(text) not in self.network:
                 raise ValueError(f"the gateway {text} is not inside of {self.subnet}")
         if self.gateway and self.ranges and any(address(self.gateway) in r for r in self._given()):
@@ -93,7 +131,18 @@ class Pool(Part):
             raise ValueError(f"a block /{self.per_node} is larger than {self.subnet}, or than one address")
         if self.per_node is not None and self.ranges:
             raise ValueError("'per_node' and 'ranges' exclude each other\nblocks are cut from the whole subnet")
+        if self.node_gateway is not None:
+            self._check_node_gateway(self.node_gateway)
+        elif not self.gateway and any(route.via is None for route in self.routes):
+            raise ValueError("a route has no 'via', and the pool has no gateway\nadd 'gateway', or 'via' to the route")
         return self
+
+    def _check_node_gateway(self, index: int) -> None:
+        if self.per_node is None or self.gateway:
+            raise ValueError("'node_gateway' is the gateway of blocks: it takes 'per_node', and no 'gateway'")
+        ends = (0, self.block - 1) if self._has_ends(self.per_node) else ()
+        if index >= self.block or index in ends or len(self.inner(range_of(self.network))) == 0:
+            raise ValueError(f"{index} is no address for a gateway in a block /{self.per_node}, or leaves no other one")
 
     @cached_property
     def network(self) -> Network:
@@ -110,6 +159,19 @@ class Pool(Part):
         """How many addresses one VM gets: 1, or a block of `per_node`."""
         return 1 if self.per_node is None else 1 << (self.network.max_prefixlen - self.per_node)
 
+    @property
+    def prefix(self) -> int:
+        """The prefix length that a NIC with an address of the pool is set to."""
+        own = self.per_node if self.node_gateway is not None else None
+        return self.network.prefixlen if own is None else own
+
+    def gateway_of(self, block: Range) -> str | None:
+        """Return the gateway of the VM that was given a block, or a single address."""
+        if self.node_gateway is None:
+            return self.gateway
+        at = block.first + self.node_gateway
+        return str(Range(block.version, at, at))
+
     def usable(self, reserved: Sequence[Range] = ()) -> list[Range]:
         """Return what may be given to VMs, in ascending order; with `per_node` whole blocks only.
 
@@ -124,10 +186,22 @@ class Pool(Part):
         given = [address_range(text) for text in self.ranges] or [whole]
         return list(self.blocks(without(given, excluded)))
 
+    def inner(self, block: Range) -> list[Range]:
+        """Return the addresses of a block for its VM and what runs on it: without its ends, and its gateway."""
+        first, last = block.first, block.first + self.block - 1
+        if self.per_node is not None and self._has_ends(self.per_node):
+            first, last = first + 1, last - 1
+        gateway = self.gateway_of(block)
+        return without([Range(block.version, first, last)], [address_range(gateway)] if gateway else [])
+
     def own_address(self, block: Range) -> Range:
-        """Return the address of a VM's own NIC in what it was given: in a block, the one behind the network's own."""
-        first = block.first + int(self.block > 2)
+        """Return the address of a VM's own NIC in what it was given: the first one that is for use."""
+        first = next((each.first for each in self.inner(block)), block.first)
         return Range(block.version, first, first)
+
+    def _has_ends(self, prefix: int) -> bool:
+        """Return whether the first and last address of a subnet are no host's: its own, and its broadcast address."""
+        return self.network.max_prefixlen - prefix > 1
 
     def _given(self) -> list[Range]:
         return without([address_range(text) for text in self.ranges], [address_range(text) for text in self.exclude])

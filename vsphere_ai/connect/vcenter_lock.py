@@ -91,7 +91,7 @@ class VCenterLock:
     """A lock we hold, made by `acquire`."""
 
     def __init__(self, vcenter: VCenter, ref: str, since: datetime, every: float) -> None:
-        self._vcenter, self.ref, self.since, self.every = vcenter, ref, since, every
+        self.vcenter, self.ref, self.since, self.every = vcenter, ref, since, every
         self.period = 0
         self._unsure = False
 
@@ -102,15 +102,15 @@ class VCenterLock:
 
     def remark(self, run: str) -> None:
         """Say in the lock which run it serves."""
-        _write(self._vcenter, self.ref, f"run {run}")
+        _write(self.vcenter, self.ref, f"run {run}")
 
     def renew(self) -> datetime:
         """Bring it up to the present period, and return vCenter's time. Raises `Lost`; other errors: try again."""
-        now = self._vcenter.now()
+        now = self.vcenter.now()
         while self.period < (now - self.since).total_seconds() // self.every:
             in_time = now < self.expires
             try:
-                _create(self._vcenter, self.ref, str(self.period + 1))
+                _create(self.vcenter, self.ref, str(self.period + 1))
             except _Taken:
                 # ours, if an answer was lost before: no other run may create it before the lock has expired
                 if not (self._unsure and in_time):
@@ -126,7 +126,7 @@ class VCenterLock:
 
     def release(self) -> None:
         """Remove it."""
-        remove(self._vcenter, self.ref)
+        remove(self.vcenter, self.ref)
 
 
 def find(vcenter: VCenter) -> Found | None:

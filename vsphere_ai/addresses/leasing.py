@@ -1,0 +1,130 @@
+"""Leases: addresses for the NICs of a set's VMs, all of them or none, and the problems where there are not enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from vsphere_ai.addresses.choosing import candidates, listed, no_room
+from vsphere_ai.addresses.holding import Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
+from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, problem
+
+
+def lease(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> Leases:
+    """Return the leases of all requests, and the ledger that has them. It only adds: see `release`.
+
+    The same ledger and requests have the same result. What a VM holds already it keeps.
+    """
+    after, problems = ledger, []
+    for request in requests:
+        for nic in request.nics:
+            for version in versions_of(nic, terms.pools):
+                which = Nic(request.name, nic.name, version)
+                found = _grown(after, terms, which, nic, request.count)
+                if isinstance(found, AddressProblem):
+                    problems.append(found)
+                else:
+                    after = found
+    asked = {Nic(r.name, n.name, v): r.count for r in requests for n in r.nics for v in versions_of(n, terms.pools)}
+    before = tuple(_leases(ledger, terms.pools, asked))
+    if problems:
+        return Leases(ledger, before, (), tuple(sorted(set(problems))))
+    leases = tuple(_leases(after, terms.pools, asked))
+    known = set(before)
+    return Leases(after, leases, tuple(each for each in leases if each not in known))
+
+
+def release(ledger: Ledger, terms: Terms, set_name: str, keep: int = 0, nics: Sequence[Nic] | None = None) -> Ledger:
+    """Return the ledger in which a set holds addresses for `keep` VMs, and for these `nics` only; None: all of them.
+
+    Do that once the VMs are gone: the rest is in quarantine from `terms.now`.
+    """
+    after = ledger
+    for nic, holding in ledger.holdings.items():
+        if nic.set == set_name:
+            count = min(keep if nics is None or nic in nics else 0, holding.count)
+            kept = after.with_count(nic, count, Choice(terms.pools, (), terms.avoided), terms.now)
+            after = kept if isinstance(kept, Ledger) else after
+    return after.tidied(terms.pools, terms.now)
+
+
+def all_leases(ledger: Ledger, pools: Pools) -> list[Lease]:
+    """Return every lease of the ledger in pools that are there, in order."""
+    return sorted(_leases(ledger, pools, {nic: holding.count for nic, holding in ledger.holdings.items()}))
+
+
+def versions_of(nic: NicRequest, pools: Pools) -> tuple[int, ...]:
+    """Return the families in which a NIC asks for addresses."""
+    if nic.versions:
+        return nic.versions
+    named = {pools[name].version for name in nic.pools if name in pools}
+    return tuple(sorted(named)) or (4,)
+
+
+def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]]:
+    """Yield what is held and is no part of its pool any more, with the reason in words: the pool was edited."""
+    names = {held.pool for holding in ledger.holdings.values() for held in holding.held} & terms.pools.keys()
+    usable = {name: terms.pools[name].usable(terms.avoided) for name in names}
+    for nic, holding in ledger.holdings.items():
+        for held in holding.held:
+            pool = terms.pools.get(held.pool)
+            if pool is None:
+                yield nic, held, f"the inventory has no pool '{held.pool}'"
+            elif pool.block != holding.block:
+                yield nic, held, f"the blocks of '{held.pool}' have {pool.block} addresses, and not {holding.block}"
+            elif not any(u.first <= held.range.first and held.range.last <= u.last for u in usable[held.pool]):
+                yield nic, held, f"'{held.pool}' does not give these addresses, or reserved_addresses has them"
+
+
+def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int) -> Ledger | AddressProblem:
+    """Return the ledger in which a NIC has addresses for `count` VMs and the spare ones, or why it cannot."""
+    holding = ledger.holdings.get(which, Holding())
+    wrong = _edited(ledger, terms, which, nic)
+    if wrong is not None:
+        return wrong
+    wanted = range(holding.count + 1, count + nic.spare + 1)
+    for place, indices in groupby(wanted, nic.place):
+        names = candidates(terms.pools, which, nic, place)
+        if isinstance(names, AddressProblem):
+            return names
+        blocks = {terms.pools[name].block for name in names} | ({holding.block} if holding.held else set())
+        if len(blocks) > 1:
+            message = f"pools {listed(names)} give blocks of different sizes"
+            return problem(which, "block-size", message, "name pools whose blocks have the size of those it holds")
+        choice = Choice(terms.pools, names, (*terms.avoided, *terms.seen))
+        grown = ledger.with_count(which, list(indices)[-1], choice, terms.now)
+        if isinstance(grown, NoRoom):
+            return no_room(grown)
+        ledger = grown
+        holding = ledger.holdings[which]
+    return ledger
+
+
+def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> AddressProblem | None:
+    """Return why what a NIC holds contradicts the inventory or the playbook of now."""
+    own = Ledger({which: ledger.holdings[which]} if which in ledger.holdings else {})
+    for _, held, why in out_of_range(own, terms):
+        help = "take the edit of the pool back, or release the addresses first: destroy the VMs of the set"
+        return problem(which, "out-of-range", f"it holds {held.range} of '{held.pool}': {why}", help)
+    for held in own.holdings[which].held if nic.pools and own.holdings else ():
+        if held.pool not in nic.pools:
+            message = f"it holds {held.range} of '{held.pool}', and the playbook names {listed(nic.pools)}"
+            return problem(which, "other-pool", message, f"add '{held.pool}' to the pools, or destroy the VMs first")
+    return None
+
+
+def _leases(ledger: Ledger, pools: Pools, counts: Mapping[Nic, int]) -> Iterator[Lease]:
+    for nic, count in counts.items():
+        holding = ledger.holdings.get(nic, Holding())
+        for index in range(1, min(count, holding.count) + 1):
+            held = holding.of(index)
+            if held.pool in pools:
+                yield lease_of(nic, index, held, pools[held.pool])
+
+
+def lease_of(nic: Nic, index: int, held: Held, pool: Pool) -> Lease:
+    """Return the lease of a VM for what it holds of a pool."""
+    gateway = pool.gateway_of(held.range)
+    routes = tuple((route.to, route.via or gateway or "") for route in pool.routes)
+    return Lease(nic, index, held.pool, held.range, str(pool.own_address(held.range)), pool.prefix, gateway, routes)

@@ -1,0 +1,97 @@
+"""Requests for addresses: which NICs of a set's VMs ask for which pools, and what they get, leases or problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from vsphere_ai.addresses.holding import Ledger, Nic, Pools
+from vsphere_ai.addresses.pool import Place
+from vsphere_ai.model.networks import Range
+
+
+@dataclass(frozen=True)
+class NicRequest:
+    """What a NIC of all VMs of a set asks for: addresses of `pools`, in this order, or of the pools that fit.
+
+    `versions`: the families; without them those of the pools, or IPv4. `spare`: for how many VMs more there shall be
+    addresses, so that the set may grow without a gap. `places`: where each VM is, by its index from 1, or one for all.
+    """
+
+    name: str
+    pools: tuple[str, ...] = ()
+    versions: tuple[int, ...] = ()
+    spare: int = 0
+    places: tuple[Place, ...] = (Place(),)
+
+    def place(self, index: int) -> Place:
+        """Return where the VM with an index is."""
+        return self.places[index - 1] if len(self.places) >= index else self.places[-1]
+
+
+@dataclass(frozen=True)
+class SetRequest:
+    """A set of VMs with indices from 1 to `count`, and its NICs that have addresses of pools."""
+
+    name: str
+    count: int
+    nics: tuple[NicRequest, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Lease:
+    """What one NIC of one VM holds in a family: `given`, one address or a block, and of it `address` for the NIC.
+
+    `prefix` is the prefix length that the NIC is set to; `routes` are pairs of a network and its gateway.
+    """
+
+    nic: Nic
+    index: int
+    pool: str
+    given: Range
+    address: str
+    prefix: int
+    gateway: str | None = None
+    routes: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, order=True)
+class AddressProblem:
+    """Why addresses cannot be given; `subject` is ``set/NIC``, or a VM. `rule` is stable, `help` says what works."""
+
+    subject: str
+    rule: str
+    message: str
+    help: str
+
+
+@dataclass(frozen=True)
+class Leases:
+    """Leases of sets. With `problems` the ledger is as it was, and `leases` are those that were there before.
+
+    `new` are the leases that the ledger did not have.
+    """
+
+    ledger: Ledger
+    leases: tuple[Lease, ...] = ()
+    new: tuple[Lease, ...] = ()
+    problems: tuple[AddressProblem, ...] = ()
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What leases depend on beside the ledger: pools, addresses that are given to no VM, and the time.
+
+    `avoided`: reserved by the inventory. `seen`: in use in the network; it is not given, and who has it may keep it.
+    `now` in seconds since 1970.
+    """
+
+    pools: Pools
+    now: int
+    avoided: tuple[Range, ...] = ()
+    seen: tuple[Range, ...] = ()
+
+
+def problem(nic: Nic, rule: str, message: str, help: str) -> AddressProblem:
+    """Return a problem of a NIC of a set in one family."""
+    subject = f"{nic.set}/{nic.name}"
+    return AddressProblem(subject, f"addresses.{rule}", f"{nic.name} of {nic.set}, IPv{nic.version}: {message}", help)
