@@ -89,7 +89,10 @@ def test_spare_addresses_let_a_set_grow_without_a_gap():
     first = lease(Ledger(), terms(), [trn(2, NicRequest("mgmt", spare=2)), SetRequest("b", 1, (NicRequest("mgmt"),))])
     grown = lease(first.ledger, terms(), [trn(4, NicRequest("mgmt"))])
     assert addresses(grown) == ["10.0.0.10", "10.0.0.11", "10.0.0.12", "10.0.0.13"]
-    assert grown.ledger == first.ledger
+    assert not grown.new
+    nic = Nic("trn", "mgmt", 4)
+    assert [found.ledger.holdings[nic].spare for found in (first, grown)] == [2, 0]
+    assert release(first.ledger, terms(), "trn", keep=3).holdings[nic].spare == 1
 
 
 def test_reserved_and_seen_addresses_are_not_given():

@@ -43,11 +43,15 @@ class Nic:
 
 @dataclass(frozen=True)
 class Holding:
-    """What a NIC holds: ranges in the order of the VMs' indices, cut into blocks of `block` addresses, one per VM."""
+    """What a NIC holds: ranges in the order of the VMs' indices, cut into blocks of `block` addresses, one per VM.
+
+    The last `spare` of them are for VMs that the set may get later.
+    """
 
     held: tuple[Held, ...] = ()
     released: tuple[Released, ...] = ()
     block: int = 1
+    spare: int = 0
 
     @property
     def count(self) -> int:
@@ -79,9 +83,13 @@ class NoRoom:
 
 @dataclass(frozen=True)
 class Ledger:
-    """All holdings of a vCenter. A change makes another one, which is written in one piece or not at all."""
+    """All holdings of a vCenter. A change makes another one, which is written in one piece or not at all.
+
+    `vms`: how many VMs the account saw that wrote it last, 0 where that was not counted.
+    """
 
     holdings: Mapping[Nic, Holding] = field(default_factory=dict)
+    vms: int = 0
 
     def taken(self, pools: Pools, domain: str, now: int, nic: Nic | None = None) -> Iterator[Range]:
         """Yield what is held in the pools of a domain, and what is in quarantine at `now` for others than `nic`.
@@ -105,15 +113,20 @@ class Ledger:
     def without_set(self, name: str, now: int) -> Ledger:
         """Return the ledger after a set is gone: all that it held is released at `now`."""
         gone = {nic: _shrunk(holding, 0, now) for nic, holding in self.holdings.items() if nic.set == name}
-        return Ledger({**self.holdings, **gone})
+        return replace(self, holdings={**self.holdings, **gone})
 
     def tidied(self, pools: Pools, now: int) -> Ledger:
         """Return the ledger without releases whose quarantine is over, and without holdings of nothing."""
         kept = {n: replace(h, released=tuple(_waiting(h, pools, now))) for n, h in self.holdings.items()}
-        return Ledger({nic: holding for nic, holding in kept.items() if holding.held or holding.released})
+        return replace(self, holdings={nic: each for nic, each in kept.items() if each.held or each.released})
+
+    def with_spare(self, nic: Nic, spare: int) -> Ledger:
+        """Return the ledger that says how many of a NIC's last addresses are for VMs that the set may get later."""
+        holding = self.holdings.get(nic)
+        return self if holding is None or holding.spare == spare else self._with(nic, replace(holding, spare=spare))
 
     def _with(self, nic: Nic, holding: Holding) -> Ledger:
-        return Ledger({**self.holdings, nic: holding})
+        return replace(self, holdings={**self.holdings, nic: holding})
 
     def _grown(self, nic: Nic, holding: Holding, count: int, choice: Choice, now: int) -> Ledger | NoRoom:
         missing = (count - holding.count) * holding.block
@@ -197,7 +210,8 @@ def _shrunk(holding: Holding, count: int, now: int) -> Holding:
         if keep < each.range.size:
             rest = Range(each.range.version, each.range.first + keep, each.range.last)
             gone.append(Released(each.pool, rest, now))
-    return replace(holding, held=tuple(kept), released=(*holding.released, *gone))
+    spare = max(0, count - (holding.count - holding.spare))
+    return replace(holding, held=tuple(kept), released=(*holding.released, *gone), spare=spare)
 
 
 def _joined(held: Iterable[Held]) -> tuple[Held, ...]:

@@ -98,7 +98,7 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
             return no_room(grown)
         ledger = grown
         holding = ledger.holdings[which]
-    return ledger
+    return ledger.with_spare(which, max(0, min(nic.spare, holding.count - count)))
 
 
 def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> AddressProblem | None:

@@ -16,12 +16,15 @@ def ledger_text(ledger: Ledger) -> str:
     holdings = {
         f"{nic.set}/{nic.name}/{nic.version}": {
             "block": holding.block,
+            "spare": holding.spare,
             "held": [f"{each.pool} {each.range}" for each in holding.held],
             "released": [f"{each.pool} {each.range} {each.at}" for each in holding.released],
         }
         for nic, holding in ledger.holdings.items()
     }
-    return json.dumps({"version": VERSION, "holdings": holdings}, sort_keys=True, separators=(",", ":"))
+    return json.dumps(
+        {"version": VERSION, "vms": ledger.vms, "holdings": holdings}, sort_keys=True, separators=(",", ":")
+    )
 
 
 def read_ledger(text: str) -> Ledger:
@@ -38,11 +41,12 @@ def read_ledger(text: str) -> Ledger:
             held = tuple(Held(pool, address_range(span)) for pool, span in (t.split(" ") for t in each["held"]))
             gone = (t.split(" ") for t in each["released"])
             released = tuple(Released(pool, address_range(span), int(at)) for pool, span, at in gone)
-            holdings[Nic(name, nic, int(version))] = Holding(held, released, int(each["block"]))
+            holdings[Nic(name, nic, int(version))] = Holding(held, released, int(each["block"]), int(each["spare"]))
+        ledger = Ledger(holdings, int(found["vms"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Conflict(
             f"what vCenter keeps of the leases cannot be read: {error}",
             "restore the custom attribute from a backup of vCenter, or reserve the addresses in use by hand",
             rule="leases.unreadable",
         ) from None
-    return Ledger(holdings)
+    return ledger
