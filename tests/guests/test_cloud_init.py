@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
+import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import yaml
 
 from vsphere_ai.guests.cloud_init import (
     MOST_BYTES,
-    READY,
+    MOST_SETTINGS,
     Guest,
     User,
     decoded,
     extra_config,
-    faults,
+    given_network,
+    guest_problems,
     missing_addresses,
 )
 from vsphere_ai.guests.netplan import GuestNic, network_config
+from vsphere_ai.model.state import Target
 
-KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIHR5cGljYWwga2V5IG9mIGEgdGVzdA== ops@example.com"
+_RAW = b"\0\0\0\x0bssh-ed25519\0\0\0\x20" + b"k" * 32
+KEY = f"ssh-ed25519 {base64.b64encode(_RAW).decode()} ops@example.com"
+VM = Target("vm", "trn-01", "VirtualMachine:9b1c0b6e-0000-4000-8000-000000000001")
 NICS = (
     GuestNic("mgmt", "00:50:56:00:00:01", ("10.0.0.11/24",), gateways=("10.0.0.1",), primary=True),
     GuestNic("rail1", "00:50:56:00:00:0b", ("172.16.1.11/24", "fd00::11/64"), mtu=9000),
@@ -30,9 +38,10 @@ GUEST = Guest("trn-01", "9b1c0b6e-0000-4000-8000-000000000001", NICS, (User("ops
 
 def test_the_metadata_say_who_the_vm_is_and_what_its_network_is():
     found = json.loads(decoded(extra_config(GUEST), "metadata"))
-    assert found["instance-id"] == GUEST.instance_id
+    assert found["instance-id"] == f"{GUEST.instance_id}-3", "another generation is a new instance to cloud-init"
     assert found["local-hostname"] == "trn-01"
-    assert found["network"]["config"] == json.loads(json.dumps(network_config(NICS)))
+    # cloud-init puts a mapping below `config` by itself (DataSourceVMware.process_metadata)
+    assert found["network"] == json.loads(json.dumps(network_config(NICS)))
     assert found["redact"] == ["userdata"]
 
 
@@ -50,7 +59,9 @@ def test_the_user_data_have_keys_and_no_password_and_end_with_the_word_that_all_
         }
     ]
     assert found["ssh_pwauth"] is False
-    assert found["runcmd"] == [["vmware-rpctool", f"info-set {READY} 3"]]
+    assert found["runcmd"] == [["sh", "/var/lib/vsphere-ai/ready.sh"]]
+    assert {each["path"] for each in found["write_files"]} > {"/var/lib/vsphere-ai/ready.sh"}
+    assert "passwd" not in text.replace("lock_passwd", "").replace("ssh_pwauth", "")
 
 
 def test_the_same_guest_has_the_same_settings_in_every_plan():
@@ -59,23 +70,83 @@ def test_the_same_guest_has_the_same_settings_in_every_plan():
     assert {name for name in extra_config(GUEST) if not name.startswith("guestinfo.")} == set()
 
 
-@pytest.mark.parametrize("name", ["TRN-01", "trn_01", "-trn", "trn-", "a" * 64, "", "trn.example"])
-def test_a_name_that_no_host_can_have_is_a_fault(name):
-    assert any("is no host name" in each for each in faults(replace(GUEST, hostname=name)))
-    assert list(faults(GUEST)) == []
+@pytest.mark.parametrize("name", ["TRN-01", "trn_01", "-trn", "trn-", "a" * 64, "", "trn.example", "trn\n"])
+def test_a_name_that_no_host_can_have_is_a_problem(name):
+    assert rules(replace(GUEST, hostname=name)) == ["guest.hostname"]
+    assert rules(GUEST) == []
 
 
-@pytest.mark.parametrize("key", ["-----BEGIN OPENSSH PRIVATE KEY-----", "hunter2", "ssh-ed25519", ""])
-def test_what_is_no_public_key_is_a_fault_and_is_not_repeated(key):
-    (found,) = faults(replace(GUEST, users=(User("ops", (key,)),)))
-    assert "no public key" in found
-    assert len(key) <= 12 or key not in found
+@pytest.mark.parametrize(
+    "users",
+    [
+        (User("Ops", (KEY,)),),
+        (User("a b", (KEY,)),),
+        (User("o" * 33, (KEY,)),),
+        (User("ops", ()),),
+        (User("ops", (KEY,)), User("ops", (KEY,))),
+    ],
+)
+def test_a_user_that_a_guest_cannot_have_is_a_problem(users):
+    assert rules(replace(GUEST, users=users)) == ["guest.user"]
 
 
-def test_more_than_a_guest_can_read_is_a_fault():
-    many = tuple(User(f"u{n}", (f"ssh-rsa {(n * 2654435761) ** 40:x}".replace("x", "A"),)) for n in range(700))
-    (found,) = faults(replace(GUEST, users=many))
-    assert f"at most {MOST_BYTES}" in found
+def test_a_key_that_is_none_is_a_problem_that_does_not_repeat_it():
+    (found,) = guest_problems(VM, replace(GUEST, users=(User("ops", (KEY, "hunter2-is-secret")),)))
+    assert found.rule == "guest.ssh-key"
+    assert found.message.startswith("key 2 of the user ops")
+    assert "hunter2" not in found.message + found.help
+
+
+def test_more_than_a_guest_can_read_is_a_problem():
+    noise = [f"{(n * 2654435761) ** 40:x}" for n in range(700)]
+    users = tuple(User(f"u{n}", (KEY + text,)) for n, text in enumerate(noise))
+    (found,) = guest_problems(VM, replace(GUEST, users=users))
+    assert (found.rule, f"{MOST_BYTES:,}" in found.message) == ("guest.size", True)
+    (found,) = guest_problems(VM, GUEST, {"guestinfo.x": "x" * (MOST_SETTINGS - 1000)})
+    assert (found.rule, f"{MOST_SETTINGS:,}" in found.message) == ("guest.size", True)
+    assert rules(GUEST, {"guestinfo.metadata": "x" * MOST_SETTINGS}) == [], "it is replaced"
+
+
+def test_problems_of_the_network_are_problems_of_the_guest():
+    wrong = (replace(NICS[0], addresses=("10.0.0.300/24",)), NICS[1])
+    assert "guest.address" in rules(replace(GUEST, nics=wrong)), "and nothing is built of a wrong address"
+
+
+def rules(guest, settings=None):
+    return [problem.rule for problem in guest_problems(VM, guest, settings)]
+
+
+def test_what_a_guest_was_given_is_read_back_whatever_its_encoding():
+    config = json.loads(json.dumps(network_config(NICS)))
+    assert given_network(extra_config(GUEST)) == config
+    plain = {"guestinfo.metadata": json.dumps({"network": config})}
+    assert given_network(plain) == config
+    inner = base64.b64encode(gzip.compress(json.dumps(config).encode())).decode()
+    for metadata in ({"network": inner, "network.encoding": "gz+b64"}, {"network": json.dumps(config)}):
+        text = base64.b64encode(json.dumps(metadata).encode()).decode()
+        assert given_network({"guestinfo.metadata": text, "guestinfo.metadata.encoding": "b64"}) == config
+
+
+def test_a_guest_without_a_network_has_none():
+    assert given_network({}) is None
+    assert given_network({"guestinfo.metadata": "---", "guestinfo.metadata.encoding": " "}) is None
+    assert given_network({"guestinfo.metadata": "local-hostname: a"}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "encoding"),
+    [
+        ("not base64!", "base64"),
+        (base64.b64encode(b"no gzip").decode(), "gzip+base64"),
+        (extra_config(GUEST)["guestinfo.metadata"][:40], "gzip+base64"),
+        ("network: {", ""),
+        ("network: [1]", ""),
+        ("network: '{'", ""),
+    ],
+)
+def test_what_a_guest_could_not_read_is_refused(value, encoding):
+    with pytest.raises(ValueError, match="not"):
+        given_network({"guestinfo.metadata": value, "guestinfo.metadata.encoding": encoding})
 
 
 def test_addresses_are_missing_until_the_guest_reports_each_on_its_own_nic():
@@ -83,5 +154,27 @@ def test_addresses_are_missing_until_the_guest_reports_each_on_its_own_nic():
     assert list(missing_addresses(NICS, reported)) == [("00:50:56:00:00:0b", "172.16.1.11")]
     reported["00:50:56:00:00:0B"] = ["172.16.1.11"]
     assert list(missing_addresses(NICS, reported)) == []
-    swapped = {"00:50:56:00:00:0b": ["10.0.0.11"], "00:50:56:00:00:01": ["172.16.1.11", "fd00::11"]}
+    swapped = {"00:50:56:00:00:0b": ["10.0.0.11"], "00:50:56:00:00:01": ["172.16.1.11", "fd00:0::11"]}
     assert len(list(missing_addresses(NICS, swapped))) == 3
+
+
+JUDGE = """
+import json, sys
+from cloudinit.net import netplan
+from cloudinit.net.network_state import parse_net_config_data
+from cloudinit.sources import DataSourceVMware
+found = DataSourceVMware.process_metadata(DataSourceVMware.load_json_or_yaml(sys.stdin.read()))
+renderer = netplan.Renderer()
+state = parse_net_config_data(found["network"]["config"], renderer=renderer)
+print(renderer._render_content(state))
+"""
+
+
+def test_cloud_init_itself_hands_the_network_to_netplan_unchanged():
+    if not Path("/usr/lib/python3/dist-packages/cloudinit").is_dir():
+        pytest.skip("Debian's cloud-init is not installed")
+    text = decoded(extra_config(GUEST), "metadata")
+    done = subprocess.run(
+        ["/usr/bin/python3", "-c", JUDGE], input=text, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert yaml.safe_load(done.stdout) == {"network": json.loads(json.dumps(network_config(NICS)))}

@@ -10,24 +10,40 @@ import base64
 import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from ipaddress import ip_address, ip_interface
 
-from vsphere_ai.guests.netplan import GuestNic, network_config
+import yaml
+
+from vsphere_ai.guests.netplan import GuestNic, network_config, tables
+from vsphere_ai.guests.network_problems import network_problems
+from vsphere_ai.guests.ssh_key import public_key
+from vsphere_ai.model.state import Problem, Target
 
 MOST_BYTES = 64 * 1024
 """Bytes of one encoded value."""
-READY = "guestinfo.vsphere-ai.ready"
-"""Key that the guest writes when cloud-init has ended: the generation of what it was given."""
+MOST_SETTINGS = 1024 * 1024
+"""Bytes of all advanced settings of a VM: the size of its .vmx file (github.com/vmware-tanzu/vm-operator issue 148)."""
 MOST_HOSTNAME = 63
+MOST_USER = 32
+METADATA, USERDATA = "guestinfo.metadata", "guestinfo.userdata"
+REDACTED = "---"
+"""Value of a key that cloud-init has cleared; a guest cannot remove a key."""
+FOLDER = "/var/lib/vsphere-ai"
+"""Folder in the guest: the NICs as JSON, the probe, and the command that runs it."""
 
 _HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
-_KEY = re.compile(r"(ssh-(ed25519|rsa|dss)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( .*)?")
+_USER = re.compile(r"[a-z_][a-z0-9_-]*")
+_FILES = {"ready.sh": "ready.sh", "probe.py": "probe.py.txt"}
 
 
 @dataclass(frozen=True)
 class User:
-    """An account of the guest and its public keys; it has no password."""
+    """An account of the guest and its public keys, a line each as in ``authorized_keys``; it has no password."""
 
     name: str
     ssh_authorized_keys: tuple[str, ...]
@@ -36,7 +52,11 @@ class User:
 
 @dataclass(frozen=True)
 class Guest:
-    """What a VM's guest is to be. `instance_id` is another one where everything of cloud-init has to run again."""
+    """What a VM's guest is to be.
+
+    cloud-init takes another `generation`, or another `instance_id`, for a new machine: everything runs again, and the
+    SSH host keys are made anew.
+    """
 
     hostname: str
     instance_id: str
@@ -45,33 +65,29 @@ class Guest:
     generation: int = 1
 
 
-def faults(guest: Guest) -> Iterator[str]:
-    """Yield what a guest cannot be given, a sentence each."""
-    if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
-        yield f"'{guest.hostname}' is no host name: at most {MOST_HOSTNAME} lower-case letters, digits and '-' inside"
-    for user in guest.users:
-        for key in user.ssh_authorized_keys:
-            if not _KEY.fullmatch(key):
-                yield f"a key of the user {user.name} is no public key of SSH: it begins with '{key[:12]}'"
-    for name, value in extra_config(guest).items():
-        if len(value) > MOST_BYTES:
-            yield f"{name} has {len(value)} bytes, and a guest reads at most {MOST_BYTES}"
+def guest_problems(target: Target, guest: Guest, settings: Mapping[str, str] | None = None) -> Iterator[Problem]:
+    """Yield why a VM's guest cannot be made so, each with a rule id ``guest.*``; `settings` are the VM's other ones."""
+    found = list(_identity(target, guest))
+    found += network_problems(target, guest.nics)
+    yield from found
+    if not any(problem.rule in ("guest.address", "guest.gateway", "guest.route") for problem in found):
+        yield from _sizes(target, extra_config(guest), settings or {})
 
 
 def metadata(guest: Guest) -> dict[str, object]:
     """Return the metadata: identity and network."""
     return {
-        "instance-id": guest.instance_id,
+        "instance-id": f"{guest.instance_id}-{guest.generation}",
         "local-hostname": guest.hostname,
-        "network": {"config": network_config(guest.nics)},
+        "network": network_config(guest.nics),
         # the user data only: without metadata cloud-init finds no source at the next boot
         "redact": ["userdata"],
     }
 
 
 def userdata(guest: Guest) -> str:
-    """Return the user data: accounts with their keys, and the command that says that all of it was done."""
-    said = f"{READY} {guest.generation}"
+    """Return the user data: accounts with their keys, and the command that reports that all of it was done."""
+    contents = {"nics.json": _nics(guest)} | {name: _shipped(file) for name, file in _FILES.items()}
     words = json.dumps({
         "users": [
             {
@@ -84,32 +100,111 @@ def userdata(guest: Guest) -> str:
             for user in guest.users
         ],
         "ssh_pwauth": False,
-        "runcmd": [["vmware-rpctool", f"info-set {said}"]],
+        "write_files": [{"path": f"{FOLDER}/{name}", "content": text} for name, text in contents.items()],
+        "runcmd": [["sh", f"{FOLDER}/ready.sh"]],
     })  # fmt: skip
     return f"#cloud-config\n{words}\n"  # JSON is YAML
 
 
 def extra_config(guest: Guest) -> dict[str, str]:
     """Return the advanced settings of the VM: each value with its encoding."""
-    values = {"metadata": json.dumps(metadata(guest)), "userdata": userdata(guest)}
-    found = {f"guestinfo.{name}": _encoded(text) for name, text in values.items()}
-    return found | {f"guestinfo.{name}.encoding": "gzip+base64" for name in values}
+    values = {METADATA: json.dumps(metadata(guest)), USERDATA: userdata(guest)}
+    found = {name: _encoded(text) for name, text in values.items()}
+    return found | {f"{name}.encoding": "gzip+base64" for name in values}
 
 
 def decoded(settings: Mapping[str, str], name: str) -> str:
-    """Return what `extra_config` wrote for ``metadata`` or ``userdata``; empty where there is nothing."""
-    value = settings.get(f"guestinfo.{name}", "")
-    return gzip.decompress(base64.b64decode(value)).decode() if value else ""
+    """Return the text of ``metadata`` or ``userdata``; empty where there is none, or where cloud-init cleared it.
+
+    `ValueError` where a guest could not read it.
+    """
+    value, encoding = settings.get(f"guestinfo.{name}", "").strip(), settings.get(f"guestinfo.{name}.encoding", "")
+    if value in ("", REDACTED):
+        return ""
+    try:
+        raw = base64.b64decode(value, validate=True) if "64" in encoding else value.encode()
+        return (gzip.decompress(raw) if encoding in ("gzip+base64", "gz+b64") else raw).decode()
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"guestinfo.{name} is not encoded as {encoding or 'text'}: {error}") from None
+
+
+def given_network(settings: Mapping[str, str]) -> Mapping[str, object] | None:
+    """Return the content of the network file in a VM's metadata; None where it has none. `ValueError`: not readable."""
+    try:
+        found = yaml.safe_load(decoded(settings, "metadata"))
+        network = found.get("network") if isinstance(found, Mapping) else None
+        if isinstance(network, str):
+            inner = {"guestinfo.network": network, "guestinfo.network.encoding": str(found.get("network.encoding", ""))}
+            network = yaml.safe_load(decoded(inner, "network"))
+    except yaml.YAMLError as error:
+        raise ValueError(f"the metadata is not YAML: {' '.join(str(error).split())}") from None
+    if network is None or isinstance(network, Mapping):
+        return network
+    raise ValueError("the network in the metadata is not a mapping")
 
 
 def missing_addresses(nics: Sequence[GuestNic], reported: Mapping[str, Sequence[str]]) -> Iterator[tuple[str, str]]:
     """Yield (MAC, address) of each planned address that a guest does not report; `reported` is by MAC address."""
-    seen = {(mac.lower(), text.partition("/")[0].lower()) for mac, each in reported.items() for text in each}
+    seen = {(mac.lower(), ip_address(text.partition("/")[0])) for mac, each in reported.items() for text in each}
     for nic in nics:
         for text in nic.addresses:
-            found = text.partition("/")[0]
-            if (nic.mac, found.lower()) not in seen:
-                yield nic.mac, found
+            if (nic.mac, ip_interface(text).ip) not in seen:
+                yield nic.mac, text.partition("/")[0]
+
+
+def _identity(target: Target, guest: Guest) -> Iterator[Problem]:
+    if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
+        help = f"use at most {MOST_HOSTNAME} lower-case letters, digits and '-', which neither begins nor ends it"
+        yield Problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)
+    for user in guest.users:
+        if not _USER.fullmatch(user.name) or len(user.name) > MOST_USER:
+            help = f"use at most {MOST_USER} lower-case letters, digits, '_' and '-', a letter first"
+            yield Problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
+        if not user.ssh_authorized_keys:
+            help = "give it a public SSH key: passwords are locked"
+            yield Problem(target, "guest.user", f"the user {user.name} could not log in", help)
+        for number, key in enumerate(user.ssh_authorized_keys, 1):
+            try:
+                public_key(key)
+            except ValueError as error:
+                words, _, help = str(error).partition("\n")
+                yield Problem(target, "guest.ssh-key", f"key {number} of the user {user.name} {words}", help)
+    names = [user.name for user in guest.users]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Problem(target, "guest.user", f"the user {name} is there twice", "keep one of them, with all keys")
+
+
+def _sizes(target: Target, own: Mapping[str, str], others: Mapping[str, str]) -> Iterator[Problem]:
+    for name, value in own.items():
+        if len(value) > MOST_BYTES:
+            words = f"{name} has {len(value):,} bytes, and a guest reads at most {MOST_BYTES:,}"
+            yield Problem(target, "guest.size", words, "give the guest fewer users or keys")
+    total = sum(len(name) + len(value) + len(' = ""\n') for name, value in {**others, **own}.items())
+    if total > MOST_SETTINGS:
+        words = f"its advanced settings have {total:,} bytes, and a VM's .vmx file at most {MOST_SETTINGS:,}"
+        yield Problem(target, "guest.size", words, "remove large settings from the source")
+
+
+def _nics(guest: Guest) -> str:
+    """Return what the probe reads; the generation is first, where a shell finds it."""
+    nics = [
+        {
+            "name": nic.name,
+            "mac": nic.mac,
+            "table": table,
+            "addresses": [str(ip_interface(text)) for text in nic.addresses],
+            "gateways": [
+                str(ip_address(text)) for text in dict.fromkeys((*nic.gateways, *(r.via for r in nic.routes)))
+            ],
+        }
+        for nic, table in zip(guest.nics, tables(guest.nics), strict=True)
+    ]
+    return json.dumps({"generation": guest.generation, "nics": nics}, separators=(",", ":")) + "\n"
+
+
+@cache
+def _shipped(name: str) -> str:
+    return (resources.files("vsphere_ai.guests") / "first_boot" / name).read_text("utf-8")
 
 
 def _encoded(text: str) -> str:

@@ -2,15 +2,14 @@
 
 Source: netplan's reference (https://netplan.readthedocs.io/en/stable/netplan-yaml/). cloud-init hands it to netplan as
 it is; its own schema knows neither `table` nor `routing-policy`, so `cloud-init schema` warns of them. Other renderers
-(sysconfig, NetworkManager, eni) drop them: github.com/canonical/cloud-init issue 4862.
+drop them (`image.RENDERERS`).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_interface
+from ipaddress import ip_interface, ip_network
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,11 +19,8 @@ FIRST_TABLE = 101
 MOST_TABLES = 150
 FIRST_PRIORITY = 2000
 """Priority of the first rule: before that of the main table, 32766."""
-MOST_NAME = 15
-"""Characters of an interface's name in Linux (IFNAMSIZ without its zero)."""
-
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
-_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+DEFAULTS: Mapping[int, str] = {4: "0.0.0.0/0", 6: "::/0"}
+"""Default route by family. `to: default` is the same, but netplan before 0.103 may not know it (unverified)."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +37,7 @@ class GuestNic:
 
     `addresses` have their prefix length: ``10.0.0.5/24``. The `primary` NIC has the default routes by its `gateways`;
     any other one has a routing table of its own for its gateways and `routes`, which what its addresses send uses.
+    `nameservers` are addresses of DNS servers, `search` the domains that complete a short name. `mtu` is in bytes.
     """
 
     name: str
@@ -50,69 +47,61 @@ class GuestNic:
     gateways: tuple[str, ...] = ()
     routes: tuple[Route, ...] = ()
     primary: bool = False
+    nameservers: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
 
 
-def faults(nics: Sequence[GuestNic]) -> Iterator[str]:
-    """Yield what a network file of these NICs cannot say, a sentence each."""
-    if len([nic for nic in nics if nic.primary]) != 1:
-        yield "one NIC, and only one, has to be the primary one: it has the default route"
-    for field, values in (("name", [n.name for n in nics]), ("MAC address", [n.mac for n in nics])):
-        for value in sorted({v for v in values if values.count(v) > 1}):
-            yield f"two NICs have the {field} {value}"
-    for nic in nics:
-        if not _NAME.fullmatch(nic.name) or len(nic.name) > MOST_NAME:
-            yield f"'{nic.name}' is no name of an interface: at most {MOST_NAME} letters, digits, '_', '-' and '.'"
-        if not _MAC.fullmatch(nic.mac):
-            yield f"{nic.name}: '{nic.mac}' is no MAC address in lower case"
-        yield from (f"{nic.name}: {words}" for words in _unreachable(nic))
-    if len([nic for nic in nics if not nic.primary]) > MOST_TABLES:
-        yield f"more than {MOST_TABLES} NICs have a routing table of their own"
+def tables(nics: Sequence[GuestNic]) -> list[int | None]:
+    """Return the routing table of each NIC, in their order: from 101 up, None for the primary NIC's main table."""
+    numbers = iter(range(FIRST_TABLE, FIRST_TABLE + MOST_TABLES))
+    return [None if nic.primary else next(numbers) for nic in nics]
 
 
 def network_config(nics: Sequence[GuestNic]) -> dict[str, object]:
     """Return the content of the network file, in the order of the NICs."""
-    tables = iter(range(FIRST_TABLE, FIRST_TABLE + MOST_TABLES))
-    return {
-        "version": 2,
-        "ethernets": {nic.name: _ethernet(nic, None if nic.primary else next(tables)) for nic in nics},
-    }
+    pairs = zip(nics, tables(nics), strict=True)
+    return {"version": 2, "ethernets": {nic.name: _ethernet(nic, table) for nic, table in pairs}}
 
 
 def network_text(nics: Sequence[GuestNic]) -> str:
     """Return the network file; `read_network` reads it back."""
-    return yaml.safe_dump({"network": network_config(nics)}, sort_keys=False, default_flow_style=False, width=120)
+    return file_text(network_config(nics))
+
+
+def file_text(config: Mapping[str, object]) -> str:
+    """Return a network file with a content such as `network_config` returns."""
+    return yaml.safe_dump({"network": config}, sort_keys=False, default_flow_style=False, width=120)
 
 
 def summary(nics: Sequence[GuestNic]) -> list[str]:
-    """Return a line per NIC for a plan: name, addresses, MTU, and which routes it has."""
-    tables = iter(range(FIRST_TABLE, FIRST_TABLE + MOST_TABLES))
-    lines = []
-    for nic in nics:
-        table = None if nic.primary else next(tables)
-        parts = [nic.name, nic.mac, ", ".join(nic.addresses) or "no address", f"MTU {nic.mtu}" if nic.mtu else ""]
-        parts.append(f"default via {', '.join(nic.gateways)}" if nic.primary and nic.gateways else "")
-        parts.append(f"table {table}" if table is not None and nic.addresses else "")
-        lines.append("  ".join(part for part in parts if part))
-    return lines
+    """Return a line per NIC for a plan: name, MAC address, addresses, MTU, table, gateways, routes, DNS servers."""
+    return ["  ".join(_words(nic, table)) for nic, table in zip(nics, tables(nics), strict=True)]
 
 
 def read_network(text: str) -> tuple[GuestNic, ...]:
     """Return the NICs of a network file that `network_text` wrote; `ValueError` for any other one."""
     try:
         found = _Document.model_validate(yaml.safe_load(text))
-    except (ValidationError, yaml.YAMLError) as error:
-        raise ValueError(f"this is not a network file of netplan: {error}") from None
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(map(str, fault["loc"])) or "the file"
+        raise ValueError(f"this is not a network file as this tool writes it: {where}: {fault['msg']}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(f"this is not YAML: {' '.join(str(error).split())}") from None
     return tuple(_nic(name, each) for name, each in found.network.ethernets.items())
 
 
-def _unreachable(nic: GuestNic) -> Iterator[str]:
-    networks = [ip_interface(text).network for text in nic.addresses]
-    for gateway in (*nic.gateways, *(route.via for route in nic.routes)):
-        if not any(ip_interface(gateway).ip in each for each in networks):
-            yield f"its gateway {gateway} is in none of its networks"
-    for version in (4, 6):
-        if len([g for g in nic.gateways if ip_interface(g).version == version]) > 1:
-            yield f"it has two gateways for IPv{version}"
+def _words(nic: GuestNic, table: int | None) -> Iterator[str]:
+    yield from (nic.name, nic.mac, ", ".join(nic.addresses) or "no address")
+    if nic.mtu:
+        yield f"MTU {nic.mtu}"
+    if table is not None and nic.addresses:
+        yield f"table {table}"
+    if nic.gateways:
+        yield f"{'default' if nic.primary else 'gateway'} via {', '.join(nic.gateways)}"
+    yield from (f"{route.to} via {route.via}" for route in nic.routes)
+    if nic.nameservers:
+        yield f"DNS {', '.join(nic.nameservers)}"
 
 
 def _ethernet(nic: GuestNic, table: int | None) -> dict[str, object]:
@@ -120,12 +109,14 @@ def _ethernet(nic: GuestNic, table: int | None) -> dict[str, object]:
     made |= {"mtu": nic.mtu} if nic.mtu else {}
     made |= {"dhcp4": False, "dhcp6": False, "accept-ra": False}
     made |= {"addresses": list(nic.addresses)} if nic.addresses else {}
+    servers = {"addresses": list(nic.nameservers), "search": list(nic.search)}
+    made |= {"nameservers": {k: v for k, v in servers.items() if v}} if nic.nameservers or nic.search else {}
     own = {} if table is None else {"table": table}
     routes: list[dict[str, object]] = []
     if table is not None:
         networks = dict.fromkeys(str(ip_interface(text).network) for text in nic.addresses)
         routes += [{"to": network, "scope": "link", **own} for network in networks]
-    routes += [{"to": "0.0.0.0/0" if ip_interface(g).version == 4 else "::/0", "via": g, **own} for g in nic.gateways]
+    routes += [{"to": DEFAULTS[ip_interface(g).version], "via": g, **own} for g in nic.gateways]
     routes += [{"to": route.to, "via": route.via, **own} for route in nic.routes]
     made |= {"routes": routes} if routes else {}
     if table is not None and nic.addresses:
@@ -158,6 +149,11 @@ class _Rule(_Part):
     priority: int
 
 
+class _Nameservers(_Part):
+    addresses: tuple[str, ...] = ()
+    search: tuple[str, ...] = ()
+
+
 class _Ethernet(_Part):
     match: _Match
     set_name: str = Field(alias="set-name")
@@ -166,6 +162,7 @@ class _Ethernet(_Part):
     dhcp6: bool
     accept_ra: bool = Field(alias="accept-ra")
     addresses: tuple[str, ...] = ()
+    nameservers: _Nameservers = _Nameservers()
     routes: tuple[_Route, ...] = ()
     policy: tuple[_Rule, ...] = Field(default=(), alias="routing-policy")
 
@@ -180,13 +177,16 @@ class _Document(_Part):
 
 
 def _nic(name: str, each: _Ethernet) -> GuestNic:
-    sources = {f"{a.ip}/{a.max_prefixlen}" for a in map(ip_interface, each.addresses)}
-    if each.policy and {rule.source for rule in each.policy} != sources:
-        raise ValueError(f"{name}: its rules are not of its addresses")
-    tables = {rule.table for rule in each.policy} | {route.table for route in each.routes}
-    if len(tables) > 1:
+    own = [ip_interface(text) for text in each.addresses]
+    if each.policy and {rule.source for rule in each.policy} != {f"{a.ip}/{a.max_prefixlen}" for a in own}:
+        raise ValueError(f"{name}: its rules are not those of its addresses")
+    used = {rule.table for rule in each.policy} | {route.table for route in each.routes}
+    if len(used) > 1:
         raise ValueError(f"{name}: its rules and routes are of different tables")
-    defaults = ("0.0.0.0/0", "::/0")
+    linked = {str(ip_network(route.to)) for route in each.routes if not route.via}
+    if linked - {str(a.network) for a in own}:
+        raise ValueError(f"{name}: it has a route without a gateway to a network that is not its own")
+    defaults = tuple(DEFAULTS.values())
     return GuestNic(
         name=each.set_name,
         mac=each.match.macaddress,
@@ -194,5 +194,7 @@ def _nic(name: str, each: _Ethernet) -> GuestNic:
         mtu=each.mtu,
         gateways=tuple(r.via for r in each.routes if r.to in defaults and r.via),
         routes=tuple(Route(r.to, r.via) for r in each.routes if r.to not in defaults and r.via),
-        primary=tables in (set(), {None}) and not each.policy,
+        primary=bool(own) and used in (set(), {None}),
+        nameservers=each.nameservers.addresses,
+        search=each.nameservers.search,
     )
