@@ -32,7 +32,7 @@ def given(mac, **more):
     }
     words = {"runcmd": [["vmware-rpctool", "info-set guestinfo.done 7"]]}
     return {
-        "guestinfo.metadata": encoded({"local-hostname": "trn-01", "network": {"config": network}, **more}),
+        "guestinfo.metadata": encoded({"local-hostname": "trn-01", "network": network, **more}),
         "guestinfo.metadata.encoding": "gzip+base64",
         "guestinfo.userdata": encoded("#cloud-config\n" + json.dumps(words)),
         "guestinfo.userdata.encoding": "gzip+base64",
@@ -144,3 +144,48 @@ def test_a_guest_that_was_given_nothing_reports_as_before(soap):
     soap.wait(vm.PowerOn())
     assert vm.guest.ipAddress.startswith("10.20.")
     assert not vm.guest.net
+
+
+def test_a_network_below_a_config_of_its_own_is_not_understood(soap):
+    """cloud-init adds that level itself (DataSourceVMware.process_metadata), and then finds no version."""
+    vm = clone(soap)
+    ethernets = {"mgmt": {"match": {"macaddress": cards(vm)[0].macAddress}, "addresses": ["10.9.0.5/24"]}}
+    metadata = {"network": {"config": {"version": 2, "ethernets": ethernets}}}
+    reconfigure(soap, vm, extraConfig=[option("guestinfo.metadata", json.dumps(metadata))])
+    (nic,) = up(soap, vm).net
+    assert [a.origin for a in nic.ipConfig.ipAddress] == ["linklayer"]
+
+
+def ready(soap, name, address="10.9.0.5/24"):
+    """A clone with the files of the last command; what its guest reports."""
+    vm = clone(soap, name)
+    mac = cards(vm)[0].macAddress
+    nics = [{"name": "rail1", "mac": mac, "table": 101, "addresses": [address], "gateways": ["10.9.0.1"]}]
+    ethernet = {"match": {"macaddress": mac}, "mtu": 9000, "addresses": [address]}
+    ethernet["routing-policy"] = [{"from": f"{address.partition('/')[0]}/32", "table": 101, "priority": 2101}]
+    metadata = {"network": {"version": 2, "ethernets": {"rail1": ethernet}}}
+    userdata = {
+        "write_files": [{"path": "/x/nics.json", "content": json.dumps({"generation": 4, "nics": nics})}],
+        "runcmd": [["sh", "/x/ready.sh"]],
+    }
+    settings = {"guestinfo.metadata": json.dumps(metadata), "guestinfo.userdata": json.dumps(userdata)}
+    reconfigure(soap, vm, extraConfig=[option(k, v) for k, v in settings.items()])
+    up(soap, vm)
+    found = json.loads(settings_of(vm)["guestinfo.vsphere-ai.ready"])
+    assert found["generation"] == 4
+    return vm, mac, found["nics"][mac]
+
+
+def test_the_last_command_reports_free_addresses_and_gateways_that_answer(soap):
+    _, _, found = ready(soap, "new-01")
+    assert found["addresses"] == {"10.9.0.5": "free"}
+    assert found["gateways"]["10.9.0.1"].startswith("answered ")
+    assert (found["name"], found["mtu"], found["routing"]) == ("rail1", 9000, "table 101")
+
+
+def test_an_address_that_another_vm_has_is_a_conflict_with_its_nic(soap):
+    _, first, _ = ready(soap, "new-01")
+    second, _, found = ready(soap, "new-02")
+    assert found["addresses"] == {"10.9.0.5": f"conflict {first}"}
+    assert found["gateways"]["10.9.0.1"].startswith("not probed: ")
+    assert "10.9.0.5" not in [a.ipAddress for a in second.guest.net[0].ipConfig.ipAddress], "it is taken off"

@@ -14,6 +14,13 @@ from ipaddress import ip_interface, ip_network
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+try:  # libyaml, where PyYAML was built with it
+    from yaml import CSafeDumper as Dumper
+    from yaml import CSafeLoader as Loader
+except ImportError:
+    from yaml import SafeDumper as Dumper  # type: ignore[assignment]
+    from yaml import SafeLoader as Loader  # type: ignore[assignment]
+
 FIRST_TABLE = 101
 """Routing table of the first NIC that has one; below 100 distributions have their own, 253 to 255 are the kernel's."""
 MOST_TABLES = 150
@@ -70,7 +77,7 @@ def network_text(nics: Sequence[GuestNic]) -> str:
 
 def file_text(config: Mapping[str, object]) -> str:
     """Return a network file with a content such as `network_config` returns."""
-    return yaml.safe_dump({"network": config}, sort_keys=False, default_flow_style=False, width=120)
+    return yaml.dump({"network": config}, Dumper=Dumper, sort_keys=False, default_flow_style=False, width=120)
 
 
 def summary(nics: Sequence[GuestNic]) -> list[str]:
@@ -81,7 +88,7 @@ def summary(nics: Sequence[GuestNic]) -> list[str]:
 def read_network(text: str) -> tuple[GuestNic, ...]:
     """Return the NICs of a network file that `network_text` wrote; `ValueError` for any other one."""
     try:
-        found = _Document.model_validate(yaml.safe_load(text))
+        found = _Document.model_validate(yaml.load(text, Loader=Loader))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         where = ".".join(map(str, fault["loc"])) or "the file"

@@ -18,6 +18,7 @@ import yaml
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import guest_ready
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard
@@ -54,8 +55,12 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
     _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)
-    for command in _document(settings, USERDATA).get("runcmd") or ():
-        if isinstance(command, list) and command[:1] == [SAYS] and len(command) == 2:
+    userdata = _document(settings, USERDATA)
+    for command in userdata.get("runcmd") or ():
+        if guest_ready.is_asked_for(command):
+            by_mac = {str((e.get("match") or {}).get("macaddress", "")): e for e in ethernets.values()}
+            _write(mo, guest_ready.KEY, guest_ready.reported(farm, mo, userdata, by_mac))
+        elif isinstance(command, list) and command[:1] == [SAYS] and len(command) == 2:
             key, _, value = str(command[1]).removeprefix("info-set ").partition(" ")
             _write(mo, key, value)
     if "userdata" in (metadata.get("redact") or ()):
@@ -114,9 +119,9 @@ def _is_of(ethernet: Mapping[str, Any], mac: str) -> bool:
 
 
 def _ethernets(metadata: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    network = metadata.get("network") or {}
-    config = network.get("config", network) if isinstance(network, dict) else {}
-    found = config.get("ethernets") if isinstance(config, dict) else None
+    # cloud-init takes the mapping as the network file itself (DataSourceVMware.process_metadata)
+    network = metadata.get("network")
+    found = network.get("ethernets") if isinstance(network, dict) else None
     return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
 
 
