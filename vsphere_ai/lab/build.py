@@ -20,6 +20,7 @@ from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import (
     always_there,
     cluster,
+    datastores,
     host_system,
     maintenance,
     network,
@@ -30,7 +31,7 @@ from vsphere_ai.lab.managed import (
 )
 from vsphere_ai.lab.scenario import DeviceGroup, Nic, Scenario, expand
 from vsphere_ai.lab.scenario import Host as HostSpec
-from vsphere_ai.lab.store import ManagedObject, fill
+from vsphere_ai.lab.store import ManagedObject
 
 NIC_MODELS: dict[str, dict[str, Any]] = {
     "I350": {"driver": "igbn", "device_id": 0x1521, "sriov_max": 7},
@@ -97,9 +98,11 @@ def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
             farm.named[f"switch:{spec.name}"] = network.add_switch(farm, folder, spec)
         _hosts(farm)
         _vms(farm, vm_folder)
+        datastores.as_described(farm)
         always_there.complete(farm)
         networks = [ref for ref in farm.named["networkFolder"]["childEntity"] if isinstance(ref, vim.Network)]
-        farm.store.set(farm.store.of(vim.Datacenter)[0], datastore=[farm.named["datastore"].ref], network=networks)
+        stores = [mo.ref for mo in datastores.all_of(farm)]
+        farm.store.set(farm.store.of(vim.Datacenter)[0], datastore=stores, network=networks)
         for mo in farm.store.of(vim.HostSystem):
             farm.mark(mo)
         farm.settle()
@@ -121,7 +124,7 @@ def _impossible(scenario: Scenario, why: str) -> InputError:
 
 
 def _inventory(farm: Farm) -> ManagedObject:
-    store, name = farm.store, farm.scenario.datastore
+    store = farm.store
     root = store.new(
         vim.Folder,
         "group-d1",
@@ -144,28 +147,12 @@ def _inventory(farm: Farm) -> ManagedObject:
     for prop, (label, typ) in folders.items():
         farm.named[prop] = cluster.add_folder(farm, center, label, [typ])
         store.set(center, **{prop: farm.named[prop].ref})
-    url = f"ds:///vmfs/volumes/{name}/"
-    datastore = store.new(
-        vim.Datastore,
-        prefix="datastore",
-        name=name,
-        parent=farm.named["datastoreFolder"].ref,
-        host=[],
-        vm=[],
-        info=vim.Datastore.Info(name=name, url=url, freeSpace=1 << 43, maxFileSize=1 << 40),
-        capability=fill(vim.Datastore.Capability()),
-        summary=vim.Datastore.Summary(
-            name=name,
-            url=url,
-            capacity=1 << 44,
-            freeSpace=1 << 43,
-            accessible=True,
-            type="vsan",
-            multipleHostAccess=True,
-        ),
-    )
-    farm.named["datastore"] = datastore
-    farm.named["datastoreFolder"]["childEntity"].append(datastore.ref)
+    pods = {
+        spec.name: datastores.add_cluster(farm, farm.named["datastoreFolder"], spec)
+        for spec in farm.scenario.datastore_clusters
+    }
+    for each in farm.scenario.all_datastores:
+        datastores.add(farm, pods.get(each.cluster, farm.named["datastoreFolder"]), each)
     return farm.named["vmFolder"]
 
 
@@ -273,6 +260,8 @@ def _vms(farm: Farm, root: ManagedObject) -> None:
         folder = _folder(farm, folders, spec.folder.strip("/"))
         for name in expand(spec.name):
             mo = virtual_machine.add_vm(farm, folder, next(hosts), name, spec)
+            if spec.pool:
+                cluster.into_pool(farm, mo, spec.pool.strip("/"))
             if spec.power != "off":
                 _power_on(farm, mo)
             if spec.power == "suspended":

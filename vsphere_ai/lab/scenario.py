@@ -81,6 +81,7 @@ class Cluster:
 
     `drs_options` are advanced options of DRS, such as ``VgpuMMAutomationTimeoutSecs: "-1"``.
     `image`: it is managed with a single image; `configuration_profile`: by a vSphere Configuration Profile (8.0).
+    `pools` are resource pools below its root pool, each by its path, such as ``research/llm``.
     """
 
     name: str
@@ -89,6 +90,32 @@ class Cluster:
     drs_options: dict[str, str] = field(default_factory=dict)
     image: bool = False
     configuration_profile: bool = False
+    pools: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Datastore:
+    """A datastore. `free_gb` is the space that is left while every VM of the scenario is there; half of it without.
+
+    `hosts` have it mounted, each a name that may hold a range; all hosts without it. `cluster` is the datastore cluster
+    it is in.
+    """
+
+    name: str
+    capacity_gb: int = 16384
+    free_gb: int = -1
+    type: str = "vsan"
+    hosts: tuple[str, ...] = ()
+    cluster: str = ""
+    accessible: bool = True
+
+
+@dataclass(frozen=True)
+class DatastoreCluster:
+    """A datastore cluster. Without `drs` Storage DRS is off, and recommends no datastore."""
+
+    name: str
+    drs: bool = True
 
 
 @dataclass(frozen=True)
@@ -214,8 +241,10 @@ class Host:
 class Vm:
     """One virtual machine, or with a range in its name several alike.
 
-    `folder` is the path below the datacenter's VM folder; `network` a port group; `tools` is ``running``,
-    ``unmanaged`` (open-vm-tools) or ``none``. `vgpu` and `pvrdma` (port groups) are devices it has from the start.
+    `folder` is the path below the datacenter's VM folder, `pool` the path of a resource pool of the host's cluster;
+    `network` a port group; `tools` is ``running``, ``unmanaged`` (open-vm-tools) or ``none``. A disk of `disk_gb` and
+    one for each of `more_disks_gb` are on `datastore`, thin; `disk_used_gb` of each are written, all without it.
+    `vgpu` and `pvrdma` (port groups) are devices it has from the start.
     `snapshots` are names, each snapshot a child of the one before. `vapp` is the vApp it is in. `ft` is the primary VM
     of a fault tolerance pair, `tpm` an encrypted VM with a virtual TPM. `question` is the text of a pending question.
     `disabled_methods` are methods that another product has disabled, e.g. ``ReconfigVM_Task``. `agent` is ``vcls`` or
@@ -234,6 +263,10 @@ class Vm:
     cpus: int = 16
     memory_gb: int = 64
     disk_gb: int = 200
+    more_disks_gb: tuple[int, ...] = ()
+    disk_used_gb: int = 0
+    datastore: str = ""
+    pool: str = ""
     network: str = "VM Network"
     tools: str = "unmanaged"
     memory_reservation_locked: bool = False
@@ -257,6 +290,7 @@ class Vm:
 class Scenario:
     """A whole farm.
 
+    `datastore` is that of VMs that name none; where `datastores` do not describe it, it has their default values.
     `privileges_denied` are privileges that the lab's user does not have, e.g. ``Host.Config.Image``, or
     ``Resource.AssignVMToPool on research``: not on the object of that name and what is below it.
     """
@@ -270,7 +304,15 @@ class Scenario:
     timing: Timing = field(default_factory=Timing)
     datacenter: str = "DC0"
     datastore: str = "vsan-gpu"
+    datastores: tuple[Datastore, ...] = ()
+    datastore_clusters: tuple[DatastoreCluster, ...] = ()
     privileges_denied: tuple[str, ...] = ()
+
+    @property
+    def all_datastores(self) -> tuple[Datastore, ...]:
+        """Every datastore, that of VMs that name none among them."""
+        known = any(each.name == self.datastore for each in self.datastores)
+        return self.datastores if known else (Datastore(self.datastore), *self.datastores)
 
 
 def expand(name: str) -> Iterator[str]:

@@ -25,6 +25,7 @@ MOST_VALUES = 100_000
 
 CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Cluster", "drs"): ("off", "manual", "partiallyAutomated", "fullyAutomated"),
+    ("Datastore", "type"): ("vsan", "VMFS", "NFS", "NFS41"),
     ("Gpu", "graphics_type"): ("shared", "sharedDirect"),
     ("Gpu", "vgpu_mode"): ("sameSize", "mixedSize"),
     ("Host", "graphics_default"): ("shared", "sharedDirect"),
@@ -200,8 +201,43 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
                 yield Diagnostic(
                     mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}"
                 )
+    yield from _storage_relations(scenario, places, hosts)
+    mounted = {d.name: {name for text in d.hosts for name in expand(text)} for d in scenario.all_datastores}
     for vm in scenario.vms:
         yield from _vm_relations(vm, places[id(vm)], (hosts, groups), seen)
+        yield from _vm_places(scenario, vm, places[id(vm)], mounted)
+
+
+def _storage_relations(scenario: Scenario, places: Mapping[int, Mark], hosts: set[str]) -> Iterator[Diagnostic]:
+    clusters = {c.name for c in scenario.datastore_clusters}
+    names = [d.name for d in scenario.datastores]
+    for store in scenario.datastores:
+        mark = places[id(store)]
+        if names.count(store.name) > 1:
+            yield Diagnostic(mark, f"datastore {store.name!r} is described twice")
+        if store.free_gb > store.capacity_gb:
+            yield Diagnostic(mark, f"datastore {store.name!r} has more free space than capacity")
+        if store.cluster and store.cluster not in clusters:
+            yield Diagnostic(mark, f"datastore {store.name!r} is in {store.cluster!r}, which is not described")
+        for name in (each for text in store.hosts for each in expand(text)):
+            if name not in hosts:
+                yield Diagnostic(mark, f"datastore {store.name!r} is on host {name!r}, which is not described")
+
+
+def _vm_places(scenario: Scenario, vm: Vm, mark: Mark, mounted: Mapping[str, set[str]]) -> Iterator[Diagnostic]:
+    """Yield the datastore and the resource pool of a VM that are not described, or not where its hosts are."""
+    store = vm.datastore or scenario.datastore
+    if store not in mounted:
+        yield Diagnostic(mark, f"VM {vm.name!r} is on datastore {store!r}, which is not described")
+    for host in expand(vm.host) if mounted.get(store) else ():
+        if host not in mounted[store]:
+            yield Diagnostic(mark, f"VM {vm.name!r} runs on {host!r}, which has not mounted its datastore")
+    if vm.pool:
+        hosts = {name: h.cluster for h in scenario.hosts for name in expand(h.name)}
+        pools = {c.name: {path.strip("/") for path in c.pools} for c in scenario.clusters}
+        for cluster in sorted({hosts.get(name, "") for name in expand(vm.host)}):
+            if not any(path == vm.pool.strip("/") for path in pools.get(cluster, ())):
+                yield Diagnostic(mark, f"VM {vm.name!r} is in pool {vm.pool!r}, which its cluster does not have")
 
 
 def _vm_relations(

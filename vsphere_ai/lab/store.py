@@ -169,6 +169,7 @@ def _entity_defaults() -> dict[str, Any]:
 
 CHILDREN: dict[str, tuple[str, ...]] = {
     "Folder": ("childEntity",),
+    "StoragePod": ("childEntity",),
     "Datacenter": ("vmFolder", "hostFolder", "datastoreFolder", "networkFolder"),
     "ComputeResource": ("host", "resourcePool"),
     "ClusterComputeResource": ("host", "resourcePool"),

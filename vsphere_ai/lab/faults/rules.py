@@ -22,7 +22,7 @@ _EVERYWHERE: tuple[EventKind, ...] = ("soap", "ssh", "connect", "versions", "ssh
 
 # calls that change nothing an administrator would call a change: sessions, reading, views, filters
 _READ = re.compile(
-    r"(Query|Retrieve|Get|Fetch|fetch|Find|Check|Wait|Continue|Cancel|Refresh|Is|Has|Log|Session|Terminate|Current|install)"
+    r"(Query|Recommend|Retrieve|Get|Fetch|fetch|Find|Check|Wait|Continue|Cancel|Refresh|Is|Has|Log|Session|Terminate|Current|install)"
     r"|(Create|Destroy|Modify|Reset)(\w*View|\w*Filter|PropertyCollector|Collector|CollectorFor\w+)$"
     r"|HostImageConfigGet|Read(Next|Previous)|Rewind|Rescan|SetCollectorPageSize|Does|DVSManagerLookup"
 )

@@ -13,25 +13,25 @@ from vsphere_ai.lab.store import ManagedObject, fill
 
 
 def complete(farm: Farm) -> None:
-    """Add what the objects of a finished farm still lack, and join the datastore with its hosts and VMs."""
+    """Add what the objects of a finished farm still lack, and join the datastores with their hosts."""
     store = farm.store
-    datastore = farm.named["datastore"]
+    stores = store.of(vim.Datastore)
     for mo in store.of(vim.HostSystem):
         host_managers.start_managers(farm, mo)
         packages = vmodl.KeyAnyValue(key="numCpuPackages", value=mo["summary"].hardware.numCpuPkgs)
         store.set(mo, licensableResource=vim.LicenseManager.LicensableResourceInfo(resource=[packages]))
-    store.set(
-        datastore,
-        host=[vim.Datastore.HostMount(key=h.ref, mountInfo=_mount(datastore)) for h in store.of(vim.HostSystem)],
-        vm=[vm.ref for vm in store.of(vim.VirtualMachine)],
-    )
+    for datastore in stores:
+        hosts = [h for h in store.of(vim.HostSystem) if datastore.ref in h["datastore"]]
+        store.set(datastore, host=[vim.Datastore.HostMount(key=h.ref, mountInfo=_mount(datastore)) for h in hosts])
     for mo in store.of(vim.ClusterComputeResource):
         shown = mo["configurationEx"]
         configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig)
         store.set(mo, configuration=configuration, summaryEx=mo["summary"])
-    for mo in (datastore, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
-        browser = store.new(vim.host.DatastoreBrowser, prefix="datastoreBrowser", datastore=[datastore.ref])
-        store.set(mo, **{"browser" if mo is datastore else "datastoreBrowser": browser.ref})
+    for mo in (*stores, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
+        shown_at = mo.extra.get("compute", mo)
+        seen = [mo.ref] if isinstance(mo.ref, vim.Datastore) else list(shown_at["datastore"])
+        browser = store.new(vim.host.DatastoreBrowser, prefix="datastoreBrowser", datastore=seen)
+        store.set(mo, **{"browser" if isinstance(mo.ref, vim.Datastore) else "datastoreBrowser": browser.ref})
     for mo in list(store.objects.values()):
         _neutral(farm, mo)
 

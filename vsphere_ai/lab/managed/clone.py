@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import copy
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, demand, reads
+from vsphere_ai.lab.managed import Call, changes, datastores, demand, disks, reads
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
     OWN,
     any_host,
+    check_datastores,
     check_host,
     host_in,
     refuse_other_folder,
@@ -41,8 +42,6 @@ NIC = DEV.VirtualEthernetCard
 IDENTITIES = tuple(name for name in OWN if name != "guestId")
 ELSEWHERE = ("service", "cryptoSpec")
 """Fields of a RelocateSpec that the lab does not carry out."""
-CHILD = "createNewChildDiskBacking"
-MOVES = tuple(vim.vm.RelocateSpec.DiskMoveOptions.values)
 KINDS = {
     (False, False): "Clone",
     (False, True): "CreateTemplateFromVM",
@@ -62,25 +61,43 @@ class Request:
     spec: Any
     pool: ManagedObject
     host: ManagedObject | None
+    config: Any
+    """What is copied: the configuration of the source, or of its snapshot."""
+
+    @property
+    def stores(self) -> list[Any]:
+        """The datastores that the clone's files go to; those of the source's disks where it names none."""
+        where = self.spec.location
+        own = {locator.diskId: locator.datastore for locator in where.disk}
+        found = [own.get(d.key) or where.datastore or d.backing.datastore for d in datastores.disks_of(self.config)]
+        return list({ref._moId: ref for ref in (where.datastore, *found) if ref is not None}.values())
 
 
 @changes(vim.VirtualMachine, "CloneVM_Task")
 def clone(call: Call, folder: Any, name: str, spec: Any) -> Any:
     """Make a VM or a template as another one is, with addresses and identities of its own."""
-    farm, source = call.farm, call.mo
     _demand(call, folder, spec)
-    request = _read(farm, source, folder, name, spec)
+    request = _read(call.farm, call.mo, folder, name, spec)
+    # several may run at once
+    return call.farm.tasks.start(call.mo, "clone", lambda _task: _cloned(call.farm, request), read_only=True)
 
-    def work(_task: Task) -> Any:
-        made = _made(farm, request)
-        mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
-        mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
-        farm.record(mo, "CloneVM_Task", source=str(source["name"]), host=str(farm.host_of(mo)["name"]))
-        if spec.powerOn and not spec.template:
-            power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
-        return mo.ref
 
-    return farm.tasks.start(source, "clone", work, read_only=True)  # several may run at once
+def clone_now(call: Call, source: ManagedObject, folder: Any, name: str, spec: Any) -> Any:
+    """Clone a VM as a part of another task; the privileges are those of the clone."""
+    on_source = replace(call, mo=source)
+    _demand(on_source, folder, spec)
+    return _cloned(call.farm, _read(call.farm, source, folder, name, spec))
+
+
+def _cloned(farm: Farm, request: Request) -> Any:
+    source, spec = request.source, request.spec
+    made = _made(farm, request)
+    mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
+    mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
+    farm.record(mo, "CloneVM_Task", source=str(source["name"]), **ledger_detail(farm, mo))
+    if spec.powerOn and not spec.template:
+        power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
+    return mo.ref
 
 
 @reads(vim.vm.check.ProvisioningChecker, "CheckClone_Task")
@@ -97,6 +114,19 @@ def check_clone(call: Call, vm: Any, folder: Any, name: str, spec: Any, **_tests
         return Vmomi.GetVmodlType("vim.vm.check.Result[]")([result])
 
     return farm.tasks.start(source, "checkClone", work, read_only=True)
+
+
+def ledger_detail(farm: Farm, mo: ManagedObject) -> dict[str, Any]:
+    """Return what the ledger says of a new VM: identity, places, disks with what they are children of, addresses."""
+    config = mo["config"]
+    found = datastores.disks_of(config)
+    return {
+        "host": str(farm.host_of(mo)["name"]),
+        "pool": str(farm.store.get(mo["resourcePool"])["name"]),
+        "instance_uuid": config.instanceUuid,
+        "disks": {d.backing.fileName: getattr(d.backing.parent, "fileName", "") for d in found},
+        "macs": [d.macAddress for d in config.hardware.device if isinstance(d, NIC)],
+    }
 
 
 def _demand(call: Call, folder: Any, spec: Any) -> None:
@@ -143,13 +173,19 @@ def _read(farm: Farm, source: ManagedObject, folder: Any, name: str, spec: Any) 
         raise invalid_argument("spec.location.pool", "a virtual machine made of a template needs a resource pool")
     if spec.snapshot is not None and farm.store.get(spec.snapshot)["vm"] != source.ref:
         raise invalid_argument("spec.snapshot", "it is a snapshot of another virtual machine")
-    if location.diskMoveType not in (None, "", *MOVES):
-        raise invalid_argument("spec.location.diskMoveType", location.diskMoveType)
-    if location.diskMoveType == CHILD and spec.snapshot is None:
-        raise invalid_argument("spec.location.diskMoveType", "child disks are made of a snapshot only")
+    disks.check_moves(spec)
     pool = farm.store.get(location.pool or source["resourcePool"])
     host = location.host or (source["runtime"].host if location.pool is None else None)
-    return Request(source, into, name, spec, pool, host_in(farm, pool, host))
+    found = farm.store.get(spec.snapshot)["config"] if spec.snapshot is not None else source["config"]
+    return Request(source, into, name, spec, pool, host_in(farm, pool, host), found)
+
+
+def bytes_of_clone(farm: Farm, source: ManagedObject, spec: Any) -> int:
+    """Return the bytes that the disks of a clone would take."""
+    found = farm.store.get(spec.snapshot)["config"] if spec.snapshot is not None else source["config"]
+    config = copy.deepcopy(found)
+    sizes = disks.copy_disks(farm, config, spec.location, str(source["name"]))
+    return sum(datastores.size_of(disk, sizes) for disk in datastores.disks_of(config))
 
 
 def _made(farm: Farm, request: Request) -> ManagedObject:
@@ -157,11 +193,11 @@ def _made(farm: Farm, request: Request) -> ManagedObject:
     source, spec = request.source, request.spec
     refuse_lost(farm, source)
     refuse_twin(farm, request.folder, request.name)
-    host = request.host or any_host(farm, request.pool, source, request.name)
+    host = request.host or any_host(farm, request.pool, source, request.name, request.stores)
     check_host(farm, host)
+    check_datastores(farm, host, request.stores)
     made = draft(farm, request.name, host)
-    found = farm.store.get(spec.snapshot)["config"] if spec.snapshot is not None else source["config"]
-    config = _copy(farm, made, found, template=bool(spec.template))
+    config = _copy(farm, made, request)
     _take_identity(farm, config, spec.config)
     specify(farm, made, config, _asked(spec), IDENTITIES)
     return made
@@ -182,13 +218,17 @@ def _asked(spec: Any) -> Any:
     return asked
 
 
-def _copy(farm: Farm, mo: ManagedObject, source: Any, *, template: bool) -> Any:
-    config = copy.deepcopy(source)
+def _copy(farm: Farm, mo: ManagedObject, request: Request) -> Any:
+    """Return the configuration of the source, or of its snapshot, with what every VM has of its own."""
+    spec = request.spec
+    config = copy.deepcopy(request.config)
     identity = uuid.uuid5(uuid.NAMESPACE_DNS, f"{farm.scenario.name}/{mo.moid}/{mo['name']}")
-    config.name, config.template = str(mo["name"]), template
+    config.name, config.template = str(mo["name"]), bool(spec.template)
     config.changeVersion, config.modified = stamp(), now()
     config.uuid, config.instanceUuid = f"42{str(identity)[2:]}", f"50{str(identity)[2:]}"
-    config.files.vmPathName = f"[{farm.scenario.datastore}] {config.name}/{config.name}.vmx"
+    home = farm.store.get(spec.location.datastore) if spec.location.datastore else datastores.home_of(farm, config)
+    folder = datastores.directory(farm, home, config.name)
+    config.files.vmPathName = f"[{home['name']}] {folder}/{folder}.vmx"
     config.managedBy = config.ftInfo = None
     for number, device in enumerate(config.hardware.device):
         if isinstance(device, NIC):
@@ -199,10 +239,7 @@ def _copy(farm: Farm, mo: ManagedObject, source: Any, *, template: bool) -> Any:
                 port.portKey = take(farm, farm.store.objects[port.portgroupKey])
         elif isinstance(device, PCI) and isinstance(device.backing, PCI.DynamicBackingInfo):
             device.backing.assignedId = None
-        elif isinstance(device, DEV.VirtualDisk) and getattr(device.backing, "fileName", None):
-            disk = device.key - 2000
-            name = f"{config.name}/{config.name}{f'_{disk}' if disk else ''}.vmdk"
-            device.backing.fileName = f"[{farm.scenario.datastore}] {name}"
+    mo.extra[datastores.SIZES] = disks.copy_disks(farm, config, spec.location, folder)
     return config
 
 

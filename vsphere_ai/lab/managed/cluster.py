@@ -34,9 +34,6 @@ def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -
 def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster | None) -> ManagedObject:
     """Add a cluster, or for one host alone a compute resource, with its root resource pool."""
     store = farm.store
-    pool = store.new(
-        vim.ResourcePool, prefix="resgroup", name="Resources", vm=[], resourcePool=[], overallStatus="green"
-    )
     typ = vim.ClusterComputeResource if cluster else vim.ComputeResource
     browser = store.new(vim.EnvironmentBrowser, prefix="envbrowser")
     mo = store.new(
@@ -46,8 +43,7 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         parent=folder.ref,
         host=[],
         network=[],
-        datastore=[farm.named["datastore"].ref],
-        resourcePool=pool.ref,
+        datastore=[],
         environmentBrowser=browser.ref,
         lifecycleManaged=bool(cluster and cluster.image),
         configManagerEnabled=bool(cluster and cluster.configuration_profile),
@@ -57,18 +53,51 @@ def add_compute(farm: Farm, folder: ManagedObject, name: str, cluster: Cluster |
         else vim.ComputeResource.ConfigInfo(vmSwapPlacement="vmDirectory"),
     )
     browser.extra["compute"] = mo
-    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(4000), memoryAllocation=_unlimited(163840)))
-    runtime = fill(vim.ResourcePool.RuntimeInfo(overallStatus="green"))
-    store.set(
-        pool,
-        owner=mo.ref,
-        parent=mo.ref,
-        config=config,
-        runtime=runtime,
-        summary=fill(vim.ResourcePool.Summary(name="Resources", config=config, runtime=runtime)),
-    )
+    store.set(mo, resourcePool=_add_pool(farm, mo, mo, "Resources").ref)
+    for path in cluster.pools if cluster else ():
+        _pool_at(farm, mo, path.strip("/"))
     folder["childEntity"].append(mo.ref)
     return mo
+
+
+def _pool_at(farm: Farm, compute: ManagedObject, path: str) -> ManagedObject:
+    """Return the resource pool at a path below the root pool of a compute resource; made where it is not there."""
+    if not path:
+        return farm.store.get(compute["resourcePool"])
+    key = f"pool:{compute['name']}:{path}"
+    if key not in farm.named:
+        above, _, name = path.rpartition("/")
+        farm.named[key] = _add_pool(farm, compute, _pool_at(farm, compute, above), name)
+    return farm.named[key]
+
+
+def into_pool(farm: Farm, vm: ManagedObject, path: str) -> None:
+    """Move a VM into a resource pool of its compute resource."""
+    old = farm.store.get(vm["resourcePool"])
+    pool = _pool_at(farm, farm.store.get(old["owner"]), path)
+    farm.store.set(old, vm=[ref for ref in old["vm"] if ref != vm.ref])
+    farm.store.set(pool, vm=[*pool["vm"], vm.ref])
+    farm.store.set(vm, resourcePool=pool.ref)
+
+
+def _add_pool(farm: Farm, compute: ManagedObject, parent: ManagedObject, name: str) -> ManagedObject:
+    config = fill(vim.ResourceConfigSpec(cpuAllocation=_unlimited(4000), memoryAllocation=_unlimited(163840)))
+    runtime = fill(vim.ResourcePool.RuntimeInfo(overallStatus="green"))
+    pool = farm.store.new(
+        vim.ResourcePool,
+        prefix="resgroup",
+        name=name,
+        owner=compute.ref,
+        parent=parent.ref,
+        vm=[],
+        resourcePool=[],
+        config=config,
+        runtime=runtime,
+        summary=fill(vim.ResourcePool.Summary(name=name, config=config, runtime=runtime)),
+    )
+    if isinstance(parent.ref, vim.ResourcePool):
+        parent["resourcePool"].append(pool.ref)
+    return pool
 
 
 def _cluster_config(cluster: Cluster) -> Any:
@@ -99,7 +128,8 @@ def summarise(farm: Farm, mo: ManagedObject) -> None:
     summary.totalCpu = summary.effectiveCpu = 2600 * summary.numCpuCores
     summary.overallStatus = "green"
     networks = list(dict.fromkeys(ref for h in hosts for ref in h["network"]))
-    farm.store.set(mo, summary=summary, network=networks)
+    stores = list(dict.fromkeys(ref for h in hosts for ref in h["datastore"]))
+    farm.store.set(mo, summary=summary, network=networks, datastore=stores)
 
 
 DRS_SETTINGS = ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option")

@@ -9,7 +9,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.hardware.vgpu import known_types
-from vsphere_ai.lab.managed import devices_nic, devices_pci, vgpu_migration
+from vsphere_ai.lab.managed import datastores, devices_nic, devices_pci, vgpu_migration
 from vsphere_ai.lab.managed.device_change import DeviceChange
 from vsphere_ai.lab.managed.placement import release
 from vsphere_ai.lab.managed.refusals import bad_device, invalid_power_state, not_supported, too_many_devices
@@ -129,11 +129,12 @@ class Change(DeviceChange):
             disk.capacityInKB = disk.capacityInBytes >> 10
         if disk.backing is None or isinstance(disk.backing, DEV.VirtualDisk.FlatVer2BackingInfo):
             disk.backing = disk.backing or DEV.VirtualDisk.FlatVer2BackingInfo(diskMode="persistent")
-            store, number = self.farm.scenario.datastore, disk.key - 2000
+            home = self.config.files.vmPathName.partition("/")[0].partition("] ")
             if not (disk.backing.fileName or "").endswith(".vmdk"):
-                suffix = f"_{number}" if number else ""
-                disk.backing.fileName = f"[{store}] {self.config.name}/{self.config.name}{suffix}.vmdk"
-            disk.backing.datastore = self.farm.named["datastore"].ref
+                store = home[0] if not disk.backing.fileName else disk.backing.fileName.partition("]")[0]
+                number = disk.key - 2000
+                disk.backing.fileName = f"{store}] {home[2]}/{home[2]}{f'_{number}' if number else ''}.vmdk"
+            disk.backing.datastore = datastores.at(self.farm, disk.backing.fileName, "fileName").ref
 
     def _edit(self, index: int, old: Any, new: Any) -> Any:
         if type(new) is not type(old):
@@ -145,6 +146,8 @@ class Change(DeviceChange):
         for info in new._GetPropertyList():  # unset means unchanged: MAC, port, connection state stay
             if getattr(new, info.name) in (None, ""):
                 setattr(new, info.name, getattr(old, info.name))
+        if isinstance(new, DEV.VirtualDisk):
+            _check_size(index, old, new)
         if isinstance(new, NIC):
             devices_nic.edited(self, old, new, new_address=new_address)
         self.config.hardware.device = [new if d is old else d for d in self.config.hardware.device]
@@ -190,6 +193,24 @@ class Change(DeviceChange):
         present = [d for d in self.config.hardware.device if isinstance(d, PCI) and d.key != device.key]
         if len(present) >= max_vgpus(self.farm.host(self.host).version):
             raise too_many_devices()
+
+
+def _check_size(index: int, old: Any, new: Any) -> None:
+    """Refuse a disk that shrinks, or grows while it is a child of another one; bring both of its sizes in order.
+
+    That a delta disk does not grow is documented; the fault's type was not seen on a real vCenter.
+    """
+    in_kb, in_bytes = new.capacityInKB, new.capacityInBytes
+    if in_bytes and in_bytes != old.capacityInBytes:
+        in_kb = in_bytes >> 10
+    if in_kb != old.capacityInKB and (in_kb < old.capacityInKB or getattr(old.backing, "parent", None) is not None):
+        raise vim.fault.InvalidDeviceOperation(
+            deviceIndex=index,
+            property=f"virtualDeviceSpec.device[{index}].capacityInKB",
+            badOp="edit",
+            msg=f"Invalid operation for device '{index}'.",
+        )
+    new.capacityInKB, new.capacityInBytes = in_kb, in_kb << 10
 
 
 def max_vgpus(version: str) -> int:

@@ -11,7 +11,7 @@ from pyVmomi import vim
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Host
 from vsphere_ai.lab.hardware.vgpu import power_off as release_vgpus
-from vsphere_ai.lab.managed import Call, alarms, changes, host_managers, host_network, pci, reads
+from vsphere_ai.lab.managed import Call, alarms, changes, datastores, host_managers, host_network, pci, reads
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_state
 from vsphere_ai.lab.scenario import Host as HostSpec
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -31,7 +31,6 @@ CAPABLE = (
 
 def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -> ManagedObject:
     """Add a HostSystem with its managers for a machine and join the two."""
-    datastore = farm.named["datastore"]
     mo = farm.store.new(
         vim.HostSystem,
         prefix="host",
@@ -39,7 +38,7 @@ def add_host(farm: Farm, parent: ManagedObject, spec: HostSpec, machine: Host) -
         parent=parent.ref,
         vm=[],
         network=[],
-        datastore=[datastore.ref],
+        datastore=[store.ref for store in datastores.on_host(farm, machine.name)],
     )
     farm.add_host(mo, machine)
     farm.named[f"host:{machine.name}"] = mo

@@ -43,9 +43,9 @@ def migrate(call: Call, priority: str, pool: Any = None, host: Any = None, state
 
 @changes(vim.VirtualMachine, "RelocateVM_Task")
 def relocate(call: Call, spec: Any, priority: str | None = None) -> Any:
-    """Bring a VM to another host or pool; its disks stay where they are, as the lab has one datastore."""
+    """Bring a VM to another host or pool; its disks stay where they are."""
     more = STORAGE & {*given(spec)}
-    if spec.datastore is not None and spec.datastore == call.farm.named["datastore"].ref:
+    if spec.datastore is not None and list(call.mo["datastore"]) == [spec.datastore]:
         more.discard("datastore")
     if more:
         raise not_supported(f"the lab moves no storage: {', '.join(sorted(more))}")

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import datastores
 from vsphere_ai.lab.managed.placement import can_take
 from vsphere_ai.lab.managed.reconfigure import changed_config
 from vsphere_ai.lab.managed.refusals import (
@@ -43,6 +45,7 @@ def specify(farm: Farm, mo: ManagedObject, config: Any, spec: Any, own: tuple[st
             mo.props["config"], _detail = changed_config(farm, mo, farm.host_of(mo), asked, powered_on=False)
     if mo["config"].hardware.memoryMB > MOST_MEMORY_MB:
         raise invalid_argument("spec.memoryMB", str(mo["config"].hardware.memoryMB))
+    datastores.check_space(farm, mo["config"], mo.extra.get(datastores.SIZES, {}))
 
 
 def register(
@@ -51,6 +54,7 @@ def register(
     """Make a VM of a draft, off, and show it."""
     config = made["config"]
     mo = enroll(farm, folder, made, tools=tools)
+    mo.extra[datastores.SIZES] = made.extra.get(datastores.SIZES, {})
     equip(farm, mo, config)
     refresh(farm, mo)
     farm.store.set(mo, resourcePool=pool.ref)
@@ -83,10 +87,14 @@ def emptiest_host(farm: Farm, pool: ManagedObject) -> ManagedObject:
     return min(fitting, key=lambda h: len(h["vm"]))
 
 
-def any_host(farm: Farm, pool: ManagedObject, source: ManagedObject, name: str) -> ManagedObject:
-    """Return a host by chance that fits the source of a clone as it is; the same one for the same name."""
+def any_host(farm: Farm, pool: ManagedObject, source: ManagedObject, name: str, stores: Sequence[Any]) -> ManagedObject:
+    """Return a host by chance that fits the source of a clone as it is; the same one for the same name.
+
+    It reaches the datastores of the clone.
+    """
     hosts = [farm.store.get(ref) for ref in farm.store.get(pool["owner"])["host"]]
     fitting = [h for h in hosts if "entering" not in h.extra and can_take(farm, h, source)]
+    fitting = [h for h in fitting if datastores.reaches(h, stores)]
     if not fitting:
         raise no_compatible_host([h.ref for h in hosts])
     return random.Random(f"{farm.scenario.name}/{name}").choice(fitting)  # noqa: S311 - a replayable choice, no secret
@@ -99,6 +107,20 @@ def check_host(farm: Farm, host: ManagedObject) -> None:
         raise host_not_connected()
     if machine.in_maintenance or "entering" in host.extra:
         raise invalid_state("the host is in maintenance mode")
+
+
+def check_datastores(farm: Farm, host: ManagedObject, stores: Sequence[Any]) -> None:
+    """Refuse datastores that nothing can be written to just now, or that the host has not mounted."""
+    for store in map(farm.store.get, stores):
+        name = str(store["name"])
+        if not store["summary"].accessible:
+            raise vim.fault.InaccessibleDatastore(
+                datastore=store.ref, name=name, msg=f"Unable to access datastore '{name}'."
+            )
+        if not datastores.reaches(host, [store.ref]):
+            raise vim.fault.InvalidDatastore(
+                datastore=store.ref, name=name, msg=f"Datastore '{name}' is not accessible from {host['name']}."
+            )
 
 
 def refuse_other_folder(folder: ManagedObject) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
+from vsphere_ai.lab.managed import datastores
 from vsphere_ai.lab.managed.host_system import powered_on
 from vsphere_ai.lab.store import ManagedObject
 
@@ -48,13 +49,13 @@ def unreserved_mb(farm: Farm, host: ManagedObject) -> int:
 
 
 def can_take(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
-    """Return whether a host is up, out of maintenance, and has the VM's networks, memory and hardware version."""
+    """Return whether a host is up, out of maintenance, and has the VM's networks, datastores, memory and hardware."""
     machine = farm.host(host)
     if not machine.up or machine.in_maintenance:
         return False
     if hardware_of(vm) > newest_hardware(machine.version) or reserved_mb(vm) > unreserved_mb(farm, host):
         return False
-    return all(network in host["network"] for network in vm["network"])
+    return datastores.reaches(host, vm["datastore"]) and all(network in host["network"] for network in vm["network"])
 
 
 def move(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes
+from vsphere_ai.lab.managed import Call, changes, datastores
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.new_vms import (
     OWN,
+    check_datastores,
     check_host,
     emptiest_host,
     host_in,
@@ -28,7 +28,6 @@ from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject
 from vsphere_ai.lab.tasks import Task
 
-_DATASTORE = re.compile(r"\[(.+?)\]")
 NEW_MEMORY_MB = 32
 
 
@@ -38,17 +37,19 @@ def create(call: Call, config: Any, pool: Any, host: Any = None) -> Any:
     farm, folder = call.farm, call.mo
     refuse_other_folder(folder)
     name = checked_name(config.name or "")
-    _check_datastore(farm, config)
+    store = datastores.at(farm, (config.files and config.files.vmPathName) or "", "config.files.vmPathName")
     into = farm.store.get(pool)
     target = host_in(farm, into, host) or emptiest_host(farm, into)
 
     def work(_task: Task) -> Any:
         check_host(farm, target)
+        check_datastores(farm, target, [store.ref])
         refuse_twin(farm, folder, name)
         made = draft(farm, name, target)
         spec = Vm(
             name=name,
             host="",
+            datastore=str(store["name"]),
             guest=config.guestId or "otherGuest64",
             hardware=_version(farm, target, config.version),
             firmware="bios",
@@ -95,15 +96,6 @@ def _mark(farm: Farm, mo: ManagedObject, *, template: bool) -> None:
     config = mo["config"]
     config.template, config.changeVersion, config.modified = template, stamp(), now()
     refresh(farm, mo)
-
-
-def _check_datastore(farm: Farm, config: Any) -> None:
-    path = (config.files and config.files.vmPathName) or ""
-    found = _DATASTORE.match(path)
-    if not found:
-        raise invalid_argument("config.files.vmPathName", path)
-    if found[1] != farm.scenario.datastore:
-        raise vim.fault.InvalidDatastorePath(datastorePath=path, msg=f"Invalid datastore path '{path}'.", name=found[1])
 
 
 def _version(farm: Farm, host: ManagedObject, asked: str | None) -> int:

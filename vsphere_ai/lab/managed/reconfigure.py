@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, demand, device_groups, vm_states
+from vsphere_ai.lab.managed import Call, changes, datastores, demand, device_groups, vm_states
 from vsphere_ai.lab.managed.devices import Change
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
@@ -70,12 +70,23 @@ def reconfigure(call: Call, spec: Any) -> Any:
         config, detail = changed_config(farm, mo, host, spec, powered_on=mo["runtime"].powerState == "poweredOn")
         if fingerprint(config) == fingerprint(mo["config"]):
             return
+        datastores.check_space(farm, config, {})
         config.changeVersion, config.modified = stamp(), now()
+        doomed = _destroyed(mo["config"], spec)
         mo.props["config"] = config
         refresh(farm, mo)
+        datastores.delete(farm, doomed)
         farm.record(mo, "ReconfigVM_Task", **detail)
 
     return farm.tasks.start(mo, "reconfigure", work)
+
+
+def _destroyed(config: Any, spec: Any) -> list[str]:
+    """Return the files of the disks that a spec deletes with their devices; those of other removed disks stay."""
+    changes = [c for c in spec.deviceChange or () if c.operation == "remove" and c.fileOperation == "destroy"]
+    keys = {c.device.key for c in changes}
+    disks = [disk for disk in datastores.disks_of(config) if disk.key in keys]
+    return [backing.fileName for disk in disks for backing in datastores.chain(disk.backing)]
 
 
 # what the API reference says of the fields of a VirtualMachineConfigSpec; any other one is a setting

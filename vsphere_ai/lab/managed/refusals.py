@@ -123,6 +123,14 @@ def no_compatible_host(refs: Any) -> Exception:
     return error
 
 
+def no_disk_space(datastore: str, file: str) -> Exception:
+    """A datastore has not the space that a file needs."""
+    error: Exception = vim.fault.NoDiskSpace(
+        file=file, datastore=datastore, msg=f"Insufficient disk space on datastore '{datastore}'."
+    )
+    return error
+
+
 def no_permission(ref: Any, privilege: str) -> Exception:
     """The user lacks a privilege."""
     error: Exception = vim.fault.NoPermission(

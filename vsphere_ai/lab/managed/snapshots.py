@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, demand
+from vsphere_ai.lab.managed import Call, changes, datastores, demand, disks
 from vsphere_ai.lab.managed.migration import pinned_by
 from vsphere_ai.lab.managed.power import check_power_on, power_off_now, power_on_now
 from vsphere_ai.lab.managed.refusals import invalid_name, not_found, not_supported
@@ -70,6 +71,8 @@ def _create(call: Call, name: str, description: str | None, memory: bool, quiesc
             current.childSnapshotList = [*(current.childSnapshotList or ()), tree]
         info.currentSnapshot = made.ref
         _show(farm, mo, info)
+        disks.branch(farm, mo["config"])
+        refresh(farm, mo)
         farm.record(mo, "CreateSnapshot_Task", name=name, memory=made.extra["running"])
         return made.ref
 
@@ -87,7 +90,8 @@ def remove(call: Call, removeChildren: bool, consolidate: bool | None = None) ->
         refuse_lost(farm, mo)
         node, parent = _find(mo, snapshot)
         children = list(node.childSnapshotList or ())
-        _cut(farm, mo, node, parent, [] if removeChildren else children)
+        with _disks_merged(farm, mo):
+            _cut(farm, mo, node, parent, [] if removeChildren else children)
         farm.record(mo, "RemoveSnapshot_Task", name=str(node.name), children=bool(removeChildren))
 
     return farm.tasks.start(mo, "removeSnapshot", work)
@@ -101,9 +105,10 @@ def remove_all(call: Call, consolidate: bool | None = None, spec: Any = None) ->
     def work(_task: Task) -> None:
         refuse_lost(farm, mo)
         if mo["snapshot"] is not None:
-            for node, _ in list(_walk(mo["snapshot"])):
-                farm.store.delete(farm.store.get(node.snapshot))
-            _show(farm, mo, None)
+            with _disks_merged(farm, mo):
+                for node, _ in list(_walk(mo["snapshot"])):
+                    farm.store.delete(farm.store.get(node.snapshot))
+                _show(farm, mo, None)
             farm.record(mo, "RemoveAllSnapshots_Task")
 
     return farm.tasks.start(mo, "removeAllSnapshots", work)
@@ -153,7 +158,8 @@ def _revert(farm: Farm, mo: ManagedObject, snapshot: ManagedObject, stay_off: bo
             mo["runtime"].powerState = "poweredOff"
         mo.props["config"] = copy.deepcopy(snapshot["config"])
         mo["config"].changeVersion, mo["config"].modified, mo["config"].name = stamp(), now(), before.name
-        refresh(farm, mo)
+        disks.branch(farm, mo["config"])
+        _show_disks(farm, mo)
         guest_changed(farm, mo)
         mo["snapshot"].currentSnapshot = node.snapshot
         _show(farm, mo, mo["snapshot"])
@@ -163,6 +169,27 @@ def _revert(farm: Farm, mo: ManagedObject, snapshot: ManagedObject, stay_off: bo
             power_on_now(farm, mo, farm.host_of(mo), "RevertToSnapshot_Task")
 
     return farm.tasks.start(mo, "revertToSnapshot", work)
+
+
+@contextmanager
+def _disks_merged(farm: Farm, mo: ManagedObject) -> Iterator[None]:
+    """Merge the disks of the snapshots that go into those that go on with them."""
+    frozen = {node.snapshot._moId: farm.store.get(node.snapshot)["config"] for node, _ in _walk(mo["snapshot"])}
+    yield
+    kept = {node.snapshot._moId for node, _ in _walk(mo["snapshot"])} if mo["snapshot"] is not None else set()
+    left = [config for moid, config in frozen.items() if moid in kept]
+    gone = [config for moid, config in frozen.items() if moid not in kept]
+    while gone:
+        config = gone.pop(0)
+        disks.merge(farm, mo, config, [mo["config"], *left, *gone])
+    _show_disks(farm, mo)
+
+
+def _show_disks(farm: Farm, mo: ManagedObject) -> None:
+    """Note which files a VM uses now, and delete those that it does not use any more."""
+    before = mo.extra[datastores.HELD]
+    refresh(farm, mo)
+    datastores.delete(farm, before - mo.extra[datastores.HELD])
 
 
 def _refuse(mo: ManagedObject, memory: bool) -> None:

@@ -16,9 +16,9 @@ from vsphere_ai.lab.store import ManagedObject, fill
 
 @host_manager("storageSystem")
 def start(farm: Farm, mo: ManagedObject) -> Mapping[str, Any]:
-    """One local disk, and the volume of the farm's datastore."""
+    """One local disk, and the volumes of the datastores that the host has mounted."""
     config = mo["config"]
-    config.storageDevice, config.fileSystemVolume = fill(_storage()), fill(_volumes(farm))
+    config.storageDevice, config.fileSystemVolume = fill(_storage()), fill(_volumes(farm, mo))
     return {
         "storageDeviceInfo": config.storageDevice,
         "fileSystemVolumeInfo": config.fileSystemVolume,
@@ -27,9 +27,9 @@ def start(farm: Farm, mo: ManagedObject) -> Mapping[str, Any]:
 
 
 @host_manager("datastoreSystem")
-def start_datastores(farm: Farm, _mo: ManagedObject) -> Mapping[str, Any]:
-    """The farm's one datastore."""
-    return {"datastore": [farm.named["datastore"].ref]}
+def start_datastores(_farm: Farm, mo: ManagedObject) -> Mapping[str, Any]:
+    """The datastores that the host has mounted."""
+    return {"datastore": list(mo["datastore"])}
 
 
 def _storage() -> Any:
@@ -62,14 +62,16 @@ def _storage() -> Any:
     return vim.host.StorageDeviceInfo(hostBusAdapter=[hba], scsiLun=[disk], softwareInternetScsiEnabled=False)
 
 
-def _volumes(farm: Farm) -> Any:
-    info = farm.named["datastore"]["info"]
-    path = info.url.removeprefix("ds://").rstrip("/")
-    volume = vim.host.FileSystemVolume(type="vsan", name=info.name, capacity=1 << 44)
-    mount = vim.host.MountInfo(path=path, accessMode="readWrite", mounted=True, accessible=True)
+def _volumes(farm: Farm, host: ManagedObject) -> Any:
+    mounts = []
+    for summary in (farm.store.get(ref)["summary"] for ref in host["datastore"]):
+        path = summary.url.removeprefix("ds://").rstrip("/")
+        volume = vim.host.FileSystemVolume(type=summary.type, name=summary.name, capacity=summary.capacity)
+        mount = vim.host.MountInfo(path=path, accessMode="readWrite", mounted=True, accessible=summary.accessible)
+        mounts.append(vim.host.FileSystemMountInfo(mountInfo=mount, volume=volume))
     return vim.host.FileSystemVolumeInfo(
         volumeTypeList=["VMFS", "NFS", "NFS41", "vsan", "VVOL", "VFFS", "OTHER"],
-        mountInfo=[vim.host.FileSystemMountInfo(mountInfo=mount, volume=volume)],
+        mountInfo=mounts,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes
+from vsphere_ai.lab.managed import Call, changes, datastores
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.refusals import invalid_power_state
 from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
@@ -20,7 +20,7 @@ _LISTS = ("childEntity", "vm")
 
 @changes(vim.VirtualMachine, "UnregisterVM", "VirtualMachine.Inventory.Unregister")
 def unregister(call: Call) -> None:
-    """Remove a powered-off VM from the inventory; its files, which the lab has none of, would stay."""
+    """Remove a powered-off VM from the inventory; its files stay."""
     _remove(call.farm, call.mo, "UnregisterVM")
 
 
@@ -39,10 +39,12 @@ def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
             refs = owner.props.get(name)
             if isinstance(refs, list) and mo.ref in refs:
                 farm.store.set(owner, **{name: [r for r in refs if r != mo.ref]})
+    held = datastores.let_go(farm, mo)
     for snapshot in [s for s in farm.store.of(vim.vm.Snapshot) if s["vm"] == mo.ref]:
         farm.store.delete(snapshot)
     farm.note_removed(mo)
-    farm.record(mo, method)
+    gone, kept = datastores.delete(farm, held) if method == "Destroy_Task" else ([], sorted(held))
+    farm.record(mo, method, instance_uuid=mo["config"].instanceUuid, disks=gone, kept=kept)
     farm.store.delete(mo)
 
 

@@ -11,7 +11,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import Guest
-from vsphere_ai.lab.managed import Call, changes, vgpu_migration
+from vsphere_ai.lab.managed import Call, changes, datastores, vgpu_migration
 from vsphere_ai.lab.managed.dvs_bandwidth import default_allocation
 from vsphere_ai.lab.managed.dvs_ports import take
 from vsphere_ai.lab.managed.network import add_plain_network
@@ -44,6 +44,8 @@ def add_vm(farm: Farm, folder: ManagedObject, host: ManagedObject, name: str, sp
     made = draft(farm, name, host)
     mo = enroll(farm, folder, made, tools=spec.tools)
     mo.extra["guest"] = _guest(farm, host, spec)
+    written = [min(size, spec.disk_used_gb or size) for size in (spec.disk_gb, *spec.more_disks_gb)]
+    mo.extra[datastores.SIZES] = {_disk_path(farm, mo, spec, n): gb << 30 for n, gb in enumerate(written)}
     equip(farm, mo, config_of(farm, mo, spec, _devices(farm, mo, host, spec)))
     publish(farm, mo)
     return mo
@@ -66,7 +68,7 @@ def enroll(farm: Farm, folder: ManagedObject, made: ManagedObject, *, tools: str
         name=made["name"],
         parent=folder.ref,
         resourcePool=parent["resourcePool"],
-        datastore=[farm.named["datastore"].ref],
+        datastore=[],
         environmentBrowser=parent["environmentBrowser"],
         guestHeartbeatStatus="gray",
     )
@@ -93,9 +95,9 @@ def equip(farm: Farm, mo: ManagedObject, config: Any) -> None:
 
 
 def publish(farm: Farm, mo: ManagedObject) -> None:
-    """Show a VM in its folder, on its host, in its resource pool and at its datastore."""
-    owners = [(mo["parent"], "childEntity"), (mo["runtime"].host, "vm"), (mo["resourcePool"], "vm")]
-    for ref, prop in (*owners, (farm.named["datastore"].ref, "vm")):
+    """Show a VM in its folder, on its host, in its resource pool and at its datastores."""
+    datastores.publish(farm, mo)
+    for ref, prop in ((mo["parent"], "childEntity"), (mo["runtime"].host, "vm"), (mo["resourcePool"], "vm")):
         owner = farm.store.get(ref)
         owner[prop].append(mo.ref)
         farm.store.touch(owner, prop)
@@ -123,7 +125,7 @@ def config_of(farm: Farm, mo: ManagedObject, spec: VmSpec, devices: list[Any]) -
         template=spec.template,
         annotation="",
         firmware=spec.firmware,
-        files=vim.vm.FileInfo(vmPathName=f"[{farm.scenario.datastore}] {name}/{name}.vmx"),
+        files=vim.vm.FileInfo(vmPathName=f"[{spec.datastore or farm.scenario.datastore}] {name}/{name}.vmx"),
         tools=vim.vm.ToolsConfigInfo(
             toolsVersion=0 if spec.tools == "none" else TOOLS_VERSION, toolsInstallType=_install_type(spec.tools)
         ),
@@ -157,12 +159,7 @@ def _install_type(tools: str) -> str:
 
 
 def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -> list[Any]:
-    disk = DEV.VirtualDisk.FlatVer2BackingInfo(
-        fileName=f"[{farm.scenario.datastore}] {mo['name']}/{mo['name']}.vmdk",
-        datastore=farm.named["datastore"].ref,
-        diskMode="persistent",
-        thinProvisioned=True,
-    )
+    sizes = (spec.disk_gb, *spec.more_disks_gb)
     devices = [
         *bare_devices(),
         _device(
@@ -173,17 +170,9 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
             controllerKey=100,
             unitNumber=3,
             sharedBus="noSharing",
-            device=[2000],
+            device=[2000 + n for n in range(len(sizes))],
         ),
-        _device(
-            DEV.VirtualDisk,
-            2000,
-            "Hard disk 1",
-            controllerKey=1000,
-            unitNumber=0,
-            capacityInKB=spec.disk_gb << 20,
-            backing=disk,
-        ),
+        *(_disk(farm, mo, spec, n, size) for n, size in enumerate(sizes)),
         _nic(farm, mo, spec.network, 0, DEV.VirtualVmxnet3),
     ]
     devices += [_nic(farm, mo, group, 1 + n, DEV.VirtualVmxnet3Vrdma) for n, group in enumerate(spec.pvrdma)]
@@ -201,6 +190,30 @@ def _devices(farm: Farm, mo: ManagedObject, host: ManagedObject, spec: VmSpec) -
         made.deviceInfo.summary = f"NVIDIA GRID vGPU {profile}"
         devices.append(made)
     return devices
+
+
+def _disk(farm: Farm, mo: ManagedObject, spec: VmSpec, number: int, gb: int) -> Any:
+    backing = DEV.VirtualDisk.FlatVer2BackingInfo(
+        fileName=_disk_path(farm, mo, spec, number),
+        datastore=farm.named[f"datastore:{spec.datastore or farm.scenario.datastore}"].ref,
+        diskMode="persistent",
+        thinProvisioned=True,
+    )
+    return _device(
+        DEV.VirtualDisk,
+        2000 + number,
+        f"Hard disk {number + 1}",
+        controllerKey=1000,
+        unitNumber=number + (number > 6),  # unit 7 is the controller's own
+        capacityInKB=gb << 20,
+        capacityInBytes=gb << 30,
+        backing=backing,
+    )
+
+
+def _disk_path(farm: Farm, mo: ManagedObject, spec: VmSpec, number: int) -> str:
+    suffix = f"_{number}" if number else ""
+    return f"[{spec.datastore or farm.scenario.datastore}] {mo['name']}/{mo['name']}{suffix}.vmdk"
 
 
 def bare_devices() -> list[Any]:
@@ -287,6 +300,7 @@ def refresh(farm: Farm, mo: ManagedObject) -> None:
         memoryAllocation=config.memoryAllocation,
     )
     farm.store.set(mo, name=config.name, network=networks, config=config, resourceConfig=resources)
+    datastores.hold(farm, mo)
     farm.store.touch(mo, "summary")
 
 

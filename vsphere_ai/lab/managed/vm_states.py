@@ -10,7 +10,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes
+from vsphere_ai.lab.managed import Call, changes, datastores, disks
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_power_state, invalid_state
 from vsphere_ai.lab.sessions import now
 from vsphere_ai.lab.store import ManagedObject, fill
@@ -65,16 +65,19 @@ def _into_vapp(farm: Farm, mo: ManagedObject, name: str) -> None:
 
 
 def _snapshots(farm: Farm, mo: ManagedObject, names: Any) -> Any:
+    """Return the tree of snapshots, each a child of the one before; the VM's disks are children of the last one's."""
+    made = []
+    for _ in names:
+        made.append(farm.store.new(vim.vm.Snapshot, prefix="snapshot", config=copy.deepcopy(mo["config"]), vm=mo.ref))
+        disks.branch(farm, mo["config"])
+        datastores.hold(farm, mo)
     tree: Any = None
-    current: Any = None
     for number, name in reversed(list(enumerate(names, 1))):
-        made = farm.store.new(vim.vm.Snapshot, prefix="snapshot", config=copy.deepcopy(mo["config"]), vm=mo.ref)
-        current = current or made.ref
         tree = vim.vm.SnapshotTree(
-            snapshot=made.ref, vm=mo.ref, name=name, description="", id=number, createTime=now(), state="poweredOff",
-            quiesced=False, childSnapshotList=[tree] if tree is not None else [],
+            snapshot=made[number - 1].ref, vm=mo.ref, name=name, description="", id=number, createTime=now(),
+            state="poweredOff", quiesced=False, childSnapshotList=[tree] if tree is not None else [],
         )  # fmt: skip
-    return fill(vim.vm.SnapshotInfo(currentSnapshot=current, rootSnapshotList=[tree]))
+    return fill(vim.vm.SnapshotInfo(currentSnapshot=made[-1].ref, rootSnapshotList=[tree]))
 
 
 def _encrypt(mo: ManagedObject) -> None:
