@@ -15,9 +15,9 @@ CEILINGS = {
     "Any in signatures of functions": 62,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 100.0,
-    "lines of the product": 43_653,
-    "arrows between rooms": 79,
+    "median lines of a file": 100,
+    "lines of the product": 43_889,
+    "arrows between rooms": 82,
     "floors": 9,
 }
 LATER = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from support.manifests import checked, marked, said, twin
 
@@ -359,3 +361,27 @@ def test_a_whole_set_of_objects_passes():
     found = checked(text)
     assert found.faults == ()
     assert len(found.objects) == 3
+
+
+def test_lists_in_a_field_that_is_not_looked_into_are_no_fault():
+    term = "{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [a, b]}]}"
+    text = f"""
+apiVersion: nv-ipam.nvidia.com/v1alpha1
+kind: CIDRPool
+metadata: {{name: rail1, namespace: nvidia-network-operator}}
+spec: {{cidr: 10.0.0.0/24, perNodeNetworkPrefix: 27, nodeSelector: {{nodeSelectorTerms: [{term}]}}}}
+"""
+    assert said(text) == set()
+
+
+@pytest.mark.parametrize(("names", "missing"), [("v4", 0), ("v4,v6", 0), ("v4,v7", 1), ("v4, v6", 1)])
+def test_a_network_names_a_pool_per_family(names, missing):
+    pool = "apiVersion: nv-ipam.nvidia.com/v1alpha1\nkind: CIDRPool\n"
+    ipam = json.dumps({"type": "nv-ipam", "poolName": names, "poolType": "cidrpool"})
+    text = "---\n".join([
+        f"{pool}metadata: {{name: v4}}\nspec: {{cidr: 10.0.0.0/24, perNodeNetworkPrefix: 27}}\n",
+        f"{pool}metadata: {{name: v6}}\nspec: {{cidr: 'fd00::/64', perNodeNetworkPrefix: 120}}\n",
+        "apiVersion: mellanox.com/v1alpha1\nkind: MacvlanNetwork\nmetadata: {name: n}\n"
+        f"spec: {{master: rail1, ipam: '{ipam}'}}\n",
+    ])  # fmt: skip
+    assert [rule for _, rule in said(text)] == ["network.pool-missing"] * missing

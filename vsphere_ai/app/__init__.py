@@ -15,6 +15,13 @@ if TYPE_CHECKING:
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.kubernetes_export import (
+        ExportRequest,
+        ExportResult,
+        NetworkOperatorOptions,
+        SpiderpoolOptions,
+        export_manifests,
+    )
     from vsphere_ai.app.kubernetes_manifests import ManifestsRequest, ManifestsResult, check_manifests
     from vsphere_ai.app.lock_state import LockState, UnlockRequest, unlock
     from vsphere_ai.app.needed_privileges import PrivilegesRequest, PrivilegesResult, doctor, privileges
@@ -34,6 +41,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "address_pools": "PoolsRequest PoolsResult list_pools",
     "apply_plan": "ApplyRequest apply",
+    "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "approval": "Confirm",
     "check_rules": "CheckRequest CheckResult check",
@@ -63,6 +71,7 @@ __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
 __all__ += ["PoolsRequest", "PoolsResult", "list_pools"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
+__all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]
 __all__ += ["trust_hosts", "trust_vcenter", "unlock"]

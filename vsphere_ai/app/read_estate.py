@@ -89,28 +89,28 @@ def read_vms(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[T
     from vsphere_ai.reading.collector import Depth
 
     def choose(estate: Estate) -> Depth:
-        vms = _named(session, estate, "vm", patterns)
+        vms = named(session, estate, "vm", patterns)
         hosts = {h.ref for v in vms for h in estate.hosts_for(v.ref)}
         around = frozenset(hosts | dvs.beside(estate, hosts))
         return Depth(around, frozenset(v.ref for v in vms), asked=frozenset(hosts))
 
     estate = read_with(session, choose)
-    return estate, _named(session, estate, "vm", patterns)
+    return estate, named(session, estate, "vm", patterns)
 
 
 def read_hosts(session: Session, patterns: Sequence[str]) -> tuple[Estate, tuple[Target, ...]]:
     """Read hosts, all of them without a pattern; asked over SSH is what their vSphere release does not report."""
     from vsphere_ai.reading.collector import Depth
 
-    def named(estate: Estate) -> tuple[Target, ...]:
-        return _named(session, estate, "host", patterns) if patterns else session.limited(estate, estate.hosts)
+    def listed(estate: Estate) -> tuple[Target, ...]:
+        return named(session, estate, "host", patterns) if patterns else session.limited(estate, estate.hosts)
 
     def choose(estate: Estate) -> Depth:
-        hosts = frozenset(t.ref for t in named(estate))
+        hosts = frozenset(t.ref for t in listed(estate))
         return Depth(hosts, frozenset(), frozenset(h for h in hosts if devices.needs_shell(estate[h])))
 
     estate = read_with(session, choose, probes=(devices.NIC_INFO,))
-    return estate, named(estate)
+    return estate, listed(estate)
 
 
 def report_malformed(estate: Estate, emit: Emit) -> None:
@@ -119,7 +119,8 @@ def report_malformed(estate: Estate, emit: Emit) -> None:
         emit(Remark("vcenter.malformed", f"note: {line}"))
 
 
-def _named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
+def named(session: Session, estate: Estate, kind: TargetKind, patterns: Sequence[str]) -> tuple[Target, ...]:
+    """Return the targets of a kind that patterns mean, within the limit; `UsageError` where one means nothing."""
     try:
         found = [t for p in patterns for t in select(p, kind, session.inventory, estate, mark=Mark(p))]
     except InputError as error:

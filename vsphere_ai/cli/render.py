@@ -1,55 +1,147 @@
-"""`vsphere-ai render`: objects for Kubernetes inside of the VMs, checked before a cluster sees them."""
+"""`vsphere-ai render`: objects for Kubernetes inside of the VMs, written from the VMs' devices, or checked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import format_option
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import format_option, gathering, vcenter_options
 
-_FILES = click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-_CHECK = click.option("--check", "checking", is_flag=True, required=True, help="Check the objects of FILE...")
+if TYPE_CHECKING:
+    from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
+
+_WHAT = click.argument("vms", metavar="PATTERN|FILE...", nargs=-1, required=True)
+_CHECK = click.option("--check", "checking", is_flag=True, help="Check the objects of FILE... instead.")
+
+
+def _pairs(_context: click.Context, _option: click.Parameter, texts: Sequence[str]) -> dict[str, str]:
+    found = {group: name for group, _, name in (text.rpartition("=") for text in texts)}
+    if not all(found):
+        raise click.BadParameter("write PORTGROUP=NAME")
+    return found
+
+
+_INTERFACE = click.option(
+    "--interface",
+    "interfaces",
+    multiple=True,
+    metavar="PORTGROUP=NAME",
+    callback=_pairs,
+    help="Name of the interface in the guests, where no network file of cloud-init says it.",
+)
+
+
+def _spiderpool() -> type[SpiderpoolOptions]:
+    from vsphere_ai.app import SpiderpoolOptions
+
+    return SpiderpoolOptions
+
+
+def _network_operator() -> type[NetworkOperatorOptions]:
+    from vsphere_ai.app import NetworkOperatorOptions
+
+    return NetworkOperatorOptions
+
+
+def _request() -> type[ExportRequest]:
+    from vsphere_ai.app import ExportRequest
+
+    return ExportRequest
 
 
 @click.group("render")
 def command() -> None:
-    """Check objects of Kubernetes operators; needs no connection."""
+    """Write or check objects of Kubernetes operators."""
 
 
 @command.command("spiderpool")
-@_FILES
+@_WHAT
 @_CHECK
+@vcenter_options
+@gathering(
+    "options",
+    _spiderpool,
+    click.option(
+        "--cni",
+        type=click.Choice(("macvlan", "ipvlan")),
+        default="macvlan",
+        show_default=True,
+        help="Plugin by which pods share a NIC.",
+    ),
+    click.option("--subnets", is_flag=True, help="Write a SpiderSubnet for each pool, too."),
+    click.option("--namespace", default="spiderpool", show_default=True, help="Namespace of the pods' networks."),
+)
+@gathering("request", _request, _INTERFACE)
 @format_option()
-def spiderpool(files: Sequence[Path], form: str, **_check_only: bool) -> int:
-    """Check Spiderpool's objects in FILE...: fields, admission rules, and pools against each other.
+def spiderpool(request: ExportRequest, checking: bool, form: str) -> int:
+    """Write Spiderpool's objects for pods on the VMs of PATTERN; or check those in FILE... with --check.
 
-    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule,
-    or when FILE has none of these objects.
+    Each VM that holds a block of a pool (`per_node` in the inventory) gets a SpiderIPPool of its own. Exits 1, and
+    writes nothing, where an object could not work. Changes nothing.
+
+    With --check: fields, admission rules, and pools against each other; needs no connection. FILE is a manifest of one
+    or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none of these objects.
     """
-    return _check("spiderpool", files, form)
+    return _check("spiderpool", request.vms, form) if checking else _write(request, form)
 
 
 @command.command("network-operator")
-@_FILES
+@_WHAT
 @_CHECK
+@vcenter_options
+@gathering(
+    "options",
+    _network_operator,
+    click.option("--release", default="", metavar="TAG", help="Tag of the operator's images."),
+    click.option(
+        "--vfs",
+        "functions",
+        type=click.IntRange(1, 128),
+        default=8,
+        show_default=True,
+        help="Virtual functions to make of each NIC that a VM has as a whole.",
+    ),
+    click.option("--namespace", default="default", show_default=True, help="Namespace of the pods' networks."),
+)
+@gathering("request", _request, _INTERFACE)
 @format_option()
-def network_operator(files: Sequence[Path], form: str, **_check_only: bool) -> int:
-    """Check objects of the NVIDIA Network Operator, of nv-ipam and of the SR-IOV operator in FILE...
+def network_operator(request: ExportRequest, checking: bool, form: str) -> int:
+    """Write objects of the NVIDIA Network Operator for pods on the VMs of PATTERN; or check FILE... with --check.
 
-    FILE is a manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule,
-    or when FILE has none of these objects.
+    They are the cluster's policy with the device plugins that fit these VMs, networks, and pools of nv-ipam in which
+    each VM has the block that it holds. Exits 1, and writes nothing, where an object could not work. Changes nothing.
+
+    With --check: objects of the operator, of nv-ipam and of the SR-IOV operator; needs no connection. FILE is a
+    manifest of one or more objects; - is standard input. Exits 1 when an object breaks a rule, or when FILE has none
+    of these objects.
     """
-    return _check("network-operator", files, form)
+    return _check("network-operator", request.vms, form) if checking else _write(request, form)
 
 
-def _check(family: str, files: Sequence[Path], form: str) -> int:
+def _write(request: ExportRequest, form: str) -> int:
+    from vsphere_ai import app
+    from vsphere_ai.report.export_text import export_document, findings_text
+    from vsphere_ai.report.json_text import json_text
+
+    result = app.export_manifests(request, show_event)
+    if form == "json":
+        click.echo(json_text(vcenter=result.estate.about, **export_document(result.export)))
+    else:
+        click.echo(result.export.text, nl=False)
+        click.echo(findings_text(result.export), err=True, nl=False)
+    return result.exit_code
+
+
+def _check(family: str, files: Sequence[str], form: str) -> int:
     from vsphere_ai import app
     from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.manifest_text import manifest_document, manifest_text
 
-    result = app.check_manifests(app.ManifestsRequest(files, (family,)))
+    result: app.ManifestsResult = app.check_manifests(app.ManifestsRequest([Path(file) for file in files], (family,)))
     checked = result.checked
     click.echo(json_text(**manifest_document(checked)) if form == "json" else manifest_text(checked))
     return result.exit_code

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field
 
-from vsphere_ai.kubernetes.objects import Spec
+from vsphere_ai.kubernetes.objects import Anything, Spec
 
 GROUP = "mellanox.com"
 VERSION = "v1alpha1"
 POLICY_NAME = "nic-cluster-policy"
 """The one name of a `NicClusterPolicy`: pkg/consts/consts.go."""
 
-Open = dict[str, JsonValue]
+Open = dict[str, Anything]
 Count = Annotated[int, Field(ge=0)]
 
 

@@ -214,10 +214,11 @@ def _pool_named(manifest: Manifest, ipam: str | None, pools: Mapping[tuple[str, 
     if not isinstance(found, dict) or found.get("type") != "nv-ipam" or not isinstance(found.get("poolName"), str):
         return
     kind = str(found.get("poolType", "ippool")).lower()
-    if (kind, found["poolName"]) not in pools:
-        near = suggest(found["poolName"], (name for each, name in pools if each == kind))
-        message = f"there is no pool '{found['poolName']}' of this type in what is checked"
-        yield manifest.warning(("spec", "ipam"), "network.pool-missing", message, near)
+    for name in found["poolName"].split(","):  # one pool, or one per family
+        if (kind, name) not in pools:
+            near = suggest(name, (name for each, name in pools if each == kind))
+            message = f"there is no pool '{name}' of this type in what is checked"
+            yield manifest.warning(("spec", "ipam"), "network.pool-missing", message, near)
 
 
 def _resource_offered(manifest: Manifest, spec: HostDeviceNetwork, policies: Sequence[NodePolicy]) -> Iterator[Fault]:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec, Texts
+from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec, Texts
 from vsphere_ai.language.document import DocumentPath
 from vsphere_ai.model.networks import Address, Network, address, network, range_of
 
@@ -49,7 +49,7 @@ class IPPool(Spec):
     gateway: str | None = None
     exclusions: tuple[Exclusion, ...] = ()
     perNodeExclusions: tuple[IndexExclusion, ...] = ()
-    nodeSelector: dict[str, JsonValue] | None = None
+    nodeSelector: dict[str, Anything] | None = None
     defaultGateway: bool = False
     routes: tuple[Route, ...] = ()
 
@@ -71,7 +71,7 @@ class CIDRPool(Spec):
     exclusions: tuple[Exclusion, ...] = ()
     perNodeExclusions: tuple[IndexExclusion, ...] = ()
     staticAllocations: tuple[StaticAllocation, ...] = ()
-    nodeSelector: dict[str, JsonValue] | None = None
+    nodeSelector: dict[str, Anything] | None = None
     defaultGateway: bool = False
     routes: tuple[Route, ...] = ()
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, ClassVar, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 
 from vsphere_ai.errors import Mark
 from vsphere_ai.language.document import Document, DocumentPath
 
 Severity = Literal["error", "warning"]
+
+
+def _with_lists(value: object) -> object:
+    """Return a value of a document, whose lists are tuples, as JSON has it."""
+    if isinstance(value, dict):
+        return {key: _with_lists(each) for key, each in value.items()}
+    return [_with_lists(each) for each in value] if isinstance(value, tuple) else value
+
+
+Anything = Annotated[JsonValue, BeforeValidator(_with_lists)]
+"""A value of a field that is not looked into."""
 
 
 class Spec(BaseModel):

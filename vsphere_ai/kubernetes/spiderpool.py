@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Spec
+from vsphere_ai.kubernetes.objects import Anything, Spec
 
 GROUP = "spiderpool.spidernet.io"
 VERSION = "v2beta1"
 
-Selector = dict[str, JsonValue]
+Selector = dict[str, Anything]
 Names = tuple[str, ...]
 Version = Literal[4, 6]
 Vlan = Annotated[int, Field(ge=0, le=4094)]

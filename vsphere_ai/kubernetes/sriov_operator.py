@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from vsphere_ai.kubernetes.objects import Fault, Manifest, Spec
+from vsphere_ai.kubernetes.objects import Anything, Fault, Manifest, Spec
 
 GROUP = "sriovnetwork.openshift.io"
 VERSION = "v1"
@@ -56,7 +56,7 @@ class NodePolicy(Spec):
     vdpaType: Literal["virtio", "vhost"] | None = None
     excludeTopology: bool | None = None
     externallyManaged: bool = False
-    bridge: dict[str, JsonValue] | None = None
+    bridge: dict[str, Anything] | None = None
 
 
 KINDS: dict[str, type[Spec]] = {"SriovNetworkNodePolicy": NodePolicy}

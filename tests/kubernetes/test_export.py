@@ -1,0 +1,248 @@
+"""Objects that are written for pods on VMs: what they hold, and what keeps them from being written."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from support.manifests import checked
+from support.pods import (
+    DROPS,
+    OPERATOR,
+    POOLS,
+    SPIDERPOOL,
+    card,
+    ethernet,
+    exported,
+    machine,
+    passed,
+    rails,
+    reports,
+    rules,
+    seen,
+)
+
+from vsphere_ai.addresses.pool import Pool, Route
+from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
+from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
+from vsphere_ai.model.networks import address_range
+
+IPVLAN = SpiderpoolOptions(cni="ipvlan")
+BOTH = pytest.mark.parametrize("how", [SPIDERPOOL, OPERATOR], ids=["spiderpool", "network-operator"])
+
+
+def objects(found, kind=""):
+    assert rules(found) == []
+    documents = [each for each in yaml.safe_load_all(found.text) if each]
+    assert documents == [dict(each.data) for each in found.objects]
+    return [each for each in documents if kind in ("", each["kind"])]
+
+
+def specs(found, kind):
+    return {each["metadata"]["name"]: each["spec"] for each in objects(found, kind)}
+
+
+@BOTH
+def test_what_is_written_passes_the_check_of_any_file_and_is_the_same_every_time(how):
+    found = exported(seen(*rails(1, 2, 3)), how)
+    assert found.text == exported(seen(*rails(1, 2, 3)), how).text
+    again = checked(found.text)
+    assert again.is_clean
+    assert len(again.objects) == len(found.objects) >= 3
+
+
+def test_each_vm_has_a_pool_of_its_block_without_its_own_address():
+    found = exported(seen(*rails(1, 2)), IPVLAN)
+    assert specs(found, "SpiderIPPool") == {
+        f"rail1-trn-0{n}": {
+            "ipVersion": 4, "subnet": "172.16.2.0/23", "ips": ips, "nodeName": [f"trn-0{n}"],
+            "multusName": ["spiderpool/rail1"],
+        }
+        for n, ips in ((1, ["172.16.2.2-172.16.2.31"]), (2, ["172.16.2.32", "172.16.2.34-172.16.2.63"]))
+    }  # fmt: skip
+    (network,) = specs(found, "SpiderMultusConfig").values()
+    pools = {"ipv4": ["rail1-trn-01", "rail1-trn-02"]}
+    block = {"master": ["rail1"], "mtu": 9000, "rdmaResourceName": "rdma/pvrdma", "ippools": pools}
+    assert network == {"cniType": "ipvlan", "ipvlan": block}
+
+
+def test_vms_in_a_subnet_of_their_own_get_its_gateway_and_routes():
+    pool = Pool(subnet="172.16.2.0/23", per_node=27, routes=(Route(to="172.16.0.0/16", via="172.16.2.30"),))
+    routes = [{"to": "0.0.0.0/0", "via": "172.16.2.62", "table": 101}]
+    one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/27"))
+    two = machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.2.33/27", routes=routes))
+    found = specs(exported(seen(one, two), pools={"rail1": pool}), "SpiderIPPool")
+    assert [(f["subnet"], f["gateway"], f["routes"]) for f in found.values()] == [
+        ("172.16.2.0/27", "172.16.2.30", [{"dst": "172.16.0.0/16", "gw": "172.16.2.30"}]),
+        ("172.16.2.32/27", "172.16.2.62", [{"dst": "172.16.0.0/16", "gw": "172.16.2.62"}]),
+    ]
+    assert [f["ips"] for f in found.values()] == [["172.16.2.2-172.16.2.29"], ["172.16.2.34-172.16.2.61"]]
+    cidr = specs(exported(seen(one, two), OPERATOR, {"rail1": pool}), "CIDRPool")["rail1"]
+    assert [each["gateway"] for each in cidr["staticAllocations"]] == ["172.16.2.30", "172.16.2.62"]
+    assert cidr["routes"] == [{"dst": "172.16.0.0/16"}]
+
+
+def test_a_cidr_pool_has_each_vms_block_and_gives_none_to_other_nodes():
+    found = exported(seen(*rails(1, 2)), OPERATOR)
+    (pool,) = specs(found, "CIDRPool").values()
+    assert pool["staticAllocations"] == [
+        {"nodeName": "trn-01", "prefix": "172.16.2.0/27"},
+        {"nodeName": "trn-02", "prefix": "172.16.2.32/27"},
+    ]
+    (term,) = pool["nodeSelector"]["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["trn-01", "trn-02"]
+    assert [each["startIP"] for each in pool["exclusions"]] == ["172.16.2.1", "172.16.2.33"]
+    assert rules(found, "warning") == ["export.pvrdma", "export.flat-subnet"]
+    (network,) = specs(found, "MacvlanNetwork").values()
+    assert (network["master"], network["mtu"]) == ("rail1", 9000)
+    assert json.loads(network["ipam"])["poolName"] == "rail1"
+
+
+def test_pvrdma_is_offered_by_its_rdma_function_and_not_by_an_interface():
+    (policy,) = specs(exported(seen(*rails(1)), OPERATOR), "NicClusterPolicy").values()
+    (shared,) = json.loads(policy["rdmaSharedDevicePlugin"]["config"])["configList"]
+    assert (shared["resourceName"], shared["selectors"]) == ("pvrdma", {"vendors": ["15ad"], "deviceIDs": ["0820"]})
+    assert "sriovDevicePlugin" not in policy
+
+
+def test_a_virtual_function_is_taken_whole_by_a_pod_of_the_operator_and_shared_by_ipvlan():
+    one = machine(1, [card(1, 1, "pg-rail1", "sriov")], ethernet(1, 1, "rail-1", "172.16.2.1/23"))
+    found = exported(seen(one, policy=DROPS), OPERATOR)
+    (policy,) = specs(found, "NicClusterPolicy").values()
+    (device,) = json.loads(policy["sriovDevicePlugin"]["config"])["resourceList"]
+    assert device["selectors"] == {"pfNames": ["rail-1"], "isRdma": True}
+    (network,) = specs(found, "HostDeviceNetwork").values()
+    assert network["resourceName"] == device["resourceName"] == "rail_1"
+    assert "rdmaSharedDevicePlugin" not in policy
+    shared = exported(seen(one, policy=DROPS), SPIDERPOOL)
+    (network,) = specs(shared, "SpiderMultusConfig").values()
+    assert (network["cniType"], network["ipvlan"]["rdmaResourceName"]) == ("ipvlan", "rdma/rail-1")
+    assert rules(shared, "warning") == ["export.sriov"]
+
+
+def test_whole_nics_get_a_policy_and_functions_a_network():
+    whole = exported(seen(machine(1, [passed(0x15B3, 0x101B)])), NetworkOperatorOptions(functions=4))
+    (policy,) = specs(whole, "SriovNetworkNodePolicy").values()
+    assert (policy["numVfs"], policy["nicSelector"]) == (4, {"vendor": "15b3", "deviceID": "101b"})
+    function = exported(seen(machine(1, [passed(0x15B3, 0x101E)])), OPERATOR)
+    (network,) = specs(function, "HostDeviceNetwork").values()
+    assert network["resourceName"] == "vf_101e"
+    assert rules(function, "warning") == ["export.no-addresses"]
+    other = exported(seen(machine(1, [passed(0x10DE, 0x20F1)])), OPERATOR)
+    assert rules(other) == ["export.nothing"]
+
+
+def test_both_families_are_in_one_network():
+    pools = POOLS | {"six": Pool(subnet="fd00::/64", per_node=120)}
+    one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "fd00::301/64"))
+    spider = exported(seen(one), pools=pools)
+    assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::300", "fd00::302-fd00::3ff"]
+    (network,) = specs(spider, "SpiderMultusConfig").values()
+    assert network["macvlan"]["ippools"] == {"ipv4": ["rail1-trn-01"], "ipv6": ["six-trn-01"]}
+    operator = exported(seen(one), OPERATOR, pools)
+    (network,) = specs(operator, "MacvlanNetwork").values()
+    assert json.loads(network["ipam"])["poolName"] == "rail1,six"
+
+
+def test_a_subnet_of_spiderpool_holds_what_the_vms_hold():
+    subnets = SpiderpoolOptions(subnets=True)
+    assert specs(exported(seen(*rails(1, 2)), subnets), "SpiderSubnet")["rail1"]["ips"] == [
+        "172.16.2.2-172.16.2.32", "172.16.2.34-172.16.2.63"
+    ]  # fmt: skip
+    own = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/27"))
+    assert rules(exported(seen(own), subnets)) == ["export.subnets"]
+
+
+def test_addresses_that_are_reserved_excluded_or_of_other_adapters_are_not_for_pods():
+    pool = Pool(subnet="172.16.2.0/23", per_node=27, gateway="172.16.2.20", exclude=("172.16.2.30",))
+    file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.10/24")
+    one = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)
+    two = exported(seen(one), pools={"rail1": pool}, reserved=(address_range("172.16.2.5-172.16.2.6"),))
+    assert rules(two) == ["export.block-shared"]
+    one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "172.16.2.10/23"))
+    found = exported(seen(one), pools={"rail1": pool}, reserved=(address_range("172.16.2.5-172.16.2.6"),))
+    (spec,) = specs(found, "SpiderIPPool").values()
+    ranges = "172.16.2.2-172.16.2.4 172.16.2.7-172.16.2.9 172.16.2.11-172.16.2.19 172.16.2.21-172.16.2.29 172.16.2.31"
+    assert (spec["ips"], spec["gateway"]) == (ranges.split(), "172.16.2.20")
+
+
+def test_an_address_that_the_guest_reports_counts_and_one_in_conflict_does_not():
+    net = reports(1, 1, "172.16.2.65/23", "172.16.2.33/23/duplicate", "fe80::1/64")
+    one = machine(1, [card(1, 1, "pg-rail1")], net=[net], guest__hostName="Node-A.example")
+    found = exported(seen(one), interfaces={"dvpg-rail1": "ens224"})
+    (spec,) = specs(found, "SpiderIPPool").values()
+    assert (spec["ips"][0], spec["nodeName"]) == ("172.16.2.64", ["node-a.example"])
+    assert "interface by --interface" in found.text
+
+
+@pytest.mark.parametrize(
+    ("machines", "more", "rule"),
+    [
+        ([machine(1, [card(1, 1, "pg-rail1")], net=[reports(1, 1, "172.16.2.1/23")])], {}, "export.interface"),
+        (rails(1), {"policy": DROPS}, "export.mac-filter"),
+        (rails(1), {"policy": {**DROPS, "forgedTransmits": True, "macLearningPolicy": {}}}, "export.mac-filter"),
+        (rails(1), {"mtu": 1500}, "export.mtu"),
+        (rails(1, 1 + 16), {"policy": DROPS}, "export.mac-filter"),
+        ([machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "10.0.0.1/24"))], {}, "export.nothing"),
+        ([machine(1, [card(1, 1, "pg-rail1")], {})], {}, "export.nothing"),
+        (
+            [*rails(1), machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.2.9/23"))],
+            {},
+            "export.block-shared",
+        ),
+        (
+            [*rails(1), machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.2.33/27"))],
+            {},
+            "export.prefix",
+        ),
+        ([*rails(1), machine(2, [card(2, 1, "pg-rail1")], {}, hostname="trn-01")], {}, "export.node-name"),
+        ([machine(1, rails(1)[0].get("config.hardware.device"), {}, name="-")], {}, "export.node-name"),
+    ],
+)
+@BOTH
+def test_nothing_is_written_that_could_not_work(machines, more, rule, how):
+    found = exported(seen(*machines, **more), how)
+    assert rule in rules(found)
+    assert (found.text, found.objects, found.is_refused) == ("", (), True)
+
+
+def test_a_block_without_an_address_for_pods_is_refused():
+    found = exported(seen(*rails(1)), pools={"rail1": Pool(subnet="172.16.2.0/23", per_node=32)})
+    assert rules(found) == ["export.no-room"]
+
+
+def test_the_operator_has_one_block_per_node_and_pool_and_one_pool_per_family():
+    file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.33/23")
+    two = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)
+    assert rules(exported(seen(two), OPERATOR)) == ["export.two-blocks"]
+    assert rules(exported(seen(two), SPIDERPOOL)) == []
+    other = machine(2, [card(2, 1, "pg-rail1")], ethernet(2, 1, "rail1", "172.16.8.1/24"))
+    pools = POOLS | {"more": Pool(subnet="172.16.8.0/24", per_node=28)}
+    assert rules(exported(seen(*rails(1), other), OPERATOR, pools)) == ["export.two-pools"]
+    assert rules(exported(seen(*rails(1), other), SPIDERPOOL, pools)) == []
+
+
+def test_whole_nics_and_functions_are_not_for_one_cluster():
+    file = ethernet(1, 1, "rail1", "172.16.2.1/23")
+    mixed = machine(1, [card(1, 1, "pg-rail1", "sriov"), passed(0x15B3, 0x1021)], file)
+    assert rules(exported(seen(mixed), OPERATOR)) == ["export.mixed"]
+
+
+def test_pools_of_two_domains_are_found_by_name_and_refused_where_pods_would_share_addresses():
+    pool = Pool(subnet="172.16.2.0/23", per_node=27, domain="one")
+    pools = {"rail1": pool, "rail2": pool.model_copy(update={"domain": "two"})}
+    file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.1/23")
+    one = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)
+    assert rules(exported(seen(one), SPIDERPOOL, pools)) == ["spiderpool.ips-overlap"]
+    assert rules(exported(seen(one), OPERATOR, pools)) == ["nv-ipam.pools-overlap"]
+
+
+def test_a_name_cannot_end_a_comment_or_stand_for_another_value():
+    name = "trn\n---\nkind: Secret"
+    file = ethernet(1, 1, "e1e5", "172.16.2.1/23")
+    one = machine(1, [card(1, 1, "pg-rail1")], file, name=name, hostname="1e3")
+    found = exported(seen(one))
+    assert not any(line.startswith("kind: Secret") for line in found.text.splitlines())
+    assert specs(found, "SpiderIPPool")["rail1-1e3"]["nodeName"] == ["1e3"]
+    assert checked(found.text).is_clean

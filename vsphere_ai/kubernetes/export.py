@@ -1,0 +1,78 @@
+"""Export of manifests for pods on VMs: objects, what stands against them, and the same checks as of any other file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.kubernetes.check import check_documents
+from vsphere_ai.kubernetes.export_network_operator import (
+    NetworkOperatorOptions,
+    network_operator_findings,
+    network_operator_objects,
+)
+from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions, spiderpool_findings, spiderpool_objects
+from vsphere_ai.kubernetes.manifest import Written, manifest_text
+from vsphere_ai.kubernetes.pod_networks import Finding, Pods
+from vsphere_ai.language.document import Faults, parse_stream
+
+Options = SpiderpoolOptions | NetworkOperatorOptions
+TITLES = {"spiderpool": "Spiderpool", "network-operator": "the NVIDIA Network Operator"}
+
+
+@dataclass(frozen=True)
+class Export:
+    """A manifest, empty where an error stands against it; and the findings, errors first."""
+
+    text: str
+    objects: tuple[Written, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_refused(self) -> bool:
+        """Return whether an error stands against it."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+
+def export(pods: Pods, options: Options, origin: str) -> Export:
+    """Return the manifest for pods on VMs; `origin` says in a sentence which vCenter and inventory it rests on.
+
+    What is written is read again and checked as ``--check`` does; an object that breaks a rule is not handed out.
+    """
+    own, family = _findings(pods, options)
+    findings = tuple(dict.fromkeys((*pods.findings, *own)))
+    if any(finding.severity == "error" for finding in findings):
+        return Export("", (), _sorted(findings))
+    objects = tuple(_objects(pods, options))
+    text = manifest_text(_head(pods, family, findings, origin), objects)
+    faults = Faults()
+    checked = check_documents(parse_stream(text, family, faults), (family,))
+    faults.raise_any()
+    wrong = [Finding(f.rule, "error", f.object, f.message, f.help) for f in checked.faults if f.severity == "error"]
+    return Export("" if wrong else text, () if wrong else objects, _sorted((*findings, *wrong)))
+
+
+def _findings(pods: Pods, options: Options) -> tuple[list[Finding], str]:
+    if isinstance(options, SpiderpoolOptions):
+        return list(spiderpool_findings(pods, options)), "spiderpool"
+    return list(network_operator_findings(pods, options)), "network-operator"
+
+
+def _objects(pods: Pods, options: Options) -> Sequence[Written]:
+    if isinstance(options, SpiderpoolOptions):
+        return list(spiderpool_objects(pods, options))
+    return list(network_operator_objects(pods, options))
+
+
+def _sorted(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda finding: finding.severity != "error"))
+
+
+def _head(pods: Pods, family: str, findings: Sequence[Finding], origin: str) -> list[str]:
+    names = ", ".join(node.vm.name for node in pods.nodes)
+    return [
+        f"Objects of {TITLES[family]} for Kubernetes on these VMs: {names}.",
+        f"Written by vsphere-ai from {origin}. Addresses that other VMs hold are not in them.",
+        *(f"{f.severity} {f.rule}: {f.about}: {f.message}; {f.help}." for f in findings),
+        *(f"Not for pods: {line}." for line in pods.left_out),
+    ]
