@@ -67,11 +67,34 @@ class Guest:
 
 def guest_problems(target: Target, guest: Guest, settings: Mapping[str, str] | None = None) -> Iterator[Problem]:
     """Yield why a VM's guest cannot be made so, each with a rule id ``guest.*``; `settings` are the VM's other ones."""
-    found = list(_identity(target, guest))
+    found = list(identity_problems(target, guest))
     found += network_problems(target, guest.nics)
     yield from found
     if not any(problem.rule in ("guest.address", "guest.gateway", "guest.route") for problem in found):
         yield from _sizes(target, extra_config(guest), settings or {})
+
+
+def identity_problems(target: Target, guest: Guest) -> Iterator[Problem]:
+    """Yield what stands against the host name, the users and their keys."""
+    if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
+        help = f"use at most {MOST_HOSTNAME} lower-case letters, digits and '-', which neither begins nor ends it"
+        yield Problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)
+    for user in guest.users:
+        if not _USER.fullmatch(user.name) or len(user.name) > MOST_USER:
+            help = f"use at most {MOST_USER} lower-case letters, digits, '_' and '-', a letter first"
+            yield Problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
+        if not user.ssh_authorized_keys:
+            help = "give it a public SSH key: passwords are locked"
+            yield Problem(target, "guest.user", f"the user {user.name} could not log in", help)
+        for number, key in enumerate(user.ssh_authorized_keys, 1):
+            try:
+                public_key(key)
+            except ValueError as error:
+                words, _, help = str(error).partition("\n")
+                yield Problem(target, "guest.ssh-key", f"key {number} of the user {user.name} {words}", help)
+    names = [user.name for user in guest.users]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        yield Problem(target, "guest.user", f"the user {name} is there twice", "keep one of them, with all keys")
 
 
 def metadata(guest: Guest) -> dict[str, object]:
@@ -150,28 +173,6 @@ def missing_addresses(nics: Sequence[GuestNic], reported: Mapping[str, Sequence[
         for text in nic.addresses:
             if (nic.mac, ip_interface(text).ip) not in seen:
                 yield nic.mac, text.partition("/")[0]
-
-
-def _identity(target: Target, guest: Guest) -> Iterator[Problem]:
-    if not _HOSTNAME.fullmatch(guest.hostname) or len(guest.hostname) > MOST_HOSTNAME:
-        help = f"use at most {MOST_HOSTNAME} lower-case letters, digits and '-', which neither begins nor ends it"
-        yield Problem(target, "guest.hostname", f"'{guest.hostname}' is not a valid host name", help)
-    for user in guest.users:
-        if not _USER.fullmatch(user.name) or len(user.name) > MOST_USER:
-            help = f"use at most {MOST_USER} lower-case letters, digits, '_' and '-', a letter first"
-            yield Problem(target, "guest.user", f"'{user.name}' is not a valid user name", help)
-        if not user.ssh_authorized_keys:
-            help = "give it a public SSH key: passwords are locked"
-            yield Problem(target, "guest.user", f"the user {user.name} could not log in", help)
-        for number, key in enumerate(user.ssh_authorized_keys, 1):
-            try:
-                public_key(key)
-            except ValueError as error:
-                words, _, help = str(error).partition("\n")
-                yield Problem(target, "guest.ssh-key", f"key {number} of the user {user.name} {words}", help)
-    names = [user.name for user in guest.users]
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        yield Problem(target, "guest.user", f"the user {name} is there twice", "keep one of them, with all keys")
 
 
 def _sizes(target: Target, own: Mapping[str, str], others: Mapping[str, str]) -> Iterator[Problem]:
