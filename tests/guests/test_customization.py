@@ -7,13 +7,13 @@ from dataclasses import replace
 import pytest
 from pyVmomi import vim
 
-from vsphere_ai.connect.plain import to_plain, to_vim, version_id
+from vsphere_ai.connect.plain import to_plain, to_vim
 from vsphere_ai.guests.cloud_init import Guest, User, extra_config
 from vsphere_ai.guests.customization import Card, customization_problems, linux_prep
 from vsphere_ai.guests.netplan import GuestNic, Route
 from vsphere_ai.model.state import Target
 
-OLDEST = version_id("7.0.2.0")
+OLDEST = "vim.version.v7_0_2_0"
 VM = Target("vm", "trn-01", "VirtualMachine:vm-1")
 MGMT, DATA, RAIL = "00:50:56:00:00:01", "00:50:56:00:00:02", "00:50:56:00:00:03"
 NICS = (

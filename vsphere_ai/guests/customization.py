@@ -130,7 +130,7 @@ def _mapping(nic: GuestNic) -> PlainObject:
         adapter["gateway"] = tuple(gateways[4])
     six = [each for each in own if each.version == 6]
     if six:
-        fixed = tuple(
+        fixed: tuple[Plain, ...] = tuple(
             {"_typeName": "CustomizationFixedIpV6", "ipAddress": str(e.ip), "subnetMask": e.network.prefixlen}
             for e in six
         )
