@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from vsphere_ai.compat.base import Case, Evidence, Unreadable, vm_rule
 from vsphere_ai.model.finding import Finding
+from vsphere_ai.model.guest_ids import LINUX, NOT_LINUX
 
-LINUX = re.compile(
-    r"(almalinux|amazonlinux|asianux|centos|coreos|debian|fedora|flatcar|fusionos|genericLinux|kylinlinux|mandr|"
-    r"miraclelinux|nld|oes|opensuse|oracleLinux|other(\d+x)?Linux|pardus|prolinux|redhat|rhel|rockylinux|sles|suse|"
-    r"turboLinux|ubuntu|vmwarePhoton)"
-)
-NOT_LINUX = re.compile(
-    r"(win|darwin|dos|eComStation|freebsd|netware|openServer|os2|sjds|solaris|unixWare|vmkernel|crx)"
-)
 RUNNING = ("guestToolsRunning", "guestToolsExecutingScripts")
 TOO_OLD = ("guestToolsTooOld", "guestToolsBlacklisted")
 FIRST_ENCODED = 9 * 1024
