@@ -44,7 +44,7 @@ def no_room(found: NoRoom) -> AddressProblem:
     """Return the problem of pools that have not enough addresses."""
     waits = f"; {found.quarantined} are in quarantine" if found.quarantined else ""
     message = f"{listed(found.pools)} has addresses for {found.free} of {found.asked} VMs more{waits}"
-    help = "add ranges or a further pool, or take fewer VMs; vsphere-ai ipam list shows who holds addresses"
+    help = "add ranges or a further pool, or take fewer VMs; vsphere-ai ipam show says who holds addresses"
     return problem(found.nic, "no-room", message, help)
 
 

@@ -17,11 +17,9 @@ from vsphere_ai.addresses.request import Lease
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.networks import Range
 
-RESERVED = "*"
-"""Stands in place of a set for addresses that an operator reserved by hand; no set has such a name."""
 VM_PATHS = ("runtime.connectionState", "guest.toolsRunningStatus")
 HOST_PATHS = ("runtime.connectionState",)
-State = Literal["in use", "reserved", "spare", "not reported", "no VM", "leaked", "unsafe", "conflict"]
+State = Literal["in use", "spare", "not reported", "no VM", "leaked", "unsafe", "conflict"]
 
 
 @dataclass(frozen=True)
@@ -83,9 +81,7 @@ def assess(ledger: Ledger, pools: Pools, evidence: Evidence) -> list[LeaseState]
         last[name] = max(index, last.get(name, 0))
     found = []
     for lease in leases:
-        if lease.nic.set == RESERVED:
-            found.append(LeaseState(lease, "reserved", lease.nic.name))
-        elif (message := conflicts.get(subject(lease))) is not None:
+        if (message := conflicts.get(subject(lease))) is not None:
             found.append(LeaseState(lease, "conflict", message))
         else:
             holding = ledger.holdings[lease.nic]
@@ -130,7 +126,7 @@ def reclaimable(first: Sequence[LeaseState], second: Sequence[LeaseState]) -> di
         name = each.lease.nic.set
         if each.state == "leaked" and each.lease in before:
             leaked.add(name)
-        elif each.state not in ("spare", "reserved"):
+        elif each.state != "spare":
             keep[name] = max(each.lease.index, keep.get(name, 0))
     return {name: keep.get(name, 0) for name in sorted(leaked) if _goes(second, name, keep.get(name, 0))}
 

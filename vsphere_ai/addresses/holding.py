@@ -13,6 +13,8 @@ from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.model.networks import Range, without
 
 Pools = Mapping[str, Pool]
+RESERVED = "*"
+"""Stands in place of a set for addresses that an operator reserved by hand; no set has such a name."""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from vsphere_ai.addresses.choosing import candidates, listed, no_room
-from vsphere_ai.addresses.holding import Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
+from vsphere_ai.addresses.holding import RESERVED, Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, problem
 
@@ -50,8 +50,9 @@ def release(ledger: Ledger, terms: Terms, set_name: str, keep: int = 0, nics: Se
 
 
 def all_leases(ledger: Ledger, pools: Pools) -> list[Lease]:
-    """Return every lease of the ledger in pools that are there, in order."""
-    return sorted(_leases(ledger, pools, {nic: holding.count for nic, holding in ledger.holdings.items()}))
+    """Return every lease of the ledger in pools that are there, in order; reservations are none."""
+    counts = {nic: holding.count for nic, holding in ledger.holdings.items() if nic.set != RESERVED}
+    return sorted(_leases(ledger, pools, counts))
 
 
 def versions_of(nic: NicRequest, pools: Pools) -> tuple[int, ...]:
@@ -71,7 +72,7 @@ def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]
             pool = terms.pools.get(held.pool)
             if pool is None:
                 yield nic, held, f"the inventory has no pool '{held.pool}'"
-            elif pool.block != holding.block:
+            elif pool.block != holding.block and nic.set != RESERVED:
                 yield nic, held, f"the blocks of '{held.pool}' have {pool.block} addresses, and not {holding.block}"
             elif not any(u.first <= held.range.first and held.range.last <= u.last for u in usable[held.pool]):
                 yield nic, held, f"'{held.pool}' does not give these addresses, or reserved_addresses has them"

@@ -9,7 +9,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vsphere_ai.app.address_pools import PoolsRequest, PoolsResult, list_pools
+    from vsphere_ai.app.address_changes import (
+        AddressChange,
+        ReleaseRequest,
+        ReserveRequest,
+        release_addresses,
+        reserve_addresses,
+    )
+    from vsphere_ai.app.address_check import CheckLeasesRequest, CheckLeasesResult, check_leases
+    from vsphere_ai.app.address_pools import (
+        LeasesRequest,
+        LeasesResult,
+        PoolsRequest,
+        PoolsResult,
+        list_leases,
+        list_pools,
+    )
+    from vsphere_ai.app.address_reclaim import Reclaim, ReclaimRequest, reclaim_addresses
     from vsphere_ai.app.apply_plan import ApplyRequest, apply
     from vsphere_ai.app.approval import Confirm
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
@@ -39,7 +55,10 @@ if TYPE_CHECKING:
     from vsphere_ai.app.verify_playbook import VerifyRequest, VerifyResult, verify
 
 _NAMES = {
-    "address_pools": "PoolsRequest PoolsResult list_pools",
+    "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
+    "address_check": "CheckLeasesRequest CheckLeasesResult check_leases",
+    "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
+    "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
     "apply_plan": "ApplyRequest apply",
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
@@ -69,7 +88,9 @@ __all__ += ["PlanRequest", "PlanResult", "plan", "require_replaceable", "save_pl
 __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "check", "verify"]
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
-__all__ += ["PoolsRequest", "PoolsResult", "list_pools"]
+__all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "list_leases", "list_pools"]
+__all__ += ["AddressChange", "ReleaseRequest", "ReserveRequest", "release_addresses", "reserve_addresses"]
+__all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimRequest", "check_leases", "reclaim_addresses"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]

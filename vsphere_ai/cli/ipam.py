@@ -1,32 +1,172 @@
-"""`vsphere-ai ipam`: the address pools of an inventory."""
+"""`vsphere-ai ipam`: address pools of an inventory, and the leases of sets of VMs in a vCenter."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from vsphere_ai.cli.options import format_option, inventory_option
+from vsphere_ai.cli.events import show_event
+from vsphere_ai.cli.options import agreed, format_option, gathering, inventory_option, vcenter_options, yes_option
+
+if TYPE_CHECKING:
+    from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
+    from vsphere_ai.app.address_reclaim import Reclaim
+
+_POOL = click.option("--pool", default="", metavar="NAME", help="The pool, where pools of several domains have it.")
 
 
 @click.group("ipam")
 def command() -> None:
-    """Show the address pools of an inventory; needs no connection."""
+    """Show, check, reserve and reclaim addresses of the inventory's pools."""
 
 
 @command.command("list")
 @inventory_option
 @format_option("text", "json")
 def list_pools(inventory: Path | None, form: str) -> None:
-    """List the pools, and for how many VMs each has addresses."""
+    """List the pools, and for how many VMs each has addresses; needs no connection."""
     from vsphere_ai import app
-    from vsphere_ai.report.json_text import json_text
     from vsphere_ai.report.pools_text import pools_document, pools_text
 
     found = app.list_pools(app.PoolsRequest(inventory))
     if form == "json":
-        click.echo(
-            json_text(pools=pools_document(found.pools, found.reserved), reserved=list(map(str, found.reserved)))
-        )
+        _json(pools=pools_document(found.pools, found.reserved), reserved=list(map(str, found.reserved)))
     else:
         click.echo(pools_text(found.pools, found.reserved))
+
+
+@command.command("show")
+@click.argument("names", nargs=-1, metavar="[NAME|ADDRESS]...")
+@vcenter_options
+@format_option()
+def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
+    """Show what is leased: of all sets and pools, or of those that are named, or who has an address."""
+    from vsphere_ai import app
+    from vsphere_ai.report.addresses_text import leases_document, leases_text
+
+    found = app.list_leases(app.LeasesRequest(names, estate), show_event)
+    if form == "json":
+        _json(**leases_document(found))
+    else:
+        click.echo(leases_text(found))
+
+
+@command.command("check")
+@vcenter_options
+@format_option()
+def check(estate: EstateRequest, form: str) -> int:
+    """Compare leases with the addresses that VMs, hosts and vCenter's IP pools have.
+
+    Exits 1 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.addresses_text import check_document, check_text
+
+    found = app.check_leases(app.CheckLeasesRequest(estate), show_event)
+    if form == "json":
+        _json(**check_document(found))
+    else:
+        click.echo(check_text(found))
+    return found.exit_code
+
+
+@command.command("reclaim")
+@vcenter_options
+@click.option("--grace", type=click.FloatRange(0), default=900.0, show_default=True, help="Seconds between the reads.")
+@click.option("--vms", type=click.IntRange(1), help="How many VMs there are; fewer are refused.")
+@format_option()
+@yes_option
+def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes: bool) -> None:
+    """Release leases whose VMs are gone, after asking.
+
+    Leases and VMs are read twice. What may belong to a VM that is not seen, because a host is not connected or settings
+    cannot be read, is never reclaimed.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.addresses_text import reclaim_document, reclaim_text
+
+    def confirm(found: Reclaim) -> bool:
+        click.echo(reclaim_text(found), err=form == "json")
+        return _agreed(f"Release {len(found.leases)} leases?", yes)
+
+    found = app.reclaim_addresses(app.ReclaimRequest(confirm, estate, grace, vms), show_event)
+    if form == "json":
+        _json(**reclaim_document(found))
+    elif not found.leases:
+        click.echo(reclaim_text(found))
+    elif found.changed:
+        click.echo(f"{len(found.leases)} leases were released.")
+
+
+def _reserving() -> type[ReserveRequest]:
+    from vsphere_ai.app import ReserveRequest
+
+    return ReserveRequest
+
+
+@command.command("reserve")
+@vcenter_options
+@gathering(
+    "request",
+    _reserving,
+    click.argument("addresses", metavar="ADDRESS[-ADDRESS]"),
+    click.option("--for", "note", required=True, metavar="TEXT", help="What they are for."),
+    _POOL,
+)
+@format_option()
+@yes_option
+def reserve(request: ReserveRequest, form: str, yes: bool) -> None:
+    """Keep addresses of a pool from all sets, after asking."""
+    from vsphere_ai import app
+
+    _changed(app.reserve_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
+
+
+def _releasing() -> type[ReleaseRequest]:
+    from vsphere_ai.app import ReleaseRequest
+
+    return ReleaseRequest
+
+
+@command.command("release")
+@vcenter_options
+@gathering(
+    "request",
+    _releasing,
+    click.argument("addresses", metavar="[ADDRESS[-ADDRESS]]", required=False, default=""),
+    click.option("--set", default="", metavar="NAME", help="The leases of this set, whose VMs are gone."),
+    click.option("--keep", type=click.IntRange(0), default=0, help="With --set: the first N VMs keep theirs."),
+    _POOL,
+)
+@format_option()
+@yes_option
+def release(request: ReleaseRequest, form: str, yes: bool) -> None:
+    """Release reserved addresses, or the leases of a set whose VMs are gone, after asking.
+
+    Refused while a VM of the set is there: its playbook destroys it and releases its addresses.
+    """
+    from vsphere_ai import app
+
+    _changed(app.release_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
+
+
+def _changed(found: AddressChange, form: str) -> None:
+    if form == "json":
+        _json(vcenter=found.vcenter, summary=found.summary, changed=found.changed)
+    elif found.changed:
+        click.echo(f"{found.summary}.")
+
+
+def _agreed(question: str, yes: bool) -> bool:
+    answer = agreed(f"{question[0].upper()}{question[1:]} Only 'yes' is accepted", yes=yes)
+    if not answer:
+        click.echo("Nothing was changed.", err=True)
+    return answer
+
+
+def _json(**fields: object) -> None:
+    from vsphere_ai.report.json_text import json_text
+
+    click.echo(json_text(**fields))

@@ -272,13 +272,6 @@ def available_versions(call: Call, recommended: bool | None = None) -> Any:
     ]
 
 
-@reads(vim.IpPoolManager, "QueryIpPools")
-def ip_pools(call: Call, dc: Any) -> Any:
-    """Return the IP pools of a datacenter: there are none."""
-    call.farm.store.get(dc)
-    return []
-
-
 @reads(vim.ServiceManager, "QueryServiceList")
 def services(_call: Call, **_filter: Any) -> Any:
     """Return the services that registered themselves: there are none."""

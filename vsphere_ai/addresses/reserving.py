@@ -1,0 +1,96 @@
+"""Reservations: addresses that an operator keeps from all sets, with a note that says for what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from vsphere_ai.addresses.holding import RESERVED, Held, Holding, Ledger, Nic, Released
+from vsphere_ai.addresses.request import AddressProblem, Terms
+from vsphere_ai.model.networks import Range, without
+
+_NOTE = re.compile(r"[^/\x00-\x1f]{1,80}")
+
+
+@dataclass(frozen=True, order=True)
+class Reservation:
+    """A range of a pool that is kept from all sets; `note` says for what."""
+
+    pool: str
+    range: Range
+    note: str
+
+
+def reservations(ledger: Ledger) -> list[Reservation]:
+    """Return all reservations, in order."""
+    own = ((nic.name, holding) for nic, holding in ledger.holdings.items() if nic.set == RESERVED)
+    return sorted(Reservation(held.pool, held.range, note) for note, holding in own for held in holding.held)
+
+
+def reserve(ledger: Ledger, terms: Terms, span: Range, note: str, pool_name: str = "") -> Ledger | AddressProblem:
+    """Return the ledger in which a range of a pool is reserved, or why it cannot be.
+
+    The pool is the one that gives these addresses; it is named where pools of several domains do.
+    """
+    if not _NOTE.fullmatch(note):
+        return _problem(span, "note", "the note needs 1 to 80 characters, without '/'", "give a shorter --for")
+    names = [
+        name
+        for name, pool in terms.pools.items()
+        if pool_name in ("", name)
+        and any(u.first <= span.first and span.last <= u.last for u in pool.usable(terms.avoided))
+        and pool.version == span.version
+    ]
+    if not names:
+        where = f"'{pool_name}'" if pool_name else "no pool of the inventory"
+        said = f"{where} does not give these addresses" if pool_name else f"{where} gives all of these addresses"
+        return _problem(span, "no-pool", said, "nothing is to be reserved there; vsphere-ai ipam list shows the pools")
+    if len(names) > 1:
+        return _problem(span, "domain", f"pools {', '.join(names)} give these addresses", "name one with --pool")
+    domain = terms.pools[names[0]].domain
+    for nic, held in _holders(ledger, terms, domain, span):
+        who = f"reserved for {nic.name}" if nic.set == RESERVED else f"held by {nic.name} of the set {nic.set}"
+        help = "destroy its VMs or reserve other addresses" if nic.set != RESERVED else "release it first"
+        return _problem(span, "held", f"{held.range} is {who}", help)
+    key = Nic(RESERVED, note, span.version)
+    before = ledger.holdings.get(key, Holding())
+    after = replace(before, held=(*before.held, Held(names[0], span)))
+    return replace(ledger, holdings={**ledger.holdings, key: after})
+
+
+def unreserve(ledger: Ledger, terms: Terms, span: Range, pool_name: str = "") -> Ledger | AddressProblem:
+    """Return the ledger in which a range is not reserved any more, or why it cannot be: it was not.
+
+    The range is in quarantine afterwards, like what a set releases.
+    """
+    holdings, gone = dict(ledger.holdings), 0
+    for nic, holding in ledger.holdings.items():
+        if nic.set != RESERVED:
+            continue
+        kept, released = [], []
+        for held in holding.held:
+            if pool_name not in ("", held.pool) or not held.range.overlaps(span):
+                kept.append(held)
+                continue
+            rest = without([held.range], [span])
+            kept += [Held(held.pool, part) for part in rest]
+            released += [Released(held.pool, part, terms.now) for part in without([held.range], rest)]
+        gone += sum(each.range.size for each in released)
+        holdings[nic] = replace(holding, held=tuple(kept), released=(*holding.released, *released))
+    if gone != span.size:
+        message = f"{gone} of these {span.size} addresses are reserved"
+        return _problem(span, "not-reserved", message, "vsphere-ai ipam show lists the reservations")
+    return replace(ledger, holdings=holdings).tidied(terms.pools, terms.now)
+
+
+def _holders(ledger: Ledger, terms: Terms, domain: str, span: Range) -> Iterator[tuple[Nic, Held]]:
+    for nic, holding in ledger.holdings.items():
+        for held in holding.held:
+            pool = terms.pools.get(held.pool)
+            if held.range.overlaps(span) and (pool is None or pool.domain == domain):
+                yield nic, held
+
+
+def _problem(span: Range, rule: str, message: str, help: str) -> AddressProblem:
+    return AddressProblem(str(span), f"addresses.{rule}", f"{span}: {message}", help)

@@ -1,0 +1,75 @@
+"""Use of pools: how many addresses of each are held, reserved, in quarantine and free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from vsphere_ai.addresses.holding import RESERVED, Ledger
+from vsphere_ai.addresses.leasing import out_of_range
+from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.request import Terms
+from vsphere_ai.model.networks import Range, without
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """Numbers of addresses of a pool; of one with blocks, numbers of blocks, but for reservations.
+
+    `usable` is what the inventory lets it give. `out_of_range` is held and no part of that any more; `spare` is that
+    part of `held` which is for VMs that sets may get later.
+    """
+
+    name: str
+    usable: int
+    held: int
+    spare: int
+    reserved: int
+    quarantined: int
+    free: int
+    out_of_range: int
+
+
+def usage(ledger: Ledger, terms: Terms) -> Iterator[PoolUse]:
+    """Yield the use of every pool of the inventory, by name, and of pools that it lacks and that are still held."""
+    strays: dict[str, int] = {}
+    for _, held, _ in out_of_range(ledger, terms):
+        strays[held.pool] = strays.get(held.pool, 0) + held.range.size
+    holders = {held.pool for holding in ledger.holdings.values() for held in holding.held}
+    for name in sorted({*terms.pools, *holders}):
+        yield _use(ledger, terms, name, strays.get(name, 0))
+
+
+def _use(ledger: Ledger, terms: Terms, name: str, strays: int) -> PoolUse:
+    pool: Pool | None = terms.pools.get(name)
+    block = pool.block if pool else 1
+    usable = pool.usable(terms.avoided) if pool else []
+    held = reserved = spare = 0
+    for nic, holding in ledger.holdings.items():
+        own = sum(each.range.size for each in holding.held if each.pool == name)
+        if nic.set == RESERVED:
+            reserved += own
+        else:
+            held += own // block
+            spare += min(holding.spare, own // block)
+    released = [
+        each.range
+        for holding in ledger.holdings.values()
+        for each in holding.released
+        if each.pool == name and (pool is None or terms.now - each.at < pool.quarantine)
+    ]
+    taken = list(ledger.taken(terms.pools, pool.domain, terms.now)) if pool else []
+    return PoolUse(
+        name=name,
+        usable=_count(usable) // block,
+        held=held,
+        spare=spare,
+        reserved=reserved,
+        quarantined=_count(released) // block,
+        free=_count(list(pool.blocks(without(usable, taken)))) // block if pool else 0,
+        out_of_range=strays // block,
+    )
+
+
+def _count(ranges: list[Range]) -> int:
+    return sum(each.size for each in ranges)

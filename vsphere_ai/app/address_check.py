@@ -1,0 +1,56 @@
+"""Check of leases: conflicts with addresses in use, leaks, and leases that an edit of a pool has left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from vsphere_ai.addresses.evidence import LeaseState, assess
+from vsphere_ai.addresses.leasing import out_of_range
+from vsphere_ai.app.address_reading import read_evidence, read_recorded
+from vsphere_ai.app.events import Emit, ignore
+from vsphere_ai.app.session import EstateRequest, open_session
+
+
+@dataclass(frozen=True)
+class CheckLeasesRequest:
+    """Which vCenter's leases to check."""
+
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """What a NIC of a set holds, or is reserved, that its pool does not give any more."""
+
+    holder: str
+    pool: str
+    addresses: str
+    why: str
+
+
+@dataclass(frozen=True)
+class CheckLeasesResult:
+    """Every lease with its state, leases that are not in their pools any more, and how many VMs were seen."""
+
+    vcenter: str
+    leases: tuple[LeaseState, ...]
+    out_of_range: tuple[OutOfRange, ...]
+    vms: int
+
+    @property
+    def exit_code(self) -> int:
+        """1 for a conflict, a leak, or a lease out of its pool's range; what is only not certain is none of them."""
+        return int(bool(self.out_of_range) or any(e.state in ("conflict", "leaked") for e in self.leases))
+
+
+def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLeasesResult:
+    """Compare the leases of a vCenter with what VMs, hosts and IP pools show. Changes nothing."""
+    with open_session(request.estate, None, emit) as session:
+        found = read_recorded(session)
+        evidence = read_evidence(session)
+        strays = tuple(
+            OutOfRange(f"{nic.set}/{nic.name}", held.pool, str(held.range), why)
+            for nic, held, why in out_of_range(found.ledger, found.terms)
+        )
+        states = assess(found.ledger, found.terms.pools, evidence)
+        return CheckLeasesResult(session.vcenter.name, tuple(states), strays, evidence.vms)

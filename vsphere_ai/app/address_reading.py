@@ -1,0 +1,71 @@
+"""Addresses of a vCenter as they are: first its ledger of leases, then what VMs, hosts and IP pools show."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from vsphere_ai.addresses import evidence, in_use
+from vsphere_ai.addresses.evidence import Evidence, evidence_of
+from vsphere_ai.addresses.holding import Ledger
+from vsphere_ai.addresses.ledger_text import read_ledger
+from vsphere_ai.addresses.request import Terms
+from vsphere_ai.app.events import Remark
+from vsphere_ai.connect.address_ledger import StoredText, read_text
+from vsphere_ai.errors import Denied, VimFault
+from vsphere_ai.model.facts import Facts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from vsphere_ai.addresses.in_use import InUse
+    from vsphere_ai.app.session import Session
+
+_PATHS = {
+    "VirtualMachine": (*in_use.VM_PATHS, *evidence.VM_PATHS),
+    "HostSystem": (*in_use.HOST_PATHS, *evidence.HOST_PATHS),
+    "DistributedVirtualPortgroup": ("name", "key"),
+    "Datacenter": ("name",),
+}
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The ledger of a vCenter, as text and as leases, and the terms under which more are given."""
+
+    stored: StoredText
+    ledger: Ledger
+    terms: Terms
+
+
+def read_recorded(session: Session) -> Recorded:
+    """Return the ledger, the pools of the inventory, and vCenter's time."""
+    session.progress("reading the leases")
+    stored = read_text(session.vcenter)
+    now = int(session.vcenter.now().timestamp())
+    return Recorded(stored, read_ledger(stored.text), Terms(session.inventory.pools, now, session.inventory.reserved))
+
+
+def read_evidence(session: Session) -> Evidence:
+    """Return what VMs, hosts and IP pools show; read it after the ledger, so that it is not older."""
+    session.progress("reading the addresses in use")
+    objects = session.vcenter.read(_PATHS)
+    vms, hosts = (_of(objects, kind) for kind in ("VirtualMachine", "HostSystem"))
+    names = {str(f.get("key")): f.name for f in _of(objects, "DistributedVirtualPortgroup")}
+    used = [*in_use.of_guests(vms), *in_use.of_hosts(hosts, names)]
+    return evidence_of(vms, hosts, [*used, *_ip_pools(session, _of(objects, "Datacenter"))])
+
+
+def _of(objects: dict[str, Facts], kind: str) -> list[Facts]:
+    return [facts for ref, facts in sorted(objects.items()) if ref.startswith(f"{kind}:")]
+
+
+def _ip_pools(session: Session, centers: list[Facts]) -> Iterator[InUse]:
+    manager = session.vcenter.service("ipPoolManager")
+    for center in centers if manager else ():
+        try:
+            pools = session.vcenter.call(str(manager), "QueryIpPools", {"dc": center.ref})
+        except (Denied, VimFault) as error:
+            session.emit(Remark("addresses.ip-pools", f"IP pools of {center.name} are not compared: {error.message}"))
+        else:
+            yield from in_use.of_ip_pools(pools, center.name)
