@@ -30,17 +30,33 @@ class PoolUse:
     out_of_range: int
 
 
+@dataclass(frozen=True)
+class OutOfRange:
+    """What a NIC of a set holds, or is reserved, that its pool does not give any more."""
+
+    holder: str
+    pool: str
+    addresses: str
+    why: str
+
+
+def strays(ledger: Ledger, terms: Terms) -> Iterator[OutOfRange]:
+    """Yield what is held and is no part of its pool any more."""
+    for nic, held, why in out_of_range(ledger, terms):
+        yield OutOfRange(f"{nic.set}/{nic.name}", held.pool, str(held.range), why)
+
+
 def usage(ledger: Ledger, terms: Terms) -> Iterator[PoolUse]:
     """Yield the use of every pool of the inventory, by name, and of pools that it lacks and that are still held."""
-    strays: dict[str, int] = {}
+    gone: dict[str, int] = {}
     for _, held, _ in out_of_range(ledger, terms):
-        strays[held.pool] = strays.get(held.pool, 0) + held.range.size
+        gone[held.pool] = gone.get(held.pool, 0) + held.range.size
     holders = {held.pool for holding in ledger.holdings.values() for held in holding.held}
     for name in sorted({*terms.pools, *holders}):
-        yield _use(ledger, terms, name, strays.get(name, 0))
+        yield _use(ledger, terms, name, gone.get(name, 0))
 
 
-def _use(ledger: Ledger, terms: Terms, name: str, strays: int) -> PoolUse:
+def _use(ledger: Ledger, terms: Terms, name: str, gone: int) -> PoolUse:
     pool: Pool | None = terms.pools.get(name)
     block = pool.block if pool else 1
     usable = pool.usable(terms.avoided) if pool else []
@@ -67,7 +83,7 @@ def _use(ledger: Ledger, terms: Terms, name: str, strays: int) -> PoolUse:
         reserved=reserved,
         quarantined=_count(released) // block,
         free=_count(list(pool.blocks(without(usable, taken)))) // block if pool else 0,
-        out_of_range=strays // block,
+        out_of_range=gone // block,
     )
 
 

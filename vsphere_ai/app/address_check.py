@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from vsphere_ai.addresses.evidence import LeaseState, assess
-from vsphere_ai.addresses.leasing import out_of_range
+from vsphere_ai.addresses.usage import OutOfRange, strays
 from vsphere_ai.app.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
@@ -16,16 +16,6 @@ class CheckLeasesRequest:
     """Which vCenter's leases to check."""
 
     estate: EstateRequest = field(default_factory=EstateRequest)
-
-
-@dataclass(frozen=True)
-class OutOfRange:
-    """What a NIC of a set holds, or is reserved, that its pool does not give any more."""
-
-    holder: str
-    pool: str
-    addresses: str
-    why: str
 
 
 @dataclass(frozen=True)
@@ -48,9 +38,6 @@ def check_leases(request: CheckLeasesRequest, emit: Emit = ignore) -> CheckLease
     with open_session(request.estate, None, emit) as session:
         found = read_recorded(session)
         evidence = read_evidence(session)
-        strays = tuple(
-            OutOfRange(f"{nic.set}/{nic.name}", held.pool, str(held.range), why)
-            for nic, held, why in out_of_range(found.ledger, found.terms)
-        )
         states = assess(found.ledger, found.terms.pools, evidence)
-        return CheckLeasesResult(session.vcenter.name, tuple(states), strays, evidence.vms)
+        gone = tuple(strays(found.ledger, found.terms))
+        return CheckLeasesResult(session.vcenter.name, tuple(states), gone, evidence.vms)

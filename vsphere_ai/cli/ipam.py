@@ -47,10 +47,11 @@ def show(names: tuple[str, ...], estate: EstateRequest, form: str) -> None:
     from vsphere_ai.report.addresses_text import leases_document, leases_text
 
     found = app.list_leases(app.LeasesRequest(names, estate), show_event)
+    shown = (found.use, found.leases, found.reservations)
     if form == "json":
-        _json(**leases_document(found))
+        _json(vcenter=found.vcenter, **leases_document(*shown))
     else:
-        click.echo(leases_text(found))
+        click.echo(leases_text(*shown))
 
 
 @command.command("check")
@@ -62,13 +63,14 @@ def check(estate: EstateRequest, form: str) -> int:
     Exits 1 when someone else has a leased address, when a lease has no VM, or when its pool does not give it any more.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.addresses_text import check_document, check_text
+    from vsphere_ai.report.addresses_text import check_text, states_document
 
     found = app.check_leases(app.CheckLeasesRequest(estate), show_event)
     if form == "json":
-        _json(**check_document(found))
+        strays = [vars(each) for each in found.out_of_range]
+        _json(vcenter=found.vcenter, vms=found.vms, leases=states_document(found.leases), out_of_range=strays)
     else:
-        click.echo(check_text(found))
+        click.echo(check_text(found.leases, found.out_of_range, found.vms))
     return found.exit_code
 
 
@@ -85,17 +87,18 @@ def reclaim(estate: EstateRequest, grace: float, vms: int | None, form: str, yes
     cannot be read, is never reclaimed.
     """
     from vsphere_ai import app
-    from vsphere_ai.report.addresses_text import reclaim_document, reclaim_text
+    from vsphere_ai.report.addresses_text import reclaim_text, states_document
 
     def confirm(found: Reclaim) -> bool:
-        click.echo(reclaim_text(found), err=form == "json")
+        click.echo(reclaim_text(found.leases, found.left), err=form == "json")
         return _agreed(f"Release {len(found.leases)} leases?", yes)
 
     found = app.reclaim_addresses(app.ReclaimRequest(confirm, estate, grace, vms), show_event)
     if form == "json":
-        _json(**reclaim_document(found))
+        reclaimed, left = states_document(found.leases), states_document(found.left)
+        _json(vcenter=found.vcenter, changed=found.changed, reclaimed=reclaimed, left=left)
     elif not found.leases:
-        click.echo(reclaim_text(found))
+        click.echo(reclaim_text(found.leases, found.left))
     elif found.changed:
         click.echo(f"{len(found.leases)} leases were released.")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
@@ -12,82 +12,63 @@ from vsphere_ai.model.text import safe
 if TYPE_CHECKING:
     from vsphere_ai.addresses.evidence import LeaseState
     from vsphere_ai.addresses.request import Lease
-    from vsphere_ai.app.address_check import CheckLeasesResult
-    from vsphere_ai.app.address_pools import LeasesResult
-    from vsphere_ai.app.address_reclaim import Reclaim
+    from vsphere_ai.addresses.reserving import Reservation
+    from vsphere_ai.addresses.usage import OutOfRange, PoolUse
 
 _USE = ("POOL", "USABLE", "HELD", "RESERVED", "QUARANTINE", "FREE")
+_QUIET = ("in use", "spare")
 _LEASE = ("SET", "VM", "NIC", "ADDRESS", "POOL")
 
 
-def leases_text(found: LeasesResult) -> str:
+def leases_text(use: Sequence[PoolUse], leases: Sequence[Lease], kept: Sequence[Reservation]) -> str:
     """Return the use of pools, the leases of sets, and the reservations."""
-    rows = [(u.name, *map(str, (u.usable, u.held, u.reserved, u.quarantined, u.free))) for u in found.use]
+    rows = [(u.name, *map(str, (u.usable, u.held, u.reserved, u.quarantined, u.free))) for u in use]
     parts = [_table((_USE, *rows)) if rows else "the inventory has no pools; add them under 'pools:'"]
-    if found.leases:
-        parts.append(_table((_LEASE, *map(_row, found.leases))))
-    parts += [f"reserved: {r.range} of {r.pool}: {r.note}" for r in found.reservations]
-    parts += [f"{u.name}: {u.out_of_range} held addresses are not in its range" for u in found.use if u.out_of_range]
-    return "\n".join(map(safe_lines, parts))
+    if leases:
+        parts.append(_table((_LEASE, *map(_row, leases))))
+    parts += [f"reserved: {r.range} of {r.pool}: {r.note}" for r in kept]
+    parts += [f"{u.name}: {u.out_of_range} held addresses are not in its range" for u in use if u.out_of_range]
+    return "\n".join(map(_safe_lines, parts))
 
 
-def leases_document(found: LeasesResult) -> dict[str, JsonValue]:
+def leases_document(
+    use: Sequence[PoolUse], leases: Sequence[Lease], kept: Sequence[Reservation]
+) -> dict[str, JsonValue]:
     """Return them as JSON values."""
     return {
-        "vcenter": found.vcenter,
-        "pools": [dict(vars(each)) for each in found.use],
-        "leases": [_document(each) for each in found.leases],
-        "reservations": [{"pool": r.pool, "addresses": str(r.range), "note": r.note} for r in found.reservations],
+        "pools": [dict(vars(each)) for each in use],
+        "leases": [_document(each) for each in leases],
+        "reservations": [{"pool": r.pool, "addresses": str(r.range), "note": r.note} for r in kept],
     }
 
 
-def check_text(found: CheckLeasesResult) -> str:
-    """Return leases that are not simply in use, leases out of range, and a summary."""
-    noted = [each for each in found.leases if each.state not in ("in use", "spare")]
-    lines = _states(noted)
-    lines += [f"out of range: {each.addresses} of {each.holder}: {each.why}" for each in found.out_of_range]
-    counts: dict[str, int] = {"leases": len(found.leases)}
-    for each in found.leases:
+def check_text(states: Sequence[LeaseState], strays: Sequence[OutOfRange], vms: int) -> str:
+    """Return leases that are not simply in use, leases out of range, and a summary; `vms`: how many were seen."""
+    lines = [f"{s.state}: {s.lease.address} of {_who(s.lease)}: {s.why}" for s in states if s.state not in _QUIET]
+    lines += [f"out of range: {each.addresses} of {each.holder}: {each.why}" for each in strays]
+    counts: dict[str, int] = {"leases": len(states)}
+    for each in states:
         counts[each.state] = counts.get(each.state, 0) + 1
-    counts |= {"out of range": len(found.out_of_range)} if found.out_of_range else {}
+    counts |= {"out of range": len(strays)} if strays else {}
     summary = ", ".join(f"{number} {what}" for what, number in counts.items())
-    return "\n".join([*map(safe, lines), f"{summary}; {found.vms} VMs were seen"])
+    return "\n".join([*map(safe, lines), f"{summary}; {vms} VMs were seen"])
 
 
-def check_document(found: CheckLeasesResult) -> dict[str, JsonValue]:
-    """Return every lease with its state as JSON values."""
-    return {
-        "vcenter": found.vcenter,
-        "vms": found.vms,
-        "leases": [_state_document(each) for each in found.leases],
-        "out_of_range": [dict(vars(each)) for each in found.out_of_range],
-    }
+def states_document(states: Sequence[LeaseState]) -> list[JsonValue]:
+    """Return leases with their states as JSON values."""
+    return [{**_document(each.lease), "state": each.state, "why": each.why} for each in states]
 
 
-def reclaim_text(found: Reclaim) -> str:
+def reclaim_text(going: Sequence[LeaseState], left: Sequence[LeaseState]) -> str:
     """Return what is reclaimed, and what is not and why."""
-    lines = [f"{each.lease.address} of {_who(each.lease)} is reclaimed: {each.why}" for each in found.leases]
-    lines += [f"{each.lease.address} of {_who(each.lease)} stays ({each.state}): {each.why}" for each in found.left]
+    lines = [f"{each.lease.address} of {_who(each.lease)} is reclaimed: {each.why}" for each in going]
+    lines += [f"{each.lease.address} of {_who(each.lease)} stays ({each.state}): {each.why}" for each in left]
     return "\n".join(map(safe, lines or ["no lease is leaked"]))
 
 
-def reclaim_document(found: Reclaim) -> dict[str, JsonValue]:
-    """Return it as JSON values."""
-    return {
-        "vcenter": found.vcenter,
-        "changed": found.changed,
-        "reclaimed": [_state_document(each) for each in found.leases],
-        "left": [_state_document(each) for each in found.left],
-    }
-
-
-def safe_lines(text: str) -> str:
+def _safe_lines(text: str) -> str:
     """Return text of several lines without control characters in them."""
     return "\n".join(map(safe, text.split("\n")))
-
-
-def _states(states: Iterable[LeaseState]) -> list[str]:
-    return [f"{each.state}: {each.lease.address} of {_who(each.lease)}: {each.why}" for each in states]
 
 
 def _who(lease: Lease) -> str:
@@ -111,10 +92,6 @@ def _document(lease: Lease) -> dict[str, JsonValue]:
         "given": str(lease.given),
         "gateway": lease.gateway,
     }
-
-
-def _state_document(each: LeaseState) -> dict[str, JsonValue]:
-    return {**_document(each.lease), "state": each.state, "why": each.why}
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
