@@ -16,7 +16,7 @@ CEILINGS = {
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
     "median lines of a file": 100,
-    "lines of the product": 43_889,
+    "lines of the product": 44_015,
     "arrows between rooms": 82,
     "floors": 9,
 }
