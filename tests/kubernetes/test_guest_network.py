@@ -44,9 +44,9 @@ def encoded(text, encoding):
 
 
 @pytest.mark.parametrize("encoding", ["", "base64", "b64", "gzip+base64", "gz+b64"])
-@pytest.mark.parametrize("shape", ["plain", "config", "text"])
+@pytest.mark.parametrize("shape", ["mapping", "text"])
 def test_every_way_that_cloud_init_reads_is_read(encoding, shape):
-    network = {"plain": NETWORK, "config": {"config": NETWORK}, "text": encoded(json.dumps(NETWORK), encoding)}[shape]
+    network = NETWORK if shape == "mapping" else encoded(json.dumps(NETWORK), encoding)
     metadata = {"local-hostname": "trn-01", "network": network}
     metadata |= {"network.encoding": encoding} if shape == "text" and encoding else {}
     found = guest_file(settings_of(encoded(json.dumps(metadata), encoding), encoding))
@@ -54,6 +54,11 @@ def test_every_way_that_cloud_init_reads_is_read(encoding, shape):
     rail = found.ethernets[MAC]
     assert (rail.name, rail.mtu, [str(a) for a in rail.addresses]) == ("rail1", 9000, ["172.16.2.1/23", "fd00::1/64"])
     assert [str(g) for g in rail.gateways] == ["172.16.2.30"]
+
+
+@pytest.mark.parametrize("network", [{"config": NETWORK}, json.dumps({"config": NETWORK}), [NETWORK], None])
+def test_what_cloud_init_does_not_understand_names_no_interface(network):
+    assert guest_file(options({"network": network})).ethernets == {}
 
 
 def test_what_this_tool_gives_to_a_guest_is_read_back():

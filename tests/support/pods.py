@@ -58,7 +58,7 @@ def options(metadata):
 
 def machine(number, cards, ethernets=None, *, hostname="", name="", net=(), **more):
     """Return a VM; `ethernets` is what its network file has, `net` what its guest reports."""
-    metadata = {"local-hostname": hostname, "network": {"config": {"version": 2, "ethernets": ethernets or {}}}}
+    metadata = {"local-hostname": hostname, "network": {"version": 2, "ethernets": ethernets or {}}}
     target = vm(number)
     properties = {
         "name": name or target.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -21,6 +22,9 @@ from vsphere_ai.model.malformed import evaluate
 
 if TYPE_CHECKING:
     from vsphere_ai.reading.collector import Depth
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 __all__ = ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 
@@ -55,9 +59,7 @@ def export_manifests(request: ExportRequest, emit: Emit = ignore) -> ExportResul
     """Return objects for pods on VMs, from the VMs' devices, guests and pools of the inventory. Changes nothing."""
     from vsphere_ai.reading.collector import Depth, collect
 
-    for group, name in request.interfaces.items():
-        if not INTERFACE.fullmatch(name):
-            raise UsageError(f"'{name}' for {group} is no name of an interface", "at most 15 letters, digits, - _ .")
+    _require_names(request)
     with open_session(request.estate, None, emit) as session:
 
         def choose(estate: Estate) -> Depth:
@@ -78,3 +80,15 @@ def export_manifests(request: ExportRequest, emit: Emit = ignore) -> ExportResul
     result, estate = evaluate(estate, made)
     report_malformed(estate, emit)
     return ExportResult(estate, result)
+
+
+def _require_names(request: ExportRequest) -> None:
+    for group, name in request.interfaces.items():
+        if not INTERFACE.fullmatch(name):
+            raise UsageError(f"'{name}' for {group} is no name of an interface", "at most 15 letters, digits, - _ .")
+    if not _NAMESPACE.fullmatch(request.options.namespace):
+        help = "at most 63 small letters and digits, '-' inside"
+        raise UsageError(f"'{request.options.namespace}' is no namespace", help)
+    release = request.options.release if isinstance(request.options, NetworkOperatorOptions) else ""
+    if release and not _TAG.fullmatch(release):
+        raise UsageError(f"'{release}' is no tag of an image", "write e.g. network-operator-v26.1.1")

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from vsphere_ai.kubernetes.check import FAMILIES, Checked, check_documents
+from vsphere_ai.kubernetes.check import FAMILIES, MAX_VALUES, Checked, check_documents
 from vsphere_ai.language.document import MAX_BYTES, Document, Faults, decode, parse_stream, require, text_of
 
-MAX_VALUES = 200_000
 STDIN = "-"
 
 

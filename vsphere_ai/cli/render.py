@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import format_option, gathering, vcenter_options
+from vsphere_ai.cli.options import format_option, gathering, vcenter_options, width
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
@@ -132,7 +133,8 @@ def _write(request: ExportRequest, form: str) -> int:
         click.echo(json_text(vcenter=result.estate.about, **export_document(result.export)))
     else:
         click.echo(result.export.text, nl=False)
-        click.echo(findings_text(result.export), err=True, nl=False)
+        for line in findings_text(result.export, width()):
+            streams.say(line)
     return result.exit_code
 
 

@@ -12,6 +12,8 @@ from vsphere_ai.kubernetes.spiderpool import GROUP as SPIDERPOOL
 from vsphere_ai.language.document import Document
 
 Check = Callable[[Sequence[Manifest]], Iterator[Fault]]
+MAX_VALUES = 200_000
+"""Values in the documents of one reading."""
 FAMILIES: Mapping[str, tuple[tuple[str, ...], Check]] = {
     "spiderpool": ((SPIDERPOOL,), spiderpool_rules.check),
     "network-operator": (tuple(network_operator_rules.GROUPS), network_operator_rules.check),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from vsphere_ai.kubernetes.check import check_documents
+from vsphere_ai.kubernetes.check import MAX_VALUES, check_documents
 from vsphere_ai.kubernetes.export_network_operator import (
     NetworkOperatorOptions,
     network_operator_findings,
@@ -46,7 +46,7 @@ def export(pods: Pods, options: Options, origin: str) -> Export:
     objects = tuple(_objects(pods, options))
     text = manifest_text(_head(pods, family, findings, origin), objects)
     faults = Faults()
-    checked = check_documents(parse_stream(text, family, faults), (family,))
+    checked = check_documents(parse_stream(text, family, faults, MAX_VALUES), (family,))
     faults.raise_any()
     wrong = [Finding(f.rule, "error", f.object, f.message, f.help) for f in checked.faults if f.severity == "error"]
     return Export("" if wrong else text, () if wrong else objects, _sorted((*findings, *wrong)))

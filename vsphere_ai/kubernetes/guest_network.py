@@ -49,10 +49,9 @@ def guest_file(options: Sequence[PlainObject]) -> GuestFile:
     """Return what a VM's advanced settings (``config.extraConfig``) give to cloud-init; empty where there is none."""
     settings = {str(option.get("key")): str(option.get("value")) for option in options}
     metadata = _document(settings.get(METADATA, ""), settings.get(f"{METADATA}.encoding", ""))
-    network = metadata.get("network")
-    if isinstance(network, str):
-        network = _document(network, str(metadata.get("network.encoding") or ""))
-    config = network.get("config", network) if isinstance(network, Mapping) else {}
+    config = metadata.get("network")
+    if isinstance(config, str):
+        config = _document(config, str(metadata.get("network.encoding") or ""))
     found = config.get("ethernets") if isinstance(config, Mapping) else None
     ethernets = [_ethernet(each) for each in found.values()] if isinstance(found, Mapping) else []
     hostname = metadata.get("local-hostname")

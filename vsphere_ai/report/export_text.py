@@ -9,21 +9,17 @@ from pydantic import JsonValue
 from vsphere_ai.kubernetes.export import Export
 from vsphere_ai.model.text import counted, safe
 
-WIDTH = 100
 
-
-def findings_text(export: Export) -> str:
-    """Return each finding with its rule, what it is about, and what helps; errors say that nothing is written."""
+def findings_text(export: Export, width: int) -> list[str]:
+    """Return lines: each finding with its rule, what it is about, and what helps; and that nothing is written."""
     lines: list[str] = []
     for finding in export.findings:
         about = f"  {safe(finding.about)}" if finding.about else ""
         lines.append(f"{finding.severity}  {finding.rule}{about}")
         for words in (finding.message, finding.help):
-            lines += textwrap.wrap(safe(words), WIDTH, initial_indent="  ", subsequent_indent="  ")
+            lines += textwrap.wrap(safe(words), width, initial_indent="  ", subsequent_indent="  ")
     errors = sum(finding.severity == "error" for finding in export.findings)
-    if errors:
-        lines.append(f"{counted(errors, 'error')}: nothing is written")
-    return "".join(f"{line}\n" for line in lines)
+    return [*lines, f"{counted(errors, 'error')}: nothing is written"] if errors else lines
 
 
 def export_document(export: Export) -> dict[str, JsonValue]:
