@@ -198,6 +198,9 @@ def test_an_address_that_the_guest_reports_counts_and_one_in_conflict_does_not()
         ),
         ([*rails(1), machine(2, [card(2, 1, "pg-rail1")], {}, hostname="trn-01")], {}, "export.node-name"),
         ([machine(1, rails(1)[0].get("config.hardware.device"), {}, name="-")], {}, "export.node-name"),
+        ([machine(1, [], {}, name="a..b")], {}, "export.node-name"),
+        ([machine(1, [], {}, name="a" * 64)], {}, "export.node-name"),
+        ([*rails(2), machine(1, [], {}, config__hardware__device=None)], {}, "export.unreadable"),
     ],
 )
 @BOTH

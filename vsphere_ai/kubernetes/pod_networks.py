@@ -13,7 +13,7 @@ from ipaddress import ip_network
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.kubernetes.guest_network import Interface
 from vsphere_ai.kubernetes.objects import Severity
-from vsphere_ai.kubernetes.vm_nodes import NodeNic, PassedNic, VmNode
+from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NodeNic, PassedNic, VmNode
 from vsphere_ai.model.facts import grouped
 from vsphere_ai.model.networks import Address, Network, Range, address, address_range, range_of, without
 
@@ -112,7 +112,7 @@ class Names:
 
 def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[Range]) -> Pods:
     """Return the networks of pods on VMs, out of those pools in which the VMs hold blocks."""
-    findings = list(_unnamed(nodes))
+    findings = list(_unknown(nodes))
     left_out: list[str] = []
     held: list[tuple[VmNode, NodeNic, str, Interface]] = []
     for node in nodes:
@@ -182,10 +182,13 @@ def _refused(node: VmNode, nic: NodeNic) -> Iterator[Finding]:
         yield Finding("export.mtu", "error", about, message, "raise the MTU of the switch, or lower that of the guest")
 
 
-def _unnamed(nodes: Sequence[VmNode]) -> Iterator[Finding]:
+def _unknown(nodes: Sequence[VmNode]) -> Iterator[Finding]:
     for node in nodes:
+        if node.unreadable:
+            message = f"its devices cannot be read: {node.unreadable}"
+            yield Finding("export.unreadable", "error", node.vm.name, message, "grant System.Read on the VM")
         if not node.name:
-            message = "no name of it can be the name of a node: small letters, digits, '-' and '.'"
+            message = f"no name of it can be that of a node: at most {MOST_NAME} small letters, digits, '-' and '.'"
             yield Finding("export.node-name", "error", node.vm.name, message, "set the host name of the guest")
     for name, alike in grouped([n for n in nodes if n.name], lambda n: n.name).items():
         if len(alike) > 1:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from vsphere_ai.fabric import dvs, pci
 from vsphere_ai.fabric.api_types import VirtualDevice
+from vsphere_ai.fabric.links import why
 from vsphere_ai.fabric.route import HOST_PATHS, PORT_GROUP_PATHS, SWITCH_PATHS
 from vsphere_ai.fabric.trace import key_of
 from vsphere_ai.kubernetes.guest_network import Ethernet, Interface, guest_file, reported
@@ -19,8 +20,9 @@ from vsphere_ai.model.networks import Address
 from vsphere_ai.model.plain import inside, objects
 from vsphere_ai.model.state import Target
 
+DEVICES = "config.hardware.device"
 PATHS: Mapping[str, tuple[str, ...]] = {
-    "VirtualMachine": ("config.extraConfig", "config.hardware.device", "guest.hostName", "guest.net"),
+    "VirtualMachine": ("config.extraConfig", DEVICES, "guest.hostName", "guest.net"),
     "HostSystem": HOST_PATHS,
     dvs.PORT_GROUP: PORT_GROUP_PATHS,
     **{switch: SWITCH_PATHS for switch in dvs.SWITCHES},
@@ -36,7 +38,10 @@ ADAPTERS = {
 MELLANOX = 0x15B3
 VIRTUAL_FUNCTIONS = frozenset({0x1004, 0x1012, 0x1014, 0x1016, 0x1018, 0x101A, 0x101C, 0x101E})
 """Device ids of NVIDIA's virtual functions, as pci.ids names them."""
-_NODE = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
+MOST_NAME = 63
+"""Characters of a node's name that its label ``kubernetes.io/hostname`` can hold."""
+_PART = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_NODE = re.compile(rf"{_PART}(\.{_PART})*")
 
 
 @dataclass(frozen=True)
@@ -74,12 +79,16 @@ class PassedNic:
 
 @dataclass(frozen=True)
 class VmNode:
-    """A VM; `name` is the name of the node, empty where no host name of the guest can be one."""
+    """A VM; `name` is the name of the node, empty where no host name of the guest can be one.
+
+    `unreadable` says why its devices cannot be read; empty where they can.
+    """
 
     vm: Target
     name: str
     nics: tuple[NodeNic, ...]
     passed: tuple[PassedNic, ...] = ()
+    unreadable: str = ""
 
 
 def nodes_of(estate: Estate, vms: Sequence[Target], interfaces: Mapping[str, str]) -> tuple[VmNode, ...]:
@@ -91,14 +100,15 @@ def _node(estate: Estate, vm: Target, interfaces: Mapping[str, str]) -> VmNode:
     facts = estate[vm.ref]
     file = guest_file(objects(facts.get("config.extraConfig")))
     names = (name.lower() for name in (file.hostname, str(facts.get("guest.hostName") or ""), vm.name))
-    devices: Sequence[VirtualDevice] = facts.get("config.hardware.device") or ()
+    devices: Sequence[VirtualDevice] = facts.get(DEVICES) or ()
     known = file.ethernets or {}
     cards = sorted((d for d in devices if d.get("_typeName") in ADAPTERS), key=lambda d: d["key"])
     return VmNode(
         vm,
-        next((name for name in names if _NODE.fullmatch(name)), ""),
+        next((name for name in names if len(name) <= MOST_NAME and _NODE.fullmatch(name)), ""),
         tuple(_nic(estate, vm, device, known, interfaces) for device in cards),
         tuple(sorted({nic for device in devices for nic in _passed(device)})),
+        why(facts, DEVICES) if facts.get(DEVICES) is None else "",
     )
 
 
