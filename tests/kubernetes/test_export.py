@@ -168,12 +168,40 @@ def test_addresses_that_are_reserved_excluded_or_of_other_adapters_are_not_for_p
 
 
 def test_an_address_that_the_guest_reports_counts_and_one_in_conflict_does_not():
-    net = reports(1, 1, "172.16.2.65/23", "172.16.2.33/23/duplicate", "fe80::1/64")
+    net = reports(1, 1, "172.16.2.33/23/duplicate", "fe80::1/64", "172.16.2.65/23")
     one = machine(1, [card(1, 1, "pg-rail1")], net=[net], guest__hostName="Node-A.example")
     found = exported(seen(one), interfaces={"dvpg-rail1": "ens224"})
     (spec,) = specs(found, "SpiderIPPool").values()
     assert (spec["ips"][0], spec["nodeName"]) == ("172.16.2.64", ["node-a.example"])
     assert "interface by --interface" in found.text
+    assert "172.16.2.65 (reported by VMware Tools)" in " ".join(found.text.replace("#", "").split())
+
+
+def test_what_a_guest_reports_goes_before_what_it_was_given():
+    file = ethernet(1, 1, "rail1", "172.16.2.1/23")
+    moved = exported(seen(machine(1, [card(1, 1, "pg-rail1")], file, net=[reports(1, 1, "172.16.2.65/23")])))
+    assert specs(moved, "SpiderIPPool")["rail1-trn-01"]["ips"][0] == "172.16.2.64"
+    silent = exported(seen(machine(1, [card(1, 1, "pg-rail1")], file, net=[reports(1, 1, "fe80::1/64")])))
+    assert "172.16.2.1 (of guestinfo.metadata)" in " ".join(silent.text.replace("#", "").split())
+
+
+@pytest.mark.parametrize(
+    ("forged", "promiscuous", "found"),
+    [(True, True, []), (True, False, ["export.mac-filter"]), (False, True, ["export.mac-filter"])],
+)
+def test_an_old_switch_has_a_security_policy_only(forged, promiscuous, found):
+    values = {"forgedTransmits": {"value": forged}, "allowPromiscuous": {"value": promiscuous}}
+    old = {"config.defaultPortConfig": {"securityPolicy": values}}
+    estate = seen(*rails(1))
+    group = estate["DistributedVirtualPortgroup:pg-rail1"]
+    assert rules(exported(estate.with_objects([group.having(old)]))) == found
+
+
+def test_a_port_group_that_cannot_be_read_is_a_warning():
+    estate = seen(*rails(1))
+    group = estate["DistributedVirtualPortgroup:pg-rail1"]
+    found = exported(estate.with_objects([group.having({"config.defaultPortConfig": None})]))
+    assert (rules(found), "export.mac-filter" in rules(found, "warning")) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -238,14 +266,17 @@ def test_pools_of_two_domains_are_found_by_name_and_refused_where_pods_would_sha
     file = ethernet(1, 1, "rail1", "172.16.2.1/23") | ethernet(1, 2, "rail2", "172.16.2.1/23")
     one = machine(1, [card(1, 1, "pg-rail1"), card(1, 2, "pg-rail2")], file)
     assert rules(exported(seen(one), SPIDERPOOL, pools)) == ["spiderpool.ips-overlap"]
-    assert rules(exported(seen(one), OPERATOR, pools)) == ["nv-ipam.pools-overlap"]
+    refused = exported(seen(one), OPERATOR, pools)
+    assert (rules(refused), refused.text, refused.objects) == (["nv-ipam.pools-overlap"], "", ())
 
 
 def test_a_name_cannot_end_a_comment_or_stand_for_another_value():
-    name = "trn\n---\nkind: Secret"
+    name = "trn\n---\nkind: Secret\x1b[31m\u202e"
     file = ethernet(1, 1, "e1e5", "172.16.2.1/23")
     one = machine(1, [card(1, 1, "pg-rail1")], file, name=name, hostname="1e3")
     found = exported(seen(one))
     assert not any(line.startswith("kind: Secret") for line in found.text.splitlines())
+    assert not {"\x1b", "\u202e"} & set(found.text)
+    assert '- "1e3"\n' in found.text
     assert specs(found, "SpiderIPPool")["rail1-1e3"]["nodeName"] == ["1e3"]
     assert checked(found.text).is_clean
