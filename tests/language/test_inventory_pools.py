@@ -49,3 +49,33 @@ def test_a_fault_has_its_place(tmp_path, text, place, words):
         read(tmp_path, text)
     (found,) = (each for each in refused.value.diagnostics if words in each.message)
     assert str(found.mark).endswith(f":{place}")
+
+
+def test_a_pool_of_a_program_has_references_to_secrets_only(tmp_path):
+    head = "  a:\n    subnet: 10.0.0.0/24\n    backend: {exec: [./netbox.py, --all], timeout: 20, env: {TOKEN: "
+    backend = read(tmp_path, f'{head}"env:NETBOX_TOKEN"}}}}\n').pools["a"].backend
+    assert (backend.exec, backend.timeout, backend.env) == (("./netbox.py", "--all"), 20, {"TOKEN": "env:NETBOX_TOKEN"})
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, f"{head}hunter2hunter2}}}}\n")
+    (found,) = refused.value.diagnostics
+    assert "must not be in the file" in found.message
+    assert "hunter2" not in f"{found.message} {found.help} {found.excerpt}"
+
+
+@pytest.mark.parametrize(
+    "value", ["{exec: []}", "{}", "{exec: program}", "{exec: [a], timeout: 0}", "{exec: [a], url: b}"]
+)
+def test_a_program_that_cannot_be_run_is_refused(tmp_path, value):
+    with pytest.raises(InputError):
+        read(tmp_path, f"  a: {{subnet: 10.0.0.0/24, backend: {value}}}\n")
+
+
+def test_affinity_and_gateways_of_blocks_are_read(tmp_path):
+    text = (
+        "  a: {subnet: 10.0.0.0/24, per_node: 28, node_gateway: 1, affinity: {hosts: [esx01], portgroups: [rail*]}}\n"
+    )
+    pool = read(tmp_path, text).pools["a"]
+    assert (pool.node_gateway, pool.affinity.hosts, pool.affinity.portgroups) == (1, ("esx01",), ("rail*",))
+    for wrong in ("node_gateway: 1", "per_node: 28, node_gateway: 15", "affinity: {host: [a]}"):
+        with pytest.raises(InputError):
+            read(tmp_path, f"  a: {{subnet: 10.0.0.0/24, {wrong}}}\n")

@@ -127,6 +127,12 @@ class Ledger:
         holding = self.holdings.get(nic)
         return self if holding is None or holding.spare == spare else self._with(nic, replace(holding, spare=spare))
 
+    def with_held(self, nic: Nic, held: Sequence[Held], block: int) -> Ledger:
+        """Return the ledger in which a NIC holds these as well, behind what it has; they are not looked for."""
+        holding = self.holdings.get(nic, Holding())
+        holding = holding if holding.held else replace(holding, block=block)
+        return self._with(nic, replace(holding, held=_joined((*holding.held, *held))))
+
     def _with(self, nic: Nic, holding: Holding) -> Ledger:
         return replace(self, holdings={**self.holdings, nic: holding})
 

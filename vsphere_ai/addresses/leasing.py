@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
 from vsphere_ai.addresses.choosing import candidates, listed, no_room
+from vsphere_ai.addresses.external import key_of, with_answers
 from vsphere_ai.addresses.holding import RESERVED, Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
 from vsphere_ai.addresses.pool import Pool
 from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, problem
@@ -17,22 +18,31 @@ def lease(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> Lease
     The same ledger and requests have the same result. What a VM holds already it keeps.
     """
     after, problems = ledger, []
-    for request in requests:
-        for nic in request.nics:
-            for version in versions_of(nic, terms.pools):
-                which = Nic(request.name, nic.name, version)
-                found = _grown(after, terms, which, nic, request.count)
-                if isinstance(found, AddressProblem):
-                    problems.append(found)
-                else:
-                    after = found
-    asked = {Nic(r.name, n.name, v): r.count for r in requests for n in r.nics for v in versions_of(n, terms.pools)}
+    for which, nic, count in _asked(terms.pools, requests):
+        found = _grown(after, terms, which, nic, count)
+        if isinstance(found, AddressProblem):
+            problems.append(found)
+        else:
+            after = found
+    asked = {which: count for which, _, count in _asked(terms.pools, requests)}
     before = tuple(_leases(ledger, terms.pools, asked))
     if problems:
         return Leases(ledger, before, (), tuple(sorted(set(problems))))
     leases = tuple(_leases(after, terms.pools, asked))
     known = set(before)
     return Leases(after, leases, tuple(each for each in leases if each not in known))
+
+
+def wanted_keys(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> dict[str, list[str]]:
+    """Return the keys that programs are to be asked for before `lease`, by the pools that are theirs."""
+    found: dict[str, list[str]] = {}
+    for which, nic, count in _asked(terms.pools, requests):
+        present = ledger.holdings.get(which, Holding()).count
+        for index in range(present + 1, count + nic.spare + 1):
+            names = candidates(terms.pools, which, nic, nic.place(index))
+            if not isinstance(names, AddressProblem) and terms.pools[names[0]].backend is not None:
+                found.setdefault(names[0], []).append(key_of(terms.vcenter, which, index))
+    return found
 
 
 def release(ledger: Ledger, terms: Terms, set_name: str, keep: int = 0, nics: Sequence[Nic] | None = None) -> Ledger:
@@ -78,6 +88,14 @@ def out_of_range(ledger: Ledger, terms: Terms) -> Iterator[tuple[Nic, Held, str]
                 yield nic, held, f"'{held.pool}' does not give these addresses, or reserved_addresses has them"
 
 
+def _asked(pools: Pools, requests: Sequence[SetRequest]) -> Iterator[tuple[Nic, NicRequest, int]]:
+    """Yield what holds addresses, one per NIC and family, with its request and the number of VMs."""
+    for request in requests:
+        for nic in request.nics:
+            for version in versions_of(nic, pools):
+                yield Nic(request.name, nic.name, version), nic, request.count
+
+
 def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int) -> Ledger | AddressProblem:
     """Return the ledger in which a NIC has addresses for `count` VMs and the spare ones, or why it cannot."""
     holding = ledger.holdings.get(which, Holding())
@@ -93,11 +111,18 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
         if len(blocks) > 1:
             message = f"pools {listed(names)} give blocks of different sizes"
             return problem(which, "block-size", message, "name pools whose blocks have the size of those it holds")
-        choice = Choice(terms.pools, names, (*terms.avoided, *terms.seen))
-        grown = ledger.with_count(which, list(indices)[-1], choice, terms.now)
-        if isinstance(grown, NoRoom):
-            return no_room(grown)
-        ledger = grown
+        new = list(indices)
+        if any(terms.pools[name].backend for name in names):
+            given = with_answers(ledger, terms, which, names, new)
+            if isinstance(given, AddressProblem):
+                return given
+            ledger = given
+        else:
+            choice = Choice(terms.pools, names, (*terms.avoided, *terms.seen))
+            grown = ledger.with_count(which, new[-1], choice, terms.now)
+            if isinstance(grown, NoRoom):
+                return no_room(grown)
+            ledger = grown
         holding = ledger.holdings[which]
     return ledger.with_spare(which, max(0, min(nic.spare, holding.count - count)))
 

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from vsphere_ai.model.networks import Network, Range, address, address_range, network, range_of, without
+from vsphere_ai.security.secret_ref import FORMS, is_reference
 
 
 def _checked_subnet(text: str) -> str:
@@ -49,6 +50,23 @@ class Route(Part):
 
     to: Subnet
     via: IpAddress | None = None
+
+
+def _checked_reference(text: str) -> str:
+    if not is_reference(text):
+        raise ValueError(f"a secret must not be in the file\nname the place it is in: {FORMS}")
+    return text
+
+
+class Backend(Part):
+    """A program that gives the addresses of a pool: ``exec`` is it and its arguments, run beside the inventory.
+
+    `env`: environment variables with secrets that it gets, as references; `timeout` in seconds.
+    """
+
+    exec: Annotated[tuple[str, ...], Field(min_length=1)]
+    env: dict[str, Annotated[str, AfterValidator(_checked_reference)]] = {}
+    timeout: Annotated[float, Field(gt=0, le=600)] = 30.0
 
 
 class Affinity(Part):
@@ -98,6 +116,8 @@ class Pool(Part):
     node_gateway: Annotated[int, Field(ge=0)] | None = None
     """With `per_node`: each block is a subnet of its own, and this one of its addresses, from 0, is its gateway."""
     affinity: Affinity = Affinity()
+    backend: Backend | None = None
+    """Who gives the addresses; without it they are computed, and the ledger alone knows them."""
     default: bool = False
     disabled: bool = False
     domain: str = ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from vsphere_ai.addresses.holding import Ledger, Nic, Pools
 from vsphere_ai.addresses.pool import Place
@@ -82,13 +83,15 @@ class Terms:
     """What leases depend on beside the ledger: pools, addresses that are given to no VM, and the time.
 
     `avoided`: reserved by the inventory. `seen`: in use in the network; it is not given, and who has it may keep it.
-    `now` in seconds since 1970.
+    `now` in seconds since 1970. `vcenter`: its instance UUID. `answers`: what programs gave for keys, see `external`.
     """
 
     pools: Pools
     now: int
     avoided: tuple[Range, ...] = ()
     seen: tuple[Range, ...] = ()
+    vcenter: str = ""
+    answers: Mapping[str, Range] = field(default_factory=dict)
 
 
 def problem(nic: Nic, rule: str, message: str, help: str) -> AddressProblem:

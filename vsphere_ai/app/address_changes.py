@@ -12,6 +12,7 @@ from vsphere_ai.addresses.leasing import release
 from vsphere_ai.addresses.ledger_text import ledger_text
 from vsphere_ai.addresses.request import AddressProblem
 from vsphere_ai.addresses.reserving import reserve, unreserve
+from vsphere_ai.app.address_programs import release_at_programs
 from vsphere_ai.app.address_reading import Recorded, read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, Status, ignore
 from vsphere_ai.app.locking import held
@@ -84,6 +85,8 @@ def release_addresses(request: ReleaseRequest, confirm: Agree, emit: Emit = igno
             after, what = _accepted(unreserve(found.ledger, found.terms, span, request.pool)), str(span)
         agreed = _agreed(confirm, f"release {what}", emit)
         if agreed:
+            if request.set:
+                release_at_programs(session, found, request.set, request.keep)
             store(hold, found, after)
         return AddressChange(session.vcenter.name, f"{what} released", agreed)
 

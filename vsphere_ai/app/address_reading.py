@@ -43,7 +43,8 @@ def read_recorded(session: Session) -> Recorded:
     session.progress("reading the leases")
     stored = read_text(session.vcenter)
     now = int(session.vcenter.now().timestamp())
-    return Recorded(stored, read_ledger(stored.text), Terms(session.inventory.pools, now, session.inventory.reserved))
+    terms = Terms(session.inventory.pools, now, session.inventory.reserved, vcenter=session.vcenter.about.instance)
+    return Recorded(stored, read_ledger(stored.text), terms)
 
 
 def read_evidence(session: Session) -> Evidence:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from vsphere_ai.addresses.evidence import LeaseState, assess, reclaimable
 from vsphere_ai.addresses.leasing import release
 from vsphere_ai.app.address_changes import locked, store
+from vsphere_ai.app.address_programs import release_at_programs
 from vsphere_ai.app.address_reading import read_evidence, read_recorded
 from vsphere_ai.app.events import Emit, Status, Waiting, ignore
 from vsphere_ai.app.session import EstateRequest, open_session
@@ -76,6 +77,7 @@ def reclaim_addresses(request: ReclaimRequest, emit: Emit = ignore) -> Reclaim:
                 return plan
             after = replace(found.ledger, vms=evidence.vms)
             for name, count in keep.items():
+                release_at_programs(session, found, name, count)
                 after = release(after, found.terms, name, count)
             store(hold, found, after)
             return replace(plan, changed=True)
