@@ -139,6 +139,8 @@ def test_a_guest_without_a_network_has_none():
         ("not base64!", "base64"),
         (base64.b64encode(b"no gzip").decode(), "gzip+base64"),
         (extra_config(GUEST)["guestinfo.metadata"][:40], "gzip+base64"),
+        (base64.b64encode(gzip.compress(b" " * (MOST_SETTINGS + 1))).decode(), "gzip+base64"),
+        ("[" * 100_000, ""),
         ("network: {", ""),
         ("network: [1]", ""),
         ("network: '{'", ""),

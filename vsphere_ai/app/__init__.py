@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from vsphere_ai.app.check_rules import CheckRequest, CheckResult, check
     from vsphere_ai.app.events import Emit, Event, ignore
     from vsphere_ai.app.gpu_capacity import CapacityRequest, CapacityResult, capacity
+    from vsphere_ai.app.guest_network import GuestNetworkRequest, GuestNetworkResult, guest_networks
     from vsphere_ai.app.kubernetes_export import (
         ExportRequest,
         ExportResult,
@@ -60,6 +61,7 @@ _NAMES = {
     "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
     "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
     "apply_plan": "ApplyRequest apply",
+    "guest_network": "GuestNetworkRequest GuestNetworkResult guest_networks",
     "kubernetes_export": "ExportRequest ExportResult NetworkOperatorOptions SpiderpoolOptions export_manifests",
     "kubernetes_manifests": "ManifestsRequest ManifestsResult check_manifests",
     "approval": "Confirm",
@@ -92,6 +94,7 @@ __all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "lis
 __all__ += ["AddressChange", "ReleaseRequest", "ReserveRequest", "release_addresses", "reserve_addresses"]
 __all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimRequest", "check_leases", "reclaim_addresses"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]
+__all__ += ["GuestNetworkRequest", "GuestNetworkResult", "guest_networks"]
 __all__ += ["ExportRequest", "ExportResult", "NetworkOperatorOptions", "SpiderpoolOptions", "export_manifests"]
 __all__ += ["PrivilegesRequest", "PrivilegesResult", "doctor", "privileges"]
 __all__ += ["LockState", "TrustHostsRequest", "TrustVCenterRequest", "UnlockRequest"]

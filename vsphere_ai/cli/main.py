@@ -35,7 +35,7 @@ COMMANDS = {
     "mig": ("vsphere_ai.cli.mig", "Explain MIG layouts; needs no connection."),
     "vgpu": ("vsphere_ai.cli.vgpu", "List the vGPU types of a board; needs no connection."),
     "ipam": ("vsphere_ai.cli.ipam", "Show the address pools of an inventory; needs no connection."),
-    "render": ("vsphere_ai.cli.render", "Write or check objects of Kubernetes operators for pods on VMs."),
+    "render": ("vsphere_ai.cli.render", "Write or check objects for pods on VMs; print network files of guests."),
     "explain": ("vsphere_ai.cli.explain", "Explain a topic, with its sources; needs no connection."),
     "doctor": ("vsphere_ai.cli.doctor", "Check everything a run needs, and the account's privileges."),
     "trust": ("vsphere_ai.cli.trust", "Show and store a vCenter's certificate or the hosts' SSH keys."),

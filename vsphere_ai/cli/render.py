@@ -11,6 +11,7 @@ import click
 from vsphere_ai.cli import streams
 from vsphere_ai.cli.events import show_event
 from vsphere_ai.cli.options import format_option, gathering, vcenter_options, width
+from vsphere_ai.cli.render_netplan import command as netplan
 
 if TYPE_CHECKING:
     from vsphere_ai.app import ExportRequest, NetworkOperatorOptions, SpiderpoolOptions
@@ -56,7 +57,10 @@ def _request() -> type[ExportRequest]:
 
 @click.group("render")
 def command() -> None:
-    """Write or check objects of Kubernetes operators."""
+    """Write or check objects of Kubernetes operators; print network files of guests."""
+
+
+command.add_command(netplan)
 
 
 @command.command("spiderpool")

@@ -146,8 +146,8 @@ def decoded(settings: Mapping[str, str], name: str) -> str:
         return ""
     try:
         raw = base64.b64decode(value, validate=True) if "64" in encoding else value.encode()
-        return (gzip.decompress(raw) if encoding in ("gzip+base64", "gz+b64") else raw).decode()
-    except (ValueError, OSError, EOFError, zlib.error) as error:
+        return (_unpacked(raw) if encoding in ("gzip+base64", "gz+b64") else raw).decode()
+    except (ValueError, zlib.error) as error:
         raise ValueError(f"guestinfo.{name} is not encoded as {encoding or 'text'}: {error}") from None
 
 
@@ -159,7 +159,7 @@ def given_network(settings: Mapping[str, str]) -> Mapping[str, object] | None:
         if isinstance(network, str):
             inner = {"guestinfo.network": network, "guestinfo.network.encoding": str(found.get("network.encoding", ""))}
             network = yaml.safe_load(decoded(inner, "network"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError) as error:
         raise ValueError(f"the metadata is not YAML: {' '.join(str(error).split())}") from None
     if network is None or isinstance(network, Mapping):
         return network
@@ -206,6 +206,15 @@ def _nics(guest: Guest) -> str:
 @cache
 def _shipped(name: str) -> str:
     return (resources.files("vsphere_ai.guests") / "first_boot" / name).read_text("utf-8")
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """Return what gzip packed. A guest can write its own settings: they are read with bounds."""
+    packed = zlib.decompressobj(wbits=31)
+    found = packed.decompress(raw, MOST_SETTINGS)
+    if not packed.eof:
+        raise ValueError(f"it is cut off, or has more than {MOST_SETTINGS:,} bytes")
+    return found
 
 
 def _encoded(text: str) -> str:

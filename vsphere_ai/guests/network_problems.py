@@ -108,13 +108,13 @@ def _mtu(nic: GuestNic, own: Sequence[Interface]) -> Iterator[_Fault]:
 
 def _gateways(nic: GuestNic, own: Sequence[Interface]) -> Iterator[_Fault]:
     for gateway in nic.gateways:
-        yield from _next_hop(gateway, own)
+        yield from _gateway_fault(gateway, own)
     versions = Counter(found.version for text in nic.gateways if (found := _ip(text)))
     for version in (v for v, count in versions.items() if count > 1):
         yield _Fault("guest.gateway", f"it has two gateways for IPv{version}", "keep one of them")
 
 
-def _next_hop(text: str, own: Sequence[Interface]) -> Iterator[_Fault]:
+def _gateway_fault(text: str, own: Sequence[Interface]) -> Iterator[_Fault]:
     found = _ip(text)
     if found is None:
         yield _Fault("guest.gateway", f"the gateway '{text}' is not an IP address")
@@ -127,7 +127,7 @@ def _next_hop(text: str, own: Sequence[Interface]) -> Iterator[_Fault]:
 
 def _routes(nic: GuestNic, own: Sequence[Interface]) -> Iterator[_Fault]:
     for route in nic.routes:
-        yield from _next_hop(route.via, own)
+        yield from _gateway_fault(route.via, own)
         try:
             to = network(route.to)
         except ValueError as error:

@@ -1,0 +1,48 @@
+"""Network files of guests: the files as YAML documents, what was found about them as text, all of it as JSON values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import JsonValue
+
+from vsphere_ai.guests.observed import ObservedNetwork
+from vsphere_ai.model.text import safe
+
+
+def networks_text(networks: Sequence[ObservedNetwork]) -> str:
+    """Return the files, a YAML document for each VM that has one, under its name and a line per NIC."""
+    documents = []
+    for each in (found for found in networks if found.text):
+        heading = [f"# {safe(each.vm.name)}", *(f"#   {safe(line)}" for line in each.lines)]
+        documents.append("".join(f"{line}\n" for line in heading) + each.text)
+    return "---\n".join(documents)
+
+
+def remarks_text(networks: Sequence[ObservedNetwork]) -> str:
+    """Return why a VM has no file, what stands against one, and which were not written by this tool."""
+    lines = []
+    for each in networks:
+        name = safe(each.vm.name)
+        if each.reason:
+            lines.append(f"{name}: {safe(each.reason)}")
+        for problem in each.problems:
+            lines += [
+                f"{name}: {problem.rule}: {safe(problem.message)}",
+                *([f"  {problem.help}"] if problem.help else []),
+            ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def networks_document(networks: Sequence[ObservedNetwork]) -> list[JsonValue]:
+    """Return the same as JSON values."""
+    return [
+        {
+            "vm": each.vm.name,
+            "network": each.text or None,
+            "reason": each.reason,
+            "nics": list(each.lines),
+            "problems": [{"rule": p.rule, "message": p.message, "help": p.help} for p in each.problems],
+        }
+        for each in networks
+    ]
