@@ -15,9 +15,9 @@ CEILINGS = {
     "Any in signatures of functions": 62,
     "bare Any at the doors of modules": 17,
     "getattr with a default": 12,
-    "median lines of a file": 100.5,
-    "lines of the product": 44_025,
-    "arrows between rooms": 83,
+    "median lines of a file": 100.0,
+    "lines of the product": 44_132,
+    "arrows between rooms": 85,
     "floors": 9,
 }
 LATER = (
