@@ -28,7 +28,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("capacity", "runs", "resources"),
     ("compat", "language"),
     ("planning", "reading", "kubernetes", "lab"),
-    ("execution",),
+    ("execution", "sets"),
     ("report", "app"),
     ("cli",),
     ("__main__",),

@@ -61,13 +61,18 @@ def read_for(session: Session, playbook: Playbook, more: Callable[[Estate], Dept
     """Read what planning a playbook needs, and as deeply as `more` says besides."""
 
     def ask(estate: Estate) -> tuple[Query, ...]:
-        return requirements.questions(session.desired(playbook, estate), estate)
+        laid = session.laid_out(playbook, estate).estate
+        return requirements.questions(session.desired(playbook, laid), laid)
 
     def choose(estate: Estate) -> Depth:
-        depth = depth_for(estate, session.desired(playbook, estate))
+        laid = session.laid_out(playbook, estate)
+        depth = depth_for(laid.estate, session.desired(playbook, laid.estate))
+        depth = replace(depth, vms=laid.as_read(depth.vms) | laid.sources)
         return depth | more(estate) if more else depth
 
-    return read_with(session, choose, ask)
+    laid = session.laid_out(playbook, read_with(session, choose, ask))
+    session.vcenter.knows(laid.real)
+    return laid.estate
 
 
 def read_everything(session: Session, *, around: bool = False) -> Estate:

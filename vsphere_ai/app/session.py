@@ -23,7 +23,11 @@ from vsphere_ai.model.state import Target
 from vsphere_ai.reading import requirements
 from vsphere_ai.reading.scope import may_accelerate
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
+from vsphere_ai.sets.lay_out import LaidOut, lay_out
+from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
+from vsphere_ai.sets.wanted import with_members
 
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
@@ -114,7 +118,7 @@ class Session:
         """Return what the playbook wants of each target, narrowed by `--limit`."""
         known = self._desired  # a run asks for each target that it reads back, on the same estate
         if known is None or known[0] is not playbook or known[1] is not estate:
-            wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+            wanted = self._wanted(playbook, estate)
             own = Desired({t: wanted[t] for t in self.limited(estate, tuple(wanted))})
             known = self._desired = (playbook, estate, own)
         return known[2]
@@ -137,16 +141,32 @@ class Session:
         """Return the playbook's targets that `--limit` leaves out."""
         if not self.options.limit:
             return frozenset()
-        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+        wanted = self._wanted(playbook, estate)
         return frozenset(wanted) - set(self.limited(estate, tuple(wanted)))
+
+    def _wanted(self, playbook: Playbook, estate: Estate) -> Desired:
+        """Return what a playbook wants of each target; of an estate in which the members of its sets are laid out."""
+        wanted = playbooks.desired(playbook, self.inventory, estate, vcenter=self.settings.name)
+        plays = self.set_plays(playbook)
+        return with_members(wanted, plays, estate) if plays else wanted
+
+    def set_plays(self, playbook: Playbook | None) -> tuple[SetPlay, ...]:
+        """Return the plays of a playbook that make VMs in this vCenter."""
+        return plays_of(playbook, self.settings.name, only=len(self.inventory.vcenters) == 1)
+
+    def laid_out(self, playbook: Playbook | None, estate: Estate) -> LaidOut:
+        """Return an estate with the VMs of the playbook's sets, those to be made included."""
+        return lay_out(self.set_plays(playbook), estate)
 
     def request(self, choose: Callable[[Estate], Depth]) -> Request:
         """Return a request to read what all kinds ask for, as deeply as `choose` says."""
         from vsphere_ai.reading.collector import Request
 
+        making = makes_vms(self.playbook)
         return Request(
-            paths=requirements.wanted_paths(),
+            paths=requirements.wanted_paths(makes_vms=making),
             choose=choose,
+            outlines=OUTLINES if making else {},
             probes=requirements.probes(),
             queries=requirements.queries(),
             worth=may_accelerate,

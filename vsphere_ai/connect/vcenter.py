@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Self
 
-from vsphere_ai.connect import plain, reading
+from vsphere_ai.connect import plain, planned_refs, reading
 from vsphere_ai.connect.outage import Limits
 from vsphere_ai.connect.session import Session, part
 from vsphere_ai.connect.tasks import Progress, TaskMonitor
@@ -37,6 +37,7 @@ class VCenter:
         self._session = session
         self._submitted: Callable[[str, str], None] = lambda _step, _task: None
         self._managers: dict[tuple[str, str], str] = {}
+        self._known = planned_refs.Known(session)
         about = session.content.about
         self.about = About(
             name=str(about.name),
@@ -111,6 +112,10 @@ class VCenter:
         moment: datetime = self._session.reading(lambda: self._session.invoke(service, "CurrentTime"))
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
 
+    def knows(self, refs: Mapping[str, str]) -> None:
+        """Take what VMs are called here that are named by their instance UUIDs (see `planned_refs`)."""
+        self._known.add(refs)
+
     def supports(self, managed_type: str, path: str) -> bool:
         """Return whether the negotiated version has a property path."""
         return plain.supports(managed_type, path, self._session.version)
@@ -126,7 +131,7 @@ class VCenter:
 
     def read_objects(self, refs: Sequence[str], paths: reading.Paths) -> dict[str, Facts]:
         """Read property paths of the named objects only. Objects that are gone are left out."""
-        return reading.read_objects(self._session, refs, paths)
+        return self._known.read(refs, lambda real: reading.read_objects(self._session, real, paths))
 
     def resolve_path(self, ref: str, path: str) -> str:
         """Return the reference at a property path, e.g. ``configManager.graphicsManager`` of a host.
@@ -155,7 +160,7 @@ class VCenter:
         target, session = plain.to_object(manager), self._session
 
         def ask() -> Sequence[EntityPrivileges] | None:
-            entities = [plain.to_object(ref) for ref in refs]
+            entities = [plain.to_object(self._known.real(ref)) for ref in refs]
             # the key belongs to the session, which may be another one when this is repeated
             answers: Sequence[EntityPrivileges] | None = session.invoke(
                 target, "HasPrivilegeOnEntities", entities, session.key, list(privileges)
@@ -166,7 +171,7 @@ class VCenter:
         for answer in session.reading(ask) or ():
             lacking = tuple(p.privId for p in answer.privAvailability or () if not p.isGranted)
             if lacking:
-                missing[plain.to_ref(answer.entity)] = lacking
+                missing[self._known.asked(plain.to_ref(answer.entity), refs)] = lacking
         return missing
 
     def call(self, ref: str, method: str, args: PlainObject | None = None) -> Plain:
@@ -174,7 +179,7 @@ class VCenter:
 
         A method whose name says that it only asks (Query…, Fetch…, Check…) may be repeated, any other is sent once.
         """
-        target, values = self._prepare(ref, method, args or {})
+        target, values = self._prepare(self._known.real(ref), method, args or {})
 
         def send() -> Plain:
             return plain.to_plain(self._session.invoke(target, method, *values))

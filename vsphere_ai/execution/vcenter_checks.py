@@ -15,6 +15,7 @@ from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.plain import Plain
 from vsphere_ai.model.state import Problem, Target
 from vsphere_ai.model.steps import Invoke, Lifecycle, Reconfigure
+from vsphere_ai.model.vm_sets import is_new
 from vsphere_ai.planning.planner import Answer, Plan
 from vsphere_ai.reading.collector import calls_at_once
 
@@ -80,7 +81,7 @@ def _questions(plan: Plan, estate: Estate) -> Iterator[_Question | Answer]:
     for planned in plan.steps:
         step, target = planned.step, planned.step.target
         host = estate.host_of(target.ref) if target.kind == "vm" else None
-        if host is None or target in refused:
+        if host is None or target in refused or is_new(estate, target.ref):
             continue
         if isinstance(step, Reconfigure):
             if is_deferred((step.spec, step.device_changes)):

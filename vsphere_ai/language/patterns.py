@@ -94,3 +94,17 @@ def _span(found: re.Match[str]) -> list[str]:
     if first > last:
         raise PatternError(f"the range {found[0]} cannot be read", f"low end first: [{last}:{first}]")
     return [chr(code) for code in range(ord(first), ord(last) + 1)]
+
+
+def members(pattern: str) -> dict[int, str]:
+    """Return the names of a pattern that makes what it names, by their place in it, counted from 1.
+
+    ``train-[01:04]:!train-02`` keeps the places 1, 3 and 4. `PatternError` for a pattern that only finds what is there.
+    """
+    terms = parse(pattern)
+    wrong = next((t for t in terms if t.sign == "&" or t.name == "all" or GLOB.search(t.name) or "/" in t.name), None)
+    if wrong is not None:
+        raise PatternError(f"'{wrong.name}' does not say which VMs to make", "write names, or a range such as [01:04]")
+    named = dict.fromkeys(name for t in terms if not t.sign for name in expand(t.name))
+    gone = {name for t in terms if t.sign for name in expand(t.name)}
+    return {place: name for place, name in enumerate(named, 1) if name not in gone}

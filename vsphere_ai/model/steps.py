@@ -107,7 +107,33 @@ class Shell(Step):
     argv: tuple[str, ...]
 
 
-Until = Literal["host-back", "gpus-answer", "as-planned", "healthy"]
+@dataclass(frozen=True, kw_only=True)
+class Clone(Step):
+    """Make a VM (CloneVM_Task of `source`, a template or a VM) of this name in a folder, powered off.
+
+    The reference of its target is its instanceUuid (see `vm_sets.planned_ref`), which is part of `spec`.
+    """
+
+    source: str
+    folder: str
+    name: str
+    spec: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destroy(Step):
+    """Destroy a VM of a set (Destroy_Task) that is powered off, with its disks: `disks` are their files.
+
+    It is refused where the VM's mark, or its disks, are not those of the plan.
+    """
+
+    closes = ("off",)
+    set: str
+    index: int
+    disks: tuple[str, ...] = ()
+
+
+Until = Literal["host-back", "gpus-answer", "as-planned", "healthy", "guest-ready"]
 Action = Literal[
     "enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on", "migrate"
 ]
@@ -233,6 +259,19 @@ class AsPlanned(Wait):
     but_last: bool = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class GuestReady(Wait):
+    """Wait until the guest of a VM says that it is ready, and reports every planned address.
+
+    `nics` are pairs of a MAC address and the addresses that it has to report; none with DHCP: any one will do.
+    """
+
+    until = "guest-ready"
+    generation: int
+    nics: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    timeout: float = 600
+
+
 @dataclass(frozen=True)
 class RunningVm:
     """A VM that ran on a host before its maintenance. `stays`: it has to run on the same host afterwards."""
@@ -264,4 +303,4 @@ def what(step: Step) -> What:
         return step.action
     if isinstance(step, Wait):
         return step.until
-    return "change" if isinstance(step, Reconfigure | Invoke | Shell) and step.kinds else ""
+    return "change" if isinstance(step, Reconfigure | Invoke | Shell | Clone | Destroy) and step.kinds else ""

@@ -14,6 +14,7 @@ from vsphere_ai.model.finding import Finding
 from vsphere_ai.model.state import Change, FieldChange, Problem, Target, differences
 from vsphere_ai.model.steps import Step
 from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import members_of
 from vsphere_ai.planning.capacity import problems_of
 from vsphere_ai.planning.managed_vms import with_matched
 from vsphere_ai.planning.needed_facts import missing_facts
@@ -336,7 +337,8 @@ def _noted(done: _Pass, notes: Mapping[Target, str]) -> Iterator[Item]:
 def will_run(estate: Estate, desired: Iterable[Target]) -> frozenset[str]:
     """Return the VMs that are on once a plan is carried out: those that are, and those of the playbook."""
     on = {v.ref for v in estate.vms if estate.is_on(v.ref)}
-    return frozenset(on | {t.ref for t in desired if t.kind == "vm"})
+    gone = {m.ref for m in members_of(estate) if m.leaving}
+    return frozenset((on | {t.ref for t in desired if t.kind == "vm"}) - gone)
 
 
 def _as_problems(findings: Iterable[Finding], estate: Estate) -> Iterator[Problem]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from vsphere_ai.fabric.dvs import PORT_GROUP
 from vsphere_ai.language.play import TargetPlan, TargetPlans
 from vsphere_ai.model.deferred import is_deferred
-from vsphere_ai.model.facts import Estate, grouped
+from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Invoke, Lifecycle, Reboot, Reconfigure, Step
+from vsphere_ai.model.steps import Clone, Destroy, Invoke, Lifecycle, Reboot, Reconfigure, Step
+from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
 from vsphere_ai.resources.mixins import probes_of
@@ -22,6 +24,8 @@ PrivilegeOf = Callable[[str], str | None]
 READING = ("System.View", "System.Read")
 """Every role has them; an account that has no role on an object lacks them there."""
 
+DELETE = "VirtualMachine.Inventory.Delete"
+"""What destroying a VM takes, on the VM and on its folder."""
 READING_METHODS = (
     *("CreateContainerView", "CurrentTime", "QueryConfigOptionEx", "QueryConfigTarget", "QueryOptions"),
     "HasPrivilegeOnEntities",
@@ -117,8 +121,10 @@ def for_lock(name: str, ref: str, privilege_of: PrivilegeOf) -> tuple[Need, ...]
 
 def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
     for target in {i.target for i in plan.items}:
+        at = _home(target.ref, estate)
+        name, ref = (at.name, at.ref) if at else (target.name, target.ref)
         for privilege in READING:
-            yield Need(target.name, target.ref, privilege, "see it")
+            yield Need(name, ref, privilege, "see it")
         host = {"host": target, "vm": estate.host_of(target.ref)}.get(target.kind)
         software = privilege_of(SOFTWARE)
         if host and software:
@@ -128,6 +134,9 @@ def _reading(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[
 def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator[Need]:
     for planned in plan.steps:
         step = planned.step
+        if isinstance(step, Clone):
+            yield from _of_clone(step, estate)
+            continue
         on = _object(step, estate)
         for privilege in of_step(step, privilege_of):
             name, ref = (step.target.name, step.target.ref) if privilege == HOST_NETWORK else on
@@ -135,6 +144,34 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
         for ref in _port_groups(step, estate):
             group = estate.get(ref)
             yield Need(group.name if group else ref, ref, NETWORK, f"{step.target.name}: {step.summary}")
+
+
+def _of_clone(step: Clone, estate: Estate) -> Iterator[Need]:
+    """Return what CloneVM_Task takes (API reference): on source, folder, resource pool, datastore and port groups."""
+    source = estate.get(step.source)
+    template = source is not None and source.get("config.template")
+    location = step.spec["location"]
+    taken = {
+        step.source: (
+            "VirtualMachine.Provisioning.DeployTemplate" if template else "VirtualMachine.Provisioning.Clone",
+        ),
+        step.folder: ("VirtualMachine.Inventory.CreateFromExisting", *_of_new(step)),
+        location.get("pool", ""): ("Resource.AssignVMToPool",),
+        location.get("datastore", ""): ("Datastore.AllocateSpace",),
+        **{ref: (NETWORK,) for ref in _ports(step.spec["config"].get("deviceChange", ()))},
+    }
+    for ref, privileges_ in taken.items():
+        facts = estate.get(ref)
+        for privilege in privileges_ if ref else ():
+            yield Need(facts.name if facts else ref, ref, privilege, f"{step.target.name}: {step.summary}")
+
+
+def _of_new(step: Clone) -> tuple[str, ...]:
+    """Return what the configuration of a new VM takes; a VM has the privileges of its folder until it has its own."""
+    config = step.spec["config"]
+    changes = [str(c.get("operation")) for c in config.get("deviceChange", ())]
+    fields = [f for f in config if f in FIELDS]
+    return of_spec(fields, changes, bool(config.get("extraConfig")))
 
 
 def unplanned(plan: Plan, wanted: TargetPlans, estate: Estate, privilege_of: PrivilegeOf) -> tuple[Need, ...]:
@@ -168,11 +205,20 @@ def _possible(target: Target, asked: TargetPlan, estate: Estate) -> Iterator[tup
 
 
 def _object(step: Step, estate: Estate) -> tuple[str, str]:
-    """Return name and reference of what a step is done to; for what an earlier step makes, of its datacenter."""
+    """Return name and reference of what a step is done to; for what an earlier step makes, of where it is made."""
+    home = _home(step.target.ref, estate)
+    if home is not None:
+        return home.name, home.ref
     if isinstance(step, Invoke) and step.on:
         at = estate.get(step.on) or estate.datacenter_of(step.target.ref) or step.target
         return at.name, at.ref
     return step.target.name, step.target.ref
+
+
+def _home(ref: str, estate: Estate) -> Facts | None:
+    """Return the folder of a VM that does not exist yet: until it has roles of its own, it has those of its folder."""
+    member = member_of(estate, ref)
+    return estate.get(member.place.folder) if member is not None and not member.exists else None
 
 
 def lacking(
@@ -195,6 +241,8 @@ def of_step(step: Step, privilege_of: PrivilegeOf) -> tuple[str, ...]:
             return of_methods((step.method,), privilege_of)
         case Reboot(via="ssh"):
             return ()
+        case Destroy():
+            return (DELETE,)
         case Lifecycle():
             return of_methods(ACTIONS[step.action], privilege_of)
         case Reconfigure():
@@ -225,14 +273,23 @@ def of_spec(fields: Iterable[str], operations: Iterable[str] = (), extra_config:
 def _port_groups(step: Step, estate: Estate) -> Iterator[str]:
     """Return the port groups that a step connects an adapter to, of a VM or of a host's VMkernel."""
     if isinstance(step, Reconfigure):
-        added = (c for c in step.device_changes if c.get("operation") != "remove")
-        ports = [(c["device"].get("backing") or {}).get("port") for c in added]
+        yield from _ports(step.device_changes)
+        return
     elif isinstance(step, Invoke) and step.method in CONNECTING:
         vnics = (estate[step.target.ref].get(VNICS) or ()) if step.target.ref in estate.objects else ()
         there = [v["spec"] for v in vnics if v["device"] == step.args.get("device")]
         ports = [spec.get("distributedVirtualPort") for spec in (step.args["nic"], *there)]
     else:
         return
+    yield from _keys(ports)
+
+
+def _ports(changes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    added = (c for c in changes if c.get("operation") != "remove")
+    yield from _keys((c["device"].get("backing") or {}).get("port") for c in added)
+
+
+def _keys(ports: Iterable[Mapping[str, Any] | None]) -> Iterator[str]:
     for port in ports:
         key = (port or {}).get("portgroupKey")
         if isinstance(key, str) and not is_deferred(key):  # what an earlier step makes cannot be asked about

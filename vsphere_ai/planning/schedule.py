@@ -17,7 +17,7 @@ from vsphere_ai.gpu.devices import has_vgpus
 from vsphere_ai.language.play import Power, TargetPlans
 from vsphere_ai.model.facts import Estate, grouped
 from vsphere_ai.model.state import Problem, Target
-from vsphere_ai.model.steps import Healthy, Reconfigure, RunningVm, Step
+from vsphere_ai.model.steps import Clone, Destroy, GuestReady, Healthy, PowerOn, Reconfigure, RunningVm, Step
 from vsphere_ai.planning.evacuation import obstacles, why_not_moved, why_pinned
 from vsphere_ai.planning.health import Found, found
 from vsphere_ai.planning.managed_vms import Agent, on_windows, stuck
@@ -25,6 +25,7 @@ from vsphere_ai.planning.power_on_order import PowerOns
 from vsphere_ai.planning.rolling import Roll, make_rolls, rolling_of
 from vsphere_ai.planning.vgpu_moves import Migration, Moves, Outlook, plan_moves
 from vsphere_ai.planning.windows import (
+    Switch,
     health_gate,
     host_now,
     host_window,
@@ -73,6 +74,10 @@ class Impact:
     """Hosts on which no VM was placed, because it is not known what stands on their GPUs."""
     agents: tuple[Agent, ...] = ()
     """VMs that are left out of everything, because vCenter or an extension looks after them."""
+    created: tuple[Target, ...] = ()
+    """VMs that the plan makes."""
+    destroyed: tuple[Target, ...] = ()
+    """VMs that the plan destroys, with their disks."""
 
     @property
     def unread(self) -> tuple[Target, ...]:
@@ -95,6 +100,7 @@ class _Arrangement:
     problems: list[Problem] = field(default_factory=list)
     cycled: dict[Target, Target | None] = field(default_factory=dict)
     """VM -> its host."""
+    destroyed: list[Target] = field(default_factory=list)
     moves: list[Target] = field(default_factory=list)
     leaving: list[Target] = field(default_factory=list)
     """VMs with vGPUs that the run itself moves to other hosts."""
@@ -154,6 +160,8 @@ def arrange(
         rolls=rolls,
         found=tuple(found(estate, h) for h in worked_on),
         agents=on_windows(estate, windows),
+        created=tuple(t for t in sorted(work.steps) if any(isinstance(s, Clone) for s in work.steps[t])),
+        destroyed=tuple(sorted(work.destroyed)),
     )
     return _number(work), tuple(work.problems), impact
 
@@ -161,13 +169,20 @@ def arrange(
 def _power_on_edges(work: _Arrangement, power_on: PowerOns) -> Iterator[tuple[Step, Step]]:
     """Tie power-ons to what they wait for; the steps of a VM that is switched off and on begin and end with that."""
     for order in (*power_on.orders.values(), *power_on.pairs):
-        chains = [work.chains[vm] for vm in order if vm in work.cycled]
-        yield from ((earlier[-1], later[-1]) for earlier, later in pairwise(chains))
+        ons = {vm: step for vm in order if (step := _power_on(work.chains.get(vm, ()))) is not None}
+        yield from pairwise(ons.values())
         # what one of them holds until it is off may be what the first one gets
-        yield from ((later[0], chains[0][-1]) for later in chains[1:])
+        first = next(iter(ons.values()), None)
+        cycled = (work.chains[vm][0] for vm in [*ons][1:] if vm in work.cycled)
+        yield from ((off, first) for off in cycled if first is not None)
     for vm, other in power_on.after_off:
-        if vm in work.cycled and other in work.cycled:
-            yield work.chains[other][0], work.chains[vm][-1]
+        later = _power_on(work.chains.get(vm, ()))
+        if later is not None and other in work.cycled:
+            yield work.chains[other][0], later
+
+
+def _power_on(chain: Sequence[Step]) -> Step | None:
+    return next((s for s in chain if isinstance(s, PowerOn)), None)
 
 
 def _affected_vms(work: _Arrangement) -> list[Target]:
@@ -184,10 +199,13 @@ def _add_vm(work: _Arrangement, vm: Target) -> None:
     evacuated = host in work.windows and on and host is not None and _goes_off(work, vm, host)
     power = _power(work, vm, host)
     cycle = on and (evacuated or any(s.needs_power_off for s in steps))
+    gone = any(isinstance(s, Destroy) for s in steps)
+    work.destroyed += [vm] if gone else []
     if cycle:
         work.problems += _shutdown_problems(work.estate, vm, power)
-        work.cycled[vm] = host
-    stop, follow = vm_window(vm, steps, power, cycle=cycle, off=host if evacuated else None)
+        work.cycled |= {} if gone else {vm: host}
+    switch: Switch = "cycle" if cycle else "stay" if on or not any(isinstance(s, GuestReady) for s in steps) else "on"
+    stop, follow = vm_window(vm, steps, power, switch=switch, off=host if evacuated else None)
     if not stop and not follow:
         return
     work.chains[vm] = stop + follow

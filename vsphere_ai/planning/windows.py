@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from typing import Literal
 
 from vsphere_ai.gpu.devices import nvidia_gpus
 from vsphere_ai.language.play import Power, Rolling
@@ -12,9 +13,12 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
     AsPlanned,
+    Clone,
+    Destroy,
     EnterMaintenance,
     ExitMaintenance,
     GpusAnswer,
+    GuestReady,
     Healthy,
     HostBack,
     Invoke,
@@ -181,19 +185,25 @@ def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step
     return first, last
 
 
+Switch = Literal["stay", "cycle", "on"]
+"""What becomes of a VM's power: it stays as it is, goes off and on again, or is powered on."""
+
+
 def vm_window(
-    vm: Target, steps: Sequence[Step], power: Power, *, cycle: bool, off: Target | None = None
+    vm: Target, steps: Sequence[Step], power: Power, *, switch: Switch, off: Target | None = None
 ) -> tuple[list[Step], list[Step]]:
-    """Order one VM's steps as (what stops it, what follows): off; upgrade, one reconfigure, read back, on.
+    """Order one VM's steps as (what stops it, what follows): off; clone, upgrade, one reconfigure, read back, on.
 
     `off` is the host that enters maintenance mode, where the VM is switched off for nothing else: a VM that has left
-    that host until then stays on.
+    that host until then stays on. A VM that is destroyed is not powered on again.
     """
     stop: list[Step] = []
-    follow = list(_merged(steps))
-    if follow:
-        follow.append(AsPlanned(target=vm, summary=READ_BACK))
-    if cycle:
+    ready = [s for s in steps if isinstance(s, GuestReady)]
+    gone = [s for s in steps if isinstance(s, Destroy)]
+    follow: list[Step] = [*gone] or list(_merged(steps))
+    if follow and not gone:
+        follow.append(AsPlanned(target=vm, summary=READ_BACK, but_last=bool(ready)))
+    if switch == "cycle":
         how = "hard power-off allowed" if power.force else "guest shutdown only"
         only_on = off.ref if off is not None and not follow else ""
         stop.append(
@@ -205,13 +215,15 @@ def vm_window(
                 summary=f"shut down ({how})",
             )
         )
+    if switch != "stay" and not gone:
         follow.append(PowerOn(target=vm, summary="power on"))
-    return stop, follow
+    return stop, [*follow, *ready]
 
 
 def _merged(steps: Sequence[Step]) -> Iterator[Step]:
     """Everything that is not a reconfigure first (a hardware upgrade), then all fragments as one ReconfigVM_Task."""
     fragments = [s for s in steps if isinstance(s, Reconfigure)]
+    yield from (s for s in steps if isinstance(s, Clone))
     yield from (s for s in steps if isinstance(s, Invoke))
     if not fragments:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from vsphere_ai.connect import service
@@ -88,6 +88,8 @@ class Request:
 
     paths: Mapping[str, tuple[str, ...]]
     choose: Callable[[Estate], Depth]
+    outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More paths that are read of every object of a type."""
     probes: tuple[Probe, ...] = ()
     queries: tuple[Query, ...] = ()
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
@@ -218,8 +220,9 @@ def left_running(vcenter: VCenter) -> tuple[Facts, ...]:
 
 def _everywhere(request: Request) -> dict[str, tuple[str, ...]]:
     """Return what the one view is read for: the light paths, and all paths of types there are few objects of."""
-    paths = {kind: (*LIGHT.get(kind, ()), *wanted) for kind, wanted in request.paths.items() if kind not in _CHOSEN}
-    return {**LIGHT, **paths}
+    light = {**LIGHT} | {kind: (*LIGHT.get(kind, ()), *more) for kind, more in request.outlines.items()}
+    paths = {kind: (*light.get(kind, ()), *wanted) for kind, wanted in request.paths.items() if kind not in _CHOSEN}
+    return {**light, **paths}
 
 
 def _alarms(vcenter: VCenter, hosts: Iterable[Facts]) -> dict[str, Facts]:

@@ -13,6 +13,7 @@ from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Probe, Query
 from vsphere_ai.resources import kinds
+from vsphere_ai.resources.makes_vms import DETAILS, OUTLINES
 from vsphere_ai.resources.mixins import AsksMore, probes_of
 
 # what arranging windows needs to know of hosts and VMs, whatever the kinds ask for
@@ -35,13 +36,17 @@ WINDOW_PATHS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def wanted_paths() -> dict[str, tuple[str, ...]]:
-    """Return every property path that is needed, by managed type: the union is read at once."""
+def wanted_paths(*, makes_vms: bool = False) -> dict[str, tuple[str, ...]]:
+    """Return every property path that is needed, by managed type: the union is read at once.
+
+    `makes_vms`: the playbook makes VMs, so that resource pools, datastores and identities matter.
+    """
     union: dict[str, dict[str, None]] = {}
     everybody: Iterable[Mapping[str, tuple[str, ...]]] = (
         WINDOW_PATHS,
         gate.properties(),
         *(k.traits.properties for k in kinds().values()),
+        *((OUTLINES, DETAILS) if makes_vms else ()),
     )
     for asked in everybody:
         for managed, paths in asked.items():

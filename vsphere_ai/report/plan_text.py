@@ -76,6 +76,10 @@ def _impact(plan: Plan, left_out: Collection[Target]) -> Iterator[Line]:
 
 
 def _disruption(impact: Impact, left_out: Collection[Target]) -> Iterator[str]:
+    if impact.destroyed:
+        yield f"{counted(len(impact.destroyed), 'VM')} destroyed, with all disks: {_names(impact.destroyed)}"
+    if impact.created:
+        yield f"{counted(len(impact.created), 'VM')} created: {_names(impact.created)}"
     if impact.reboots:
         pace = f", {impact.at_a_time} at a time per cluster" if len(impact.reboots) > 1 else ""
         verb = "reboots" if len(impact.reboots) == 1 else "reboot"

@@ -24,11 +24,15 @@ from vsphere_ai.execution.actions.lifecycle import Lifecycles
 from vsphere_ai.execution.actions.reconcile import Reconciler
 from vsphere_ai.execution.actions.sent import Boot, Sent
 from vsphere_ai.execution.actions.ssh_guard import Access
+from vsphere_ai.execution.actions.vm_life import VmLife
 from vsphere_ai.execution.actions.waits import Waits
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import (
+    Clone,
+    Destroy,
     EnterMaintenance,
     ExitMaintenance,
+    GuestReady,
     Invoke,
     Lifecycle,
     Migrate,
@@ -65,7 +69,7 @@ class Executor:
         self._reconciler = Reconciler(context, self._took_effect)
         self._sent = Sent()
         self._changes, self._waits = Changes(context), Waits(context, self._sent)
-        self._lifecycles = Lifecycles(context, self._sent)
+        self._lifecycles, self._life = Lifecycles(context, self._sent), VmLife(context)
         self.switch_ssh, self.start_service = self._lifecycles.switch_ssh, self._lifecycles.start_service
         self.runs, self.power_on = self._lifecycles.runs, self._lifecycles.power_on
         self._access = Access(context, lambda host: self.switch_ssh(host, running=True))
@@ -200,6 +204,10 @@ class Executor:
     def _took_effect(self, step: Step) -> bool:
         """Read back whether the effect of one step is there."""
         match step:
+            case Clone():
+                return self._life.exists(step.target)
+            case Destroy():
+                return not self._life.is_there(step.target)
             case EnterMaintenance() | ExitMaintenance():
                 return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
             case Migrate():
@@ -231,6 +239,12 @@ class Executor:
     def _do(self, step: Step, say: Say) -> None:
         self._access.before(step)
         match step:
+            case Clone():
+                self._life.clone(step, say)
+            case Destroy():
+                self._life.destroy(step, say)
+            case GuestReady():
+                self._life.ready(step, say)
             case Reconfigure():
                 self._changes.reconfigure(step, say)
             case Invoke():
@@ -283,5 +297,7 @@ def _repeatable(step: Step) -> bool:
     """Return whether sending a step again cannot do it twice: states are set again, a reconfigure has its version."""
     if isinstance(step, Lifecycle):
         return not isinstance(step, Reboot)
+    if isinstance(step, Clone):
+        return False
     # nvidia-smi's verbs that make and destroy instances are no states; setting the mode is one, as is esxcli's verb
     return not isinstance(step, Shell) or "-mig" in step.argv or (step.argv[0] == "esxcli" and "set" in step.argv)

@@ -1,0 +1,157 @@
+"""Life of a VM of a set: its clone, its guest's first boot, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
+from vsphere_ai.execution.actions.context import Context, Say, polling
+from vsphere_ai.guests.cloud_init import READY
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.plain import PlainObject
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Clone, Destroy, GuestReady
+from vsphere_ai.model.vm_sets import Mark, mark_of, settings_of
+
+CLONE_TIMEOUT = 7200
+"""Seconds that a clone may take; it is never cancelled for being slow."""
+LOST_CLONE = 1800.0
+"""Seconds that a clone is waited for whose answer was lost, while a task runs on its source."""
+_UNDER_WAY = ("queued", "running")
+_MARKED = ("name", "config.instanceUuid", "config.extraConfig")
+
+
+class VmLife:
+    """Makes and destroys VMs; each is known by its mark, never by its name."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def clone(self, step: Clone, say: Say) -> None:
+        """Send one CloneVM_Task, unless the VM is there; read back that the new VM has its identity and its mark."""
+        if self.exists(step.target):
+            return
+        args: PlainObject = {"folder": step.folder, "name": step.name, "spec": step.spec}
+        source = Target("vm", step.target.name, step.source)
+        try:
+            self._context.task(source, "CloneVM_Task", args, say, CLONE_TIMEOUT)
+        except OutcomeUnknown:
+            if not self._came_all_the_same(step, say):
+                raise
+        except VimFault as refused:
+            # it exists: made by an earlier call whose answer was lost, or another VM has the name
+            if refused.fault != "DuplicateName" or not self._came_all_the_same(step, say):
+                raise
+        if not self.exists(step.target):
+            raise StepFailed(
+                f"{step.target.name} was cloned, but vCenter gave the new VM another instance UUID",
+                "it carries no valid mark: look at it in the vSphere Client, and remove it by hand",
+                rule="vm_set.identity",
+            )
+
+    def exists(self, vm: Target) -> bool:
+        """Read whether a VM is there that carries its own mark."""
+        found = self._context.vcenter.read_objects([vm.ref], {"VirtualMachine": _MARKED}).get(vm.ref)
+        return found is not None and mark_of(found) is not None
+
+    def is_there(self, vm: Target) -> bool:
+        """Read whether a VM is in the inventory, with or without a mark."""
+        return bool(self._context.vcenter.read_objects([vm.ref], {"VirtualMachine": ("name",)}))
+
+    def _came_all_the_same(self, step: Clone, say: Say) -> bool:
+        """Wait while a clone of the same source is under way; return whether it made the VM."""
+        for waited in polling(LOST_CLONE, fastest=0.5, slowest=5.0):
+            if self.exists(step.target):
+                return True
+            if not self._clones(step.source):
+                return self.exists(step.target)
+            say(f"the answer was lost; a clone of its source is under way, {waited:.0f} s")
+        return False
+
+    def _clones(self, source: str) -> bool:
+        facts = self._context.vcenter.read_objects([source], {"VirtualMachine": ("recentTask",)}).get(source)
+        refs = [str(ref) for ref in (facts.get("recentTask") if facts else None) or ()]
+        found = self._context.vcenter.read_objects(refs, {"Task": ("info.state",)}) if refs else {}
+        return any(task.get("info.state") in _UNDER_WAY for task in found.values())
+
+    def destroy(self, step: Destroy, say: Say) -> None:
+        """Destroy a VM whose mark and disks are those of the plan; read back that it is gone."""
+        vm = step.target
+        paths = (*_MARKED, "runtime.powerState", "runtime.connectionState", "config.hardware.device", "recentTask")
+        found = self._context.vcenter.read_objects([vm.ref], {"VirtualMachine": paths}).get(vm.ref)
+        if found is None:
+            return
+        self._require_ours(step, found)
+        if found.get("runtime.powerState") != "poweredOff":
+            raise Conflict(f"{vm.name} was powered on again; it is not destroyed", "plan again", rule="object.changed")
+        self._context.task(vm, "Destroy_Task", {}, say)
+        if self.is_there(vm):
+            raise StepFailed(f"{vm.name} is still there after Destroy_Task", "look at its tasks in the vSphere Client")
+
+    def _require_ours(self, step: Destroy, found: Facts) -> None:
+        vm, mark = step.target, mark_of(found)
+        if not isinstance(mark, Mark) or (mark.set, mark.index) != (step.set, step.index):
+            words = f"does not carry the mark of number {step.index} of the set {step.set} any more"
+            raise Conflict(f"{vm.name} {words}; it is not destroyed", "plan again", rule="object.changed")
+        if found.get("runtime.connectionState") != "connected":
+            words = f"is {found.get('runtime.connectionState')}; it may run elsewhere, and is not destroyed"
+            raise Conflict(f"{vm.name} {words}", "connect its host, then plan again", rule="object.changed")
+        disks = disk_files(found)
+        if disks != step.disks:
+            more = ", ".join(d for d in disks if d not in step.disks) or "fewer"
+            raise Conflict(
+                f"{vm.name} has other disks than at planning ({more}); it is not destroyed",
+                "plan again",
+                rule="object.changed",
+            )
+
+    def ready(self, step: GuestReady, say: Say) -> None:
+        """Wait until the guest says so, and reports every planned address on its NIC."""
+        last = "the VM shows nothing yet"
+        for waited in polling(step.timeout, fastest=0.3, slowest=5.0):
+            found = self._context.read(step.target, "config.extraConfig", "guest.net", "runtime.powerState")
+            if found.get("runtime.powerState") != "poweredOn":
+                raise NotVerified(f"{step.target.name} is off again", "look at its events, then resume")
+            last = why_not_ready(step, found)
+            if not last:
+                return
+            say(f"{last}, {waited:.0f} s")
+        raise NotVerified(
+            f"{step.target.name} is not ready after {step.timeout:.0f} s: {last}",
+            "look at the console of the guest; vsphere-ai resume waits for it again",
+            rule="vm_set.not-ready",
+        )
+
+
+def why_not_ready(step: GuestReady, found: Facts) -> str:
+    """Return what is missing until a guest is ready, in words; empty when nothing is."""
+    said = settings_of(found).get(READY, "")
+    reported = {
+        str(nic.get("macAddress", "")).lower(): {str(a).lower() for a in _addresses(nic)}
+        for nic in found.get("guest.net") or ()
+    }
+    if said.split(" ")[0] != str(step.generation):
+        return "the guest has not said that it is ready"
+    for mac, wanted in step.nics:
+        have = reported.get(mac, set())
+        missing = [a for a in wanted if a.lower() not in have]
+        if missing:
+            return f"{mac} does not report {', '.join(missing)}"
+        if not wanted and not any(not a.startswith("fe80:") for a in have):
+            return f"{mac} has no address yet"
+    return ""
+
+
+def _addresses(nic: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the addresses of a NIC as VMware Tools report them, without those that are duplicates."""
+    config = nic.get("ipConfig") or {}
+    known = config.get("ipAddress") or ()
+    return tuple(str(a.get("ipAddress")) for a in known if a.get("state") in (None, "preferred", "unknown"))
+
+
+def disk_files(facts: Facts) -> tuple[str, ...]:
+    """Return the files of a VM's disks, in the order of its devices."""
+    devices = (d for d in facts.get("config.hardware.device") or () if d.get("_typeName") == "VirtualDisk")
+    backings = (d.get("backing") or {} for d in devices)
+    return tuple(str(b.get("fileName") or b.get("deviceName") or "a raw device") for b in backings)

@@ -1,0 +1,200 @@
+"""Members of sets of VMs: their identity before they exist, and the mark by which they are known afterwards."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from vsphere_ai.model.facts import Estate, Facts
+
+SET = "VmSet"
+"""Begins the reference of a set in an estate: ``VmSet:train``. vCenter knows no such object."""
+MEMBERS = "members"
+"""What an estate has of a set: reference of the VM -> its `Member`."""
+LEAVING = "leaving"
+PREFIX = "vsphere-ai."
+"""Begins the advanced settings of a mark; not ``guestinfo.``, so that no guest can write them (unverified)."""
+_NAMESPACE = uuid.UUID("6f1c0d5a-3b0e-5d53-9a3f-6d1f7f1a2c11")
+_MAC_NUMBERS = 1 << 22
+_PLANNED = re.compile(r"VirtualMachine:[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+@dataclass(frozen=True)
+class MemberNic:
+    """A NIC of a member: MAC address in lower case, addresses with their prefix length, ``10.0.0.5/24``.
+
+    `gateways` are at most one per family; `routes` are pairs of a network and a gateway.
+    """
+
+    name: str
+    mac: str
+    addresses: tuple[str, ...] = ()
+    gateways: tuple[str, ...] = ()
+    routes: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return " ".join((self.mac, *(self.addresses or ("DHCP",))))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a member is made: references of objects; empty where that is vCenter's choice, or not known."""
+
+    source: str = ""
+    snapshot: str = ""
+    folder: str = ""
+    pool: str = ""
+    datastore: str = ""
+    host: str = ""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What stands against a member: the rule without its kind, a sentence, and what would work."""
+
+    rule: str
+    message: str
+    help: str = ""
+
+
+@dataclass(frozen=True)
+class Member:
+    """A VM of a set: what is decided about it before it exists, beside what the playbook itself says.
+
+    `index` counts from 1. `exists`: a VM with its mark is there; `leaving`: it is to be destroyed.
+    """
+
+    set: str
+    index: int
+    ref: str
+    name: str
+    uuid: str
+    generation: int = 1
+    exists: bool = False
+    leaving: bool = False
+    place: Place = field(default_factory=Place)
+    nics: tuple[MemberNic, ...] = ()
+    why_here: str = ""
+    """Why it is placed on its host, in words."""
+    faults: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a member's advanced settings say of it. Only a mark with the VM's own `uuid` counts: clones carry copies."""
+
+    set: str
+    index: int
+    uuid: str
+    playbook: str = ""
+    generation: int = 1
+    nics: tuple[MemberNic, ...] = ()
+    source: str = ""
+    """What it was cloned of, as the playbook writes it."""
+    guest: str = ""
+    """What its guest was given, in words and as a checksum: the texts themselves are redacted."""
+
+    def settings(self) -> dict[str, str]:
+        """Return the advanced settings."""
+        nics = [{"name": n.name, "mac": n.mac, "addresses": list(n.addresses)} for n in self.nics]
+        return {
+            f"{PREFIX}set": self.set,
+            f"{PREFIX}index": str(self.index),
+            f"{PREFIX}instance-uuid": self.uuid,
+            f"{PREFIX}playbook": self.playbook,
+            f"{PREFIX}generation": str(self.generation),
+            f"{PREFIX}nics": json.dumps(nics, separators=(",", ":")),
+            f"{PREFIX}source": self.source,
+            f"{PREFIX}guest": self.guest,
+        }
+
+    @classmethod
+    def read(cls, settings: Mapping[str, str]) -> Self | None:
+        """Return the mark in advanced settings; None where there is none, or one that was damaged."""
+        own = {k.removeprefix(PREFIX): v for k, v in settings.items() if k.startswith(PREFIX)}
+        try:
+            nics = tuple(
+                MemberNic(str(n["name"]), str(n["mac"]), tuple(map(str, n["addresses"])))
+                for n in json.loads(own["nics"])
+            )
+            return cls(
+                own["set"],
+                int(own["index"]),
+                own["instance-uuid"],
+                own["playbook"],
+                int(own["generation"]),
+                nics,
+                own.get("source", ""),
+                own.get("guest", ""),
+            )
+        except (KeyError, TypeError, ValueError):
+            return None
+
+
+def settings_of(facts: Facts) -> dict[str, str]:
+    """Return the advanced settings of a VM by their keys."""
+    return {str(o["key"]): str(o.get("value", "")) for o in facts.get("config.extraConfig") or ()}
+
+
+def mark_of(facts: Facts) -> Mark | None:
+    """Return the mark of a VM; None where it has none, or that of another VM, of which it is a clone."""
+    mark = Mark.read(settings_of(facts))
+    return mark if mark is not None and mark.uuid == facts.get("config.instanceUuid") else None
+
+
+def has_copied_mark(facts: Facts) -> bool:
+    """Return whether a VM is a clone of a member: it carries a mark that names another VM."""
+    mark = Mark.read(settings_of(facts))
+    return mark is not None and mark.uuid != facts.get("config.instanceUuid")
+
+
+def members_of(estate: Estate) -> Iterable[Member]:
+    """Yield the members of all sets of an estate, those that leave included."""
+    for facts in estate.of_type(SET):
+        found: Mapping[str, Any] = facts.get(MEMBERS) or {}
+        yield from found.values()
+
+
+def member_of(estate: Estate, ref: str) -> Member | None:
+    """Return the member whose reference is given; None for any other VM."""
+    for facts in estate.of_type(SET):
+        found = (facts.get(MEMBERS) or {}).get(ref)
+        if isinstance(found, Member):
+            return found
+    return None
+
+
+def is_new(estate: Estate, ref: str) -> bool:
+    """Return whether a VM of an estate is one that a plan has to make first."""
+    member = member_of(estate, ref) if is_planned_ref(ref) else None
+    return member is not None and not member.exists
+
+
+def instance_uuid(vcenter: str, name: str, index: int, generation: int) -> str:
+    """Return the instanceUuid of a member: the same in every plan, on every machine."""
+    return str(uuid.uuid5(_NAMESPACE, f"{vcenter}/{name}/{index}/{generation}"))
+
+
+def planned_ref(instance: str) -> str:
+    """Return the reference of a VM that does not exist yet: its instanceUuid in the place of its number."""
+    return f"VirtualMachine:{instance}"
+
+
+def is_planned_ref(ref: str) -> bool:
+    """Return whether a reference is one of `planned_ref`."""
+    return bool(_PLANNED.fullmatch(ref))
+
+
+def mac_address(vcenter: str, name: str, index: int, nic: str) -> str:
+    """Return the MAC address of a member's NIC, in VMware's range for addresses given by hand.
+
+    00:50:56:00:00:00 to 00:50:56:3f:ff:ff (vSphere Networking, MAC Address Assignment). It stays over a rebuild.
+    """
+    digest = hashlib.sha256(f"{vcenter}/{name}/{index}/{nic}".encode()).digest()
+    number = int.from_bytes(digest[:8], "big") % _MAC_NUMBERS
+    return ":".join(f"{byte:02x}" for byte in (0x00, 0x50, 0x56, number >> 16, number >> 8 & 0xFF, number & 0xFF))

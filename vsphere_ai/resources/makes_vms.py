@@ -1,0 +1,69 @@
+"""Mixin of a kind whose states make VMs: what planning has to know of them before the VMs exist."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from vsphere_ai.model.state import State
+from vsphere_ai.model.vm_sets import Member
+
+
+@dataclass(frozen=True)
+class WantedNic:
+    """A NIC of each VM: its pools by name (none: DHCP), and whether a clone brings it or the reconfigure after it."""
+
+    name: str
+    port_group: str
+    type: str
+    pools: tuple[str, ...] = ()
+    primary: bool = False
+    rail: int | None = None
+
+
+@dataclass(frozen=True)
+class WantedSet:
+    """What a play says of the VMs that it makes; names and inventory paths as they are written, empty if left out."""
+
+    name: str
+    source: str
+    snapshot: str = ""
+    linked: bool = False
+    cluster: str = ""
+    resource_pool: str = ""
+    folder: str = ""
+    datastore: str = ""
+    nics: tuple[WantedNic, ...] = ()
+    cpus: int | None = None
+    memory_mb: int | None = None
+    guest_id: str = ""
+
+
+OUTLINES: Mapping[str, tuple[str, ...]] = {
+    "VirtualMachine": ("config.instanceUuid",),
+    "ResourcePool": ("name", "parent", "owner"),
+    "Datastore": ("name", "parent", "summary", "host"),
+    "ClusterComputeResource": ("resourcePool",),
+    "ComputeResource": ("resourcePool",),
+}
+"""What is read of every object where a playbook makes VMs."""
+DETAILS: Mapping[str, tuple[str, ...]] = {
+    "VirtualMachine": ("config.instanceUuid", "datastore", "guest.net", "resourcePool"),
+}
+"""What is read besides of the VMs that are looked at closely."""
+
+
+class MakesVms:
+    """A kind whose play makes the VMs that its pattern names, each once."""
+
+    def wanted_set(self) -> WantedSet:
+        """Return what the play says of its VMs."""
+        raise NotImplementedError
+
+    def leaving(self) -> State:
+        """Return the state of a VM of the set that is to be destroyed."""
+        raise NotImplementedError
+
+    def implied(self, member: Member) -> Sequence[State]:
+        """Return the states of other kinds that follow for a member."""
+        raise NotImplementedError

@@ -1,0 +1,227 @@
+"""Sets of VMs: each VM that a play names is cloned, with its addresses, and destroyed when it is named no longer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, Self
+
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.privilege import Duty
+from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
+from vsphere_ai.model.steps import Destroy, GuestReady, Step
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import Member, mark_of, member_of
+from vsphere_ai.resources._helpers.factories import reconfigure
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter
+from vsphere_ai.resources.adapters import Adapters
+from vsphere_ai.resources.base import Export, Form, Resource, Traits
+from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
+from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
+from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, nics_of
+from vsphere_ai.resources.vm_set.settings import MOST_NICS, SetNic, SetUser
+
+FIXED = ("source", "linked", "guest", "addresses", "folder")
+"""Fields that only a new VM takes."""
+
+
+class VmSet(MakesVms, Resource):
+    """Makes the VMs that the play names: one clone each of a template or VM, marked as a member of the set.
+
+    The names are a range such as `train-[01:04]`. A VM that the range no longer names is destroyed, after confirmation.
+    """
+
+    kind = "vm_set"
+    target = "vm"
+    traits = Traits(
+        properties={
+            "VirtualMachine": (
+                "config.extraConfig",
+                "config.guestId",
+                "config.hardware.device",
+                "config.hardware.memoryMB",
+                "config.hardware.numCPU",
+            )
+        },
+        duties=(
+            Duty(
+                "`vm_set`: making VMs",
+                "templates, the folder, the resource pool, the datastore",
+                also=(
+                    "VirtualMachine.Provisioning.DeployTemplate",
+                    "VirtualMachine.Provisioning.Clone",
+                    "VirtualMachine.Inventory.CreateFromExisting",
+                    "Resource.AssignVMToPool",
+                    "Datastore.AllocateSpace",
+                ),
+            ),
+            Duty("`vm_set`: destroying VMs", "VMs", also=("VirtualMachine.Inventory.Delete",)),
+        ),
+    )
+
+    name: str | None = setting("Name of the set; VMs carry it in their mark.", pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
+    source: str | None = setting("Template, or VM that is off, that is cloned; by name or inventory path.")
+    snapshot: str | None = setting("Snapshot of the source that is cloned.")
+    linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
+    cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
+    resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
+    folder: str | None = setting("VM folder by name or inventory path; that of the source where it is left out.")
+    datastore: str | None = setting("Datastore by name; that of the source where it is left out.")
+    cpus: int | None = setting("Number of virtual CPUs.", ge=1, le=768)
+    memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
+    guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
+    nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
+    users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
+    power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
+    index: int | None = observed("Place in the set, counted from 1.")
+    host: str | None = observed("Host on which the VM is made.")
+    addresses: Mapping[str, str] | None = observed("MAC address and addresses of each NIC.")
+    guest: str | None = observed("What the guest is given.")
+    ready: bool | None = observed("The guest has said that it is ready.")
+    destroyed: bool | None = observed("The VM is destroyed, with its disks.")
+
+    # -- before the VM exists
+
+    def wanted_set(self) -> WantedSet:
+        """Return what the play says of its VMs."""
+        nics = (WantedNic(n.name, n.port_group, n.type, n.pools, bool(n.primary), n.rail) for n in self.nics or ())
+        return WantedSet(
+            name=self.name or "",
+            source=self.source or "",
+            snapshot=self.snapshot or "",
+            linked=bool(self.linked),
+            cluster=self.cluster or "",
+            resource_pool=self.resource_pool or "",
+            folder=self.folder or "",
+            datastore=self.datastore or "",
+            nics=tuple(nics),
+            cpus=self.cpus,
+            memory_mb=self.memory_gb * 1024 if self.memory_gb else None,
+            guest_id=self.guest_id or "",
+        )
+
+    def leaving(self) -> State:
+        """Return the state of a VM that the play no longer names."""
+        return VmSet.model_construct(name=self.name, destroyed=True)
+
+    def implied(self, member: Member) -> Sequence[State]:
+        """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
+        macs = {n.name: n.mac for n in member.nics}
+        entries = tuple(
+            NetworkAdapter(
+                type=n.type,
+                port_group=n.port_group,
+                mac=macs.get(n.name),
+                protocol=n.protocol,
+                shares=n.shares,
+                limit=n.limit,
+            )
+            for n in self.nics or ()
+        )
+        return (Adapters(adapters=entries),) if entries else ()
+
+    # -- the contract
+
+    @classmethod
+    def observe(cls, facts: Facts, estate: Estate) -> Self | None:
+        """Read the mark of a VM; None for a VM that is in no set, or carries the mark of another one."""
+        mark = mark_of(facts)
+        if mark is None:
+            return None
+        host = estate.get(facts.get("runtime.host"))
+        on = facts.get("runtime.powerState") == "poweredOn"
+        return cls.model_construct(
+            name=mark.set,
+            source=mark.source,
+            cpus=facts.get("config.hardware.numCPU"),
+            memory_gb=(facts.get("config.hardware.memoryMB") or 0) // 1024,
+            guest_id=facts.get("config.guestId"),
+            power_state="on" if on else "off",
+            index=mark.index,
+            host=host.name if host else None,
+            addresses={n.name: str(n) for n in mark.nics},
+            guest=mark.guest,
+            ready=on and is_ready(facts, mark.generation),
+        )
+
+    def settle(self, target: Target, view: View) -> Self:
+        """Add what is decided about the member; what a VM has only from its making is not asked for again."""
+        member, now = member_of(view.estate, target.ref), view.get(VmSet, target.ref)
+        if self.destroyed or member is None:
+            return self
+        power = self.power_state or "on"
+        update: dict[str, object] = {
+            "power_state": power,
+            "index": member.index,
+            "addresses": {n.name: str(n) for n in member.nics},
+            "guest": guest_words(self, member),
+            "ready": power == "on" or None,
+        }
+        if now is None:
+            host = view.estate.get(member.place.host)
+            return self.model_copy(update={**update, "host": host.name if host else None, "source": self.made_of})
+        once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users")
+        return self.model_copy(update={**dict.fromkeys(once), **update, "source": self.made_of})
+
+    @property
+    def made_of(self) -> str:
+        """The source and its snapshot, in one text."""
+        return f"{self.source or ''}@{self.snapshot}" if self.snapshot else self.source or ""
+
+    def problems(self, target: Target, view: View) -> Iterator[Problem]:
+        """What stands against making, changing or destroying the VM."""
+        said = view.said(VmSet, target.ref) or self
+        member = member_of(view.estate, target.ref)
+        if member is None:
+            yield self.problem(target, "unplanned", "it is in no set that a play makes", "name it in the play's range")
+            return
+        yield from (self.problem(target, f.rule, f.message, f.help) for f in member.faults)
+        facts = view.facts(target.ref)
+        now = VmSet.observe(facts, view.estate)
+        found = making_problems(said, member, facts, view) if now is None else present_problems(self, now, facts, view)
+        yield from (self.problem(target, f.rule, f.message, f.help) for f in found)
+
+    def steps(self, change: Change, view: View) -> Iterator[Step]:
+        """One clone of a new VM; in place, or in a power cycle, what can be changed of one that is there."""
+        target, member = change.target, member_of(view.estate, change.target.ref)
+        said = view.said(VmSet, target.ref) or self
+        if member is None:
+            return
+        if self.destroyed:
+            yield Destroy(
+                target=target,
+                kinds=(self.kind,),
+                needs_power_off=True,
+                set=member.set,
+                index=member.index,
+                disks=(files := disks_of(view.facts(target.ref))),
+                summary=f"destroy it with {len(files)} disk{'' if len(files) == 1 else 's'}",
+            )
+            return
+        changed = {f.name for f in change.fields}
+        if change.before is None:
+            yield clone_step(said, target, member, view)
+        spec = {"numCPUs": self.cpus} if "cpus" in changed and change.before else {}
+        spec |= {"memoryMB": (self.memory_gb or 0) * 1024} if "memory_gb" in changed and change.before else {}
+        if spec:
+            yield reconfigure(change, spec, "set " + " and ".join(sorted(spec)))
+        if self.power_state == "on" and changed & {"power_state", "ready"}:
+            yield GuestReady(
+                target=target,
+                kinds=(self.kind,),
+                comes_last=True,
+                generation=member.generation,
+                nics=nics_of(member),
+                summary="wait until the guest is ready, with every planned address",
+            )
+
+    def notes(self, target: Target, view: View) -> Iterator[str]:
+        """Say why a new VM is placed where it is, and which disks go with one that is destroyed."""
+        member, facts = member_of(view.estate, target.ref), view.facts(target.ref)
+        if self.destroyed:
+            yield from (f"destroys the disk {name}" for name in disks_of(facts))
+        elif member is not None and not member.exists and member.why_here:
+            yield member.why_here
+
+    def export(self, target: Target, view: View, form: Form) -> Export:
+        """A playbook names the VMs of a set as a range; a rollback makes and destroys none."""
+        return Export(self) if form == "shown" else Export(None)

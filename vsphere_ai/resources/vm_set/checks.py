@@ -1,0 +1,105 @@
+"""What stands against making, changing or destroying a VM of a set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.guests import cloud_init
+from vsphere_ai.guests.netplan import faults as network_faults
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import Fault, Member
+from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources.vm_set.clone import disks_of, guest_of
+
+if TYPE_CHECKING:
+    from vsphere_ai.resources.vm_set import VmSet
+
+REBUILD = {
+    "source": "the template or VM that it was cloned of",
+    "guest": "what its guest was given",
+    "addresses": "its addresses",
+    "guest_id": "its guest operating system",
+}
+"""Fields that only a new VM takes, in words."""
+
+
+def making_problems(state: VmSet, member: Member, facts: Facts, view: View) -> Iterator[Fault]:
+    """Yield what keeps a VM from being made as the play wants it."""
+    for name in ("name", "source"):
+        if getattr(state, name) is None:
+            yield Fault("incomplete", f"'{name}' is missing in vm_set", f"add '{name}: ...'")
+    if member.faults:
+        return
+    yield from _source_problems(state, member, view)
+    for nic in state.nics or ():
+        network = ethernet.found(member.ref, nic.port_group, view)
+        if not ethernet.is_port_group(network):
+            known = "a port group by the name it has in the vSphere Client"
+            yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
+    guest = guest_of(state, member)
+    if guest.nics:
+        found = (*network_faults(guest.nics), *cloud_init.faults(guest))
+        yield from (Fault("guest", sentence, "correct the NICs or users of vm_set") for sentence in found)
+
+
+def _source_problems(state: VmSet, member: Member, view: View) -> Iterator[Fault]:
+    source = view.estate.get(member.place.source)
+    if source is None:
+        return
+    if not source.get("config.template") and source.get("runtime.powerState") == "poweredOn" and not state.snapshot:
+        words = "its disks would be copied while they change"
+        yield Fault(
+            "source-on", f"the source {source.name} is powered on, and {words}", "power it off, or clone a snapshot"
+        )
+    if state.linked and not source.get("config.template") and not state.snapshot:
+        yield Fault("linked", "a linked clone of a VM needs a snapshot", "add 'snapshot: NAME', or leave linked out")
+    if state.linked and source.get("config.template") and state.snapshot:
+        yield Fault("linked", "a linked clone of a template takes no snapshot", "leave snapshot out")
+    if state.memory_gb is None and "config.hardware.memoryMB" in source.unreadable:
+        yield Fault(
+            "source-unreadable", f"the configuration of {source.name} cannot be read", "grant System.Read on it"
+        )
+
+
+def present_problems(state: VmSet, now: VmSet, facts: Facts, view: View) -> Iterator[Fault]:
+    """Yield what keeps a member that is there from being as the play wants it, or from being destroyed."""
+    if state.destroyed:
+        yield from destroy_problems(facts)
+        return
+    for field, words in REBUILD.items():
+        wanted = getattr(state, field)
+        if wanted is not None and wanted != getattr(now, field):
+            text = f"{words} can only change with the VM: it has {getattr(now, field)}, wanted is {wanted}"
+            yield Fault("rebuild", text, "leave it as it was; or destroy the VM, and apply again to make it anew")
+    if now.index != state.index:
+        message = f"it is number {now.index} of its set, and the play makes it number {state.index}"
+        yield Fault("renumbered", message, "keep the range, and take names out of it: train-[01:04]:!train-02")
+    if state.power_state == "off" and now.power_state == "on":
+        yield Fault("power-off", "it runs, and the play wants it off", "power it off in the vSphere Client first")
+
+
+def destroy_problems(facts: Facts) -> Iterator[Fault]:
+    """Yield why a VM must not be destroyed: vCenter deletes every disk that is attached to it."""
+    state = facts.get("runtime.connectionState")
+    if state != "connected":
+        yield Fault("not-connected", f"vCenter shows it as {state}; it may run elsewhere", "connect its host first")
+    devices: tuple[Mapping[str, Any], ...] = facts.get("config.hardware.device") or ()
+    for device in (d for d in devices if d.get("_typeName") == "VirtualDisk"):
+        backing: Mapping[str, Any] = device.get("backing") or {}
+        name = str(backing.get("fileName") or backing.get("deviceName") or "a raw device")
+        if device.get("vDiskId"):
+            yield Fault("foreign-disk", f"the disk {name} is a First Class Disk of its own", "detach it first")
+        elif backing.get("sharing") == "sharingMultiWriter":
+            yield Fault("foreign-disk", f"the disk {name} is shared with other VMs", "detach it first")
+        elif not _is_own(name, facts):
+            yield Fault(
+                "foreign-disk", f"the disk {name} is not in the VM's own folder", "detach it, or copy it, first"
+            )
+
+
+def _is_own(disk: str, facts: Facts) -> bool:
+    """Return whether a disk is in the folder of the VM's first disk, which the clone made."""
+    first = next(iter(disks_of(facts)), "")
+    return disk.rpartition("/")[0] == first.rpartition("/")[0]

@@ -1,0 +1,137 @@
+"""Clone of a member: the one CloneSpec that carries its identity, mark, NICs and guest data.
+
+Sources: vSphere Web Services API reference, CloneVM_Task and VirtualMachineCloneSpec.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from vsphere_ai.guests import cloud_init
+from vsphere_ai.guests.netplan import GuestNic, Route
+from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Clone
+from vsphere_ai.model.view import View
+from vsphere_ai.model.vm_sets import Mark, Member, settings_of
+from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
+from vsphere_ai.resources._helpers.vm_devices import device_change
+
+if TYPE_CHECKING:
+    from vsphere_ai.resources.vm_set import VmSet
+
+IN_THE_CLONE = ("vmxnet3",)
+"""Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
+
+
+def guest_of(state: VmSet, member: Member) -> cloud_init.Guest:
+    """Return what the guest of a member is to be."""
+    own = {n.name: n for n in member.nics}
+    nics = tuple(
+        GuestNic(
+            name=nic.name,
+            mac=own[nic.name].mac,
+            addresses=own[nic.name].addresses,
+            mtu=nic.mtu,
+            gateways=own[nic.name].gateways,
+            routes=tuple(Route(to, via) for to, via in own[nic.name].routes),
+            primary=bool(nic.primary) or len(state.nics or ()) == 1,
+        )
+        for nic in state.nics or ()
+        if nic.name in own
+    )
+    users = tuple(cloud_init.User(u.name, u.ssh_authorized_keys, u.sudo) for u in state.users or ())
+    return cloud_init.Guest(member.name.lower(), member.uuid, nics, users, member.generation)
+
+
+def guest_words(state: VmSet, member: Member) -> str:
+    """Return what the guest is given, in words and as a checksum of all of it."""
+    texts = sorted(cloud_init.extra_config(guest_of(state, member)).items())
+    checksum = hashlib.sha256(repr(texts).encode()).hexdigest()[:8]
+    users = ", ".join(map(str, state.users or ())) or "no users"
+    return f"hostname {member.name.lower()}, {users} ({checksum})"
+
+
+def clone_step(state: VmSet, target: Target, member: Member, view: View) -> Clone:
+    """Return the clone that makes a member."""
+    place, host = member.place, view.estate.get(member.place.host)
+    on = f" on {host.name}" if host else ""
+    return Clone(
+        target=target,
+        kinds=(state.kind,),
+        source=place.source,
+        folder=place.folder,
+        name=member.name,
+        spec=_clone_spec(state, member, view),
+        summary=f"clone {state.made_of}{on}",
+    )
+
+
+def _clone_spec(state: VmSet, member: Member, view: View) -> dict[str, object]:
+    place = member.place
+    location: dict[str, object] = {"_typeName": "VirtualMachineRelocateSpec"}
+    location |= {k: v for k, v in (("pool", place.pool), ("host", place.host), ("datastore", place.datastore)) if v}
+    if state.linked:
+        linked = "createNewChildDiskBacking" if place.snapshot else "moveAllDiskBackingsAndAllowSharing"
+        location["diskMoveType"] = linked
+    mark = Mark(
+        set=member.set,
+        index=member.index,
+        uuid=member.uuid,
+        generation=member.generation,
+        nics=member.nics,
+        source=state.made_of,
+        guest=guest_words(state, member),
+    )
+    settings = mark.settings() | cloud_init.extra_config(guest_of(state, member))
+    config: dict[str, object] = {
+        "_typeName": "VirtualMachineConfigSpec",
+        "instanceUuid": member.uuid,
+        "vAppConfigRemoved": True,
+        "extraConfig": tuple({"_typeName": "OptionValue", "key": k, "value": v} for k, v in settings.items()),
+        "deviceChange": tuple(_nic_changes(state, member, view)),
+    }
+    config |= {"numCPUs": state.cpus} if state.cpus else {}
+    config |= {"memoryMB": state.memory_gb * 1024} if state.memory_gb else {}
+    config |= {"guestId": state.guest_id} if state.guest_id else {}
+    spec: dict[str, object] = {
+        "_typeName": "VirtualMachineCloneSpec",
+        "location": location,
+        "template": False,
+        "powerOn": False,
+        "config": config,
+    }
+    return spec | ({"snapshot": place.snapshot} if place.snapshot else {})
+
+
+def _nic_changes(state: VmSet, member: Member, view: View) -> Iterator[Mapping[str, Any]]:
+    """Remove the NICs of the source and add those of the member, known by their MAC addresses."""
+    source = view.estate.get(member.place.source)
+    for device in ethernet.cards(source.get("config.hardware.device", ()) if source else ()):
+        yield device_change("remove", device)
+    macs = {n.name: n.mac for n in member.nics}
+    for number, nic in enumerate(n for n in state.nics or () if n.type in IN_THE_CLONE):
+        group = ethernet.found(member.ref, nic.port_group, view)
+        added = NetworkAdapter(type=nic.type, port_group=group, mac=macs[nic.name], shares=nic.shares, limit=nic.limit)
+        yield device_change("add", {"key": -2001 - number, **device_of(added, view)})
+
+
+def nics_of(member: Member) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what the guest has to report: each MAC address with its addresses, without their prefix lengths."""
+    return tuple((n.mac, tuple(a.partition("/")[0] for a in n.addresses)) for n in member.nics)
+
+
+def is_ready(facts: Facts, generation: int) -> bool:
+    """Return whether the guest of a VM has said that it is ready, in this generation."""
+    said = settings_of(facts).get(cloud_init.READY, "")
+    return said.split(" ")[0] == str(generation)
+
+
+def disks_of(facts: Facts) -> tuple[str, ...]:
+    """Return the files of a VM's disks, in the order of its devices."""
+    devices: tuple[Mapping[str, Any], ...] = facts.get("config.hardware.device") or ()
+    found = (d.get("backing") or {} for d in devices if d.get("_typeName") == "VirtualDisk")
+    return tuple(str(backing.get("fileName") or backing.get("deviceName") or "a raw device") for backing in found)

@@ -1,0 +1,122 @@
+"""Members of the sets of a playbook: those that are there, those to be made, and those that leave."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vsphere_ai.language import patterns
+from vsphere_ai.language.play import Play, Playbook
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.vm_sets import Fault, Member, has_copied_mark, instance_uuid, mark_of, planned_ref
+from vsphere_ai.resources.makes_vms import MakesVms, WantedSet
+
+GENERATIONS = 4
+"""Instance UUIDs of one member: another one each time that it is replaced, then the first one again."""
+MOST_MEMBERS = 4096
+"""Members of a set that are looked for."""
+UUID = "config.instanceUuid"
+MARKED = "config.extraConfig"
+
+
+@dataclass(frozen=True)
+class SetPlay:
+    """A play that makes VMs: what it says of them, and their names by their places in its pattern."""
+
+    play: Play
+    kind: MakesVms
+    wanted: WantedSet
+    names: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The members of a set and, of those that are there, the references that vCenter has for them."""
+
+    play: SetPlay
+    members: tuple[Member, ...] = ()
+    real: Mapping[str, str] = field(default_factory=dict)
+
+
+def plays_of(playbook: Playbook | None, vcenter: str, *, only: bool) -> tuple[SetPlay, ...]:
+    """Return the plays for a vCenter that make VMs; `only`: it is the only one of the inventory."""
+    found = []
+    for play in playbook.plays if playbook else ():
+        kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
+        if kind is not None and (play.vcenter == vcenter or (only and not play.vcenter)):
+            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern)))
+    return tuple(found)
+
+
+def makes_vms(playbook: Playbook | None) -> bool:
+    """Return whether a play of a playbook makes VMs."""
+    return any(isinstance(s.state, MakesVms) for p in (playbook.plays if playbook else ()) for s in p.states)
+
+
+def find(plays: Sequence[SetPlay], estate: Estate) -> tuple[Found, ...]:
+    """Look the members of sets up in an estate, by their instance UUIDs and marks."""
+    by_uuid = {f.get(UUID): f for f in estate.of_type("VirtualMachine") if f.get(UUID)}
+    by_name: dict[str, list[Facts]] = {}
+    for facts in estate.of_type("VirtualMachine"):
+        by_name.setdefault(facts.name, []).append(facts)
+    return tuple(_found(play, estate, by_uuid, by_name) for play in plays)
+
+
+def _found(
+    play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts], by_name: Mapping[str, Sequence[Facts]]
+) -> Found:
+    there = dict(_there(play, estate, by_uuid))
+    members, real = [], {}
+    for index, name in play.names.items():
+        generation, facts = there.pop(index, (1, None))
+        uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
+        member = Member(play.wanted.name, index, planned_ref(uuid), name, uuid, generation, exists=facts is not None)
+        if facts is not None:
+            real[member.ref] = facts.ref
+            members.append(_with_faults(member, facts))
+        else:
+            members.append(_refused(member, by_name.get(name, ())))
+    for index, (generation, facts) in sorted(there.items()):
+        uuid = instance_uuid(estate.about.instance, play.wanted.name, index, generation)
+        member = Member(play.wanted.name, index, planned_ref(uuid), facts.name, uuid, generation, True, leaving=True)
+        real[member.ref] = facts.ref
+        members.append(_with_faults(member, facts))
+    return Found(play, tuple(members), real)
+
+
+def _there(play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts]) -> Iterator[tuple[int, tuple[int, Facts]]]:
+    """Yield the members that are there: place, generation and facts."""
+    last = max((*play.names, 0)) + MOST_MEMBERS
+    for generation in range(1, GENERATIONS + 1):
+        for index in range(1, last + 1):
+            facts = by_uuid.get(instance_uuid(estate.about.instance, play.wanted.name, index, generation))
+            if facts is not None:
+                yield index, (generation, facts)
+
+
+def _with_faults(member: Member, facts: Facts) -> Member:
+    """Refuse a VM that has the instance UUID of a member and not its mark; an outline does not show marks."""
+    if MARKED not in facts.properties or mark_of(facts) is not None:
+        return member
+    message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
+    fault = Fault("mark-lost", message, "someone removed it; it is not changed and not destroyed")
+    return _like(member, fault)
+
+
+def _refused(member: Member, same: Sequence[Facts]) -> Member:
+    """Refuse to make a VM whose name another one has, which then stands in its place."""
+    if not same:
+        return member
+    other = same[0]
+    copied = has_copied_mark(other) if MARKED in other.properties else False
+    words = "a clone of one, with a copied mark" if copied else "not one of the set"
+    help_ = "rename that VM, or choose another range"
+    fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
+    return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))
+
+
+def _like(member: Member, fault: Fault) -> Member:
+    return Member(
+        member.set, member.index, member.ref, member.name, member.uuid, member.generation, member.exists,
+        member.leaving, faults=(*member.faults, fault),
+    )  # fmt: skip

@@ -1,0 +1,79 @@
+"""Facts of a VM that does not exist yet: those of its source, with what its clone changes, as vCenter shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vsphere_ai.fabric import dvs
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.vm_sets import Member
+from vsphere_ai.resources._helpers import ethernet
+from vsphere_ai.resources.makes_vms import WantedNic, WantedSet
+
+FIRST_NIC, FIRST_UNIT = 4000, 7
+"""Key and unit number of a VM's first NIC, as vSphere gives them."""
+IN_THE_CLONE = ("vmxnet3",)
+
+
+def facts_of(wanted: WantedSet, member: Member, estate: Estate) -> Facts:
+    """Return a new VM as it is right after its clone: off, on its host, with the NICs that the clone brings."""
+    source = estate.get(member.place.source)
+    known: dict[str, Any] = {k: v for k, v in source.properties.items() if k.startswith("config.")} if source else {}
+    known.pop("config.managedBy", None)
+    known |= {
+        "name": member.name,
+        "parent": member.place.folder,
+        "config.template": False,
+        "config.instanceUuid": member.uuid,
+        "runtime.host": member.place.host,
+        "runtime.powerState": "poweredOff",
+        "runtime.connectionState": "connected",
+        "guest.toolsRunningStatus": "guestToolsNotRunning",
+        "resourcePool": member.place.pool,
+        "recentTask": (),
+        "disabledMethod": (),
+        "network": (),
+    }
+    devices = known.get("config.hardware.device")
+    if devices is not None:
+        kept = tuple(d for d in devices if d not in ethernet.cards(devices))
+        known["config.hardware.device"] = (*kept, *_nics(wanted, member, estate))
+    known |= {"config.hardware.numCPU": wanted.cpus} if wanted.cpus else {}
+    known |= {"config.hardware.memoryMB": wanted.memory_mb} if wanted.memory_mb else {}
+    known |= {"config.guestId": wanted.guest_id} if wanted.guest_id else {}
+    return Facts(member.ref, known)
+
+
+def _nics(wanted: WantedSet, member: Member, estate: Estate) -> Iterator[Mapping[str, Any]]:
+    macs = {n.name: n.mac for n in member.nics}
+    cloned: list[WantedNic] = [n for n in wanted.nics if n.type in IN_THE_CLONE]
+    for number, nic in enumerate(cloned):
+        yield {
+            "_typeName": ethernet.TYPES[nic.type],
+            "key": FIRST_NIC + number,
+            "unitNumber": FIRST_UNIT + number,
+            "addressType": "manual",
+            "macAddress": macs[nic.name],
+            "backing": _backing(nic, member, estate),
+            "connectable": {
+                "_typeName": "VirtualDeviceConnectInfo",
+                "startConnected": True,
+                "connected": False,
+                "allowGuestControl": True,
+            },
+        }
+
+
+def _backing(nic: WantedNic, member: Member, estate: Estate) -> Mapping[str, Any]:
+    at = estate.datacenter_of(member.place.folder) if member.place.folder else None
+    group = dvs.taken(estate, at.ref, nic.port_group) if at else None
+    if group is None or not group.ref.startswith(dvs.PORT_GROUP):
+        return {"_typeName": "VirtualEthernetCardNetworkBackingInfo", "deviceName": nic.port_group}
+    switch = dvs.switch_of(estate, group)
+    port = {
+        "_typeName": "DistributedVirtualSwitchPortConnection",
+        "switchUuid": switch.get("uuid") if switch else "",
+        "portgroupKey": group.get("key") or group.ref.partition(":")[2],
+    }
+    return {"_typeName": "VirtualEthernetCardDistributedVirtualPortBackingInfo", "port": port}

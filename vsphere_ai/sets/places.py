@@ -1,0 +1,92 @@
+"""Places of new VMs: the objects that a play names by name or inventory path, as references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from vsphere_ai.model.facts import Estate, Facts
+from vsphere_ai.model.plain import objects
+from vsphere_ai.model.vm_sets import Fault, Place
+from vsphere_ai.resources.makes_vms import WantedSet
+
+CLUSTERS = ("ClusterComputeResource", "ComputeResource")
+
+
+class Missing(Exception):
+    """An object that a play names cannot be found, or is there several times."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...]]:
+    """Return where the VMs of a set are made, and what cannot be found of it; the host is chosen later."""
+    faults: list[Fault] = []
+
+    def seek(what: str, name: str, among: tuple[str, ...]) -> Facts | None:
+        try:
+            return named(estate, what, name, among) if name else None
+        except Missing as missing:
+            faults.append(missing.fault)
+            return None
+
+    source = seek("template or VM", wanted.source, ("VirtualMachine",))
+    snapshot = ""
+    if source is not None and wanted.snapshot:
+        known = dict(_snapshots(objects((source.get("snapshot") or {}).get("rootSnapshotList"))))
+        snapshot = known.get(wanted.snapshot, "")
+        if not snapshot and "snapshot" in source.properties:
+            there = ", ".join(sorted(known)) or "no snapshots"
+            faults.append(Fault("no-snapshot", f"{source.name} has no snapshot '{wanted.snapshot}'", f"it has {there}"))
+    cluster = seek("cluster", wanted.cluster, CLUSTERS)
+    pool = seek("resource pool", wanted.resource_pool, ("ResourcePool",))
+    if cluster is None and pool is None and not faults:
+        faults.append(Fault("no-pool", "the play does not say where its VMs run", "add 'cluster:' or 'resource_pool:'"))
+    folder = seek("VM folder", wanted.folder, ("Folder",))
+    datastore = seek("datastore", wanted.datastore, ("Datastore",))
+    home = str(source.get("parent") or "") if source else ""
+    place = Place(
+        source=source.ref if source else "",
+        snapshot=snapshot,
+        folder=folder.ref if folder else home,
+        pool=pool.ref if pool else str(cluster.get("resourcePool") or "") if cluster else "",
+        datastore=datastore.ref if datastore else "",
+    )
+    return place, tuple(faults)
+
+
+def named(estate: Estate, what: str, name: str, among: tuple[str, ...]) -> Facts:
+    """Return the object of these types with a name or inventory path; `Missing` when there is none, or several."""
+    every = list(estate.of_type(*among))
+    if name.startswith("/"):
+        found = [f for f in every if estate.path_of(f.ref) == name]
+    else:
+        found = [f for f in every if f.name == name]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        places = ", ".join(sorted(estate.path_of(f.ref) for f in found))
+        raise Missing(Fault("ambiguous", f"{len(found)} objects are the {what} '{name}'", f"write the path: {places}"))
+    known = sorted({f.name for f in every})[:12]
+    raise Missing(Fault("not-found", f"there is no {what} '{name}'", f"there is: {', '.join(known)}" if known else ""))
+
+
+def hosts_of(wanted: WantedSet, place: Place, estate: Estate) -> tuple[Facts, ...]:
+    """Return the hosts of the compute resource in which the VMs of a set run, by name."""
+    if wanted.cluster:
+        owner: str = next((f.ref for f in estate.of_type(*CLUSTERS) if _is(f, wanted.cluster, estate)), "")
+    else:
+        pool = estate.get(place.pool)
+        owner = str(pool.get("owner") or "") if pool else ""
+    return tuple(estate[h.ref] for h in estate.hosts_in(owner))
+
+
+def _is(facts: Facts, name: str, estate: Estate) -> bool:
+    return (estate.path_of(facts.ref) if name.startswith("/") else facts.name) == name
+
+
+def _snapshots(tree: Iterator[object] | object) -> Iterator[tuple[str, str]]:
+    for node in objects(tree):  # type: ignore[arg-type] # a list of snapshots, or nothing
+        yield str(node.get("name")), str(node.get("snapshot"))
+        yield from _snapshots(node.get("childSnapshotList"))
