@@ -79,6 +79,8 @@ class Member:
     leaving: bool = False
     place: Place = field(default_factory=Place)
     nics: tuple[MemberNic, ...] = ()
+    playbook: str = ""
+    """The playbook that makes it."""
     why_here: str = ""
     """Why it is placed on its host, in words."""
     faults: tuple[Fault, ...] = ()
@@ -102,7 +104,7 @@ class Mark:
     def settings(self) -> dict[str, str]:
         """Return the advanced settings."""
         nics = [{"name": n.name, "mac": n.mac, "addresses": list(n.addresses)} for n in self.nics]
-        return {
+        settings = {
             f"{PREFIX}set": self.set,
             f"{PREFIX}index": str(self.index),
             f"{PREFIX}instance-uuid": self.uuid,
@@ -112,6 +114,7 @@ class Mark:
             f"{PREFIX}source": self.source,
             f"{PREFIX}guest": self.guest,
         }
+        return {key: value for key, value in settings.items() if value}  # an empty value removes a key
 
     @classmethod
     def read(cls, settings: Mapping[str, str]) -> Self | None:
@@ -126,7 +129,7 @@ class Mark:
                 own["set"],
                 int(own["index"]),
                 own["instance-uuid"],
-                own["playbook"],
+                own.get("playbook", ""),
                 int(own["generation"]),
                 nics,
                 own.get("source", ""),

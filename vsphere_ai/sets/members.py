@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vsphere_ai.language import patterns
 from vsphere_ai.language.play import Play, Playbook
@@ -27,6 +27,7 @@ class SetPlay:
     kind: MakesVms
     wanted: WantedSet
     names: Mapping[int, str]
+    playbook: str = ""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ def plays_of(playbook: Playbook | None, vcenter: str, *, only: bool) -> tuple[Se
     for play in playbook.plays if playbook else ():
         kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
         if kind is not None and (play.vcenter == vcenter or (only and not play.vcenter)):
-            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern)))
+            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern), playbook.path if playbook else ""))
     return tuple(found)
 
 
@@ -81,7 +82,7 @@ def _found(
         member = Member(play.wanted.name, index, planned_ref(uuid), facts.name, uuid, generation, True, leaving=True)
         real[member.ref] = facts.ref
         members.append(_with_faults(member, facts))
-    return Found(play, tuple(members), real)
+    return Found(play, tuple(replace(m, playbook=play.playbook) for m in members), real)
 
 
 def _there(play: SetPlay, estate: Estate, by_uuid: Mapping[str, Facts]) -> Iterator[tuple[int, tuple[int, Facts]]]:
@@ -100,7 +101,7 @@ def _with_faults(member: Member, facts: Facts) -> Member:
         return member
     message = f"{facts.name} has the instance UUID of a member of the set {member.set}, and no mark of it"
     fault = Fault("mark-lost", message, "someone removed it; it is not changed and not destroyed")
-    return _like(member, fault)
+    return replace(member, faults=(*member.faults, fault))
 
 
 def _refused(member: Member, same: Sequence[Facts]) -> Member:
@@ -113,10 +114,3 @@ def _refused(member: Member, same: Sequence[Facts]) -> Member:
     help_ = "rename that VM, or choose another range"
     fault = Fault("name-taken", f"there is a VM of this name already, and it is {words}", help_)
     return Member(member.set, member.index, other.ref, member.name, member.uuid, faults=(fault,))
-
-
-def _like(member: Member, fault: Fault) -> Member:
-    return Member(
-        member.set, member.index, member.ref, member.name, member.uuid, member.generation, member.exists,
-        member.leaving, faults=(*member.faults, fault),
-    )  # fmt: skip

@@ -81,6 +81,7 @@ def _clone_spec(state: VmSet, member: Member, view: View) -> dict[str, object]:
         set=member.set,
         index=member.index,
         uuid=member.uuid,
+        playbook=member.playbook,
         generation=member.generation,
         nics=member.nics,
         source=state.made_of,
