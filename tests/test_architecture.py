@@ -180,7 +180,7 @@ def test_pure_rooms_have_no_input_and_output(name):
 
 
 CONTRACT = {"resources"} | {
-    f"resources.{name}" for name in ("base", "host_settings", "mixins", "playbook_files", "remedies")
+    f"resources.{name}" for name in ("base", "host_settings", "makes_vms", "mixins", "playbook_files", "remedies")
 }
 
 

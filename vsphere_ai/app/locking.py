@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) -> Iterator[Hold]:
     """Hold the locks of the session's vCenter for a run (its record, or what a new one is about).
 
-    `mode` None: as the inventory says. `Locked` when another run has one of them, or when the lock is lost.
+    `mode` None: as the inventory says, and the one in vCenter where addresses are given. `Locked` when another run has
+    one of them, or when the lock is lost.
     """
     locks: Hold | None = None
 
@@ -34,9 +35,11 @@ def held(session: Session, run: Journal | str, mode: Mode | None, emit: Emit) ->
 
     emit(LockTaken(release))
     try:
-        with hold(session.vcenter, run, mode=mode or session.settings.lock, lost=lost) as locks:
+        with hold(session.vcenter, run, mode=mode or session.lock_mode, lost=lost) as locks:
+            session.locks = locks
             yield locks
     finally:
+        session.locks = None
         emit(LockReleased(release))
         if locks is not None and locks.left:
             emit(Remark("lock.not-removed", f"The lock in vCenter could not be removed: {locks.left}"))

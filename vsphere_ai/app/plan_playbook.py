@@ -31,6 +31,7 @@ from vsphere_ai.planning.rebooted_gpus import unasked
 from vsphere_ai.planning.resume import Resumed, lay_over
 from vsphere_ai.reading.scope import depth_for
 from vsphere_ai.resources import kinds
+from vsphere_ai.sets.lay_out import ledger_steps
 
 if TYPE_CHECKING:
     from vsphere_ai.app.session import Session
@@ -194,7 +195,7 @@ def _made(
     def wanted(estate: Estate) -> tuple[Mapping[Target, TargetPlan], Besides]:
         out = frozenset(t.ref for t in session.left_out(playbook, estate))
         agents = playbooks.managed(playbook, session.inventory, estate, vcenter=session.settings.name)
-        return session.desired(playbook, estate), Besides(extra, out, agents)
+        return session.desired(playbook, estate), Besides({**extra, **ledger_steps(estate)}, out, agents)
 
     (desired, besides), estate = evaluate_with(kinds(), estate, wanted)
     return planned(desired, estate, kinds(), playbook.path, besides)

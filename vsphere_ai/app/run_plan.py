@@ -124,6 +124,7 @@ def _context(session: Session, planned: Planned, record: Journal, notice: Callab
         ssh_user=session.inventory.ssh.username if session.inventory.ssh else "",
         is_being_read=lambda host: ssh_markers.is_held(instance, host.ref),
         within=session.vcenter.doing,
+        lock=lambda: session.locks.lock if session.locks else None,
     )
 
 

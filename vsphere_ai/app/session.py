@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from vsphere_ai.addresses.request import Terms
 from vsphere_ai.app.events import Emit, SessionOpened, Status, ignore
 from vsphere_ai.app.stop import Stop
 from vsphere_ai.connect.tls import Endpoint
@@ -26,6 +28,7 @@ from vsphere_ai.resources import kinds
 from vsphere_ai.resources.makes_vms import OUTLINES
 from vsphere_ai.security.credentials import fetch
 from vsphere_ai.sets.lay_out import LaidOut, lay_out
+from vsphere_ai.sets.leases import Book
 from vsphere_ai.sets.members import SetPlay, makes_vms, plays_of
 from vsphere_ai.sets.wanted import with_members
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.vcenter import VCenter
     from vsphere_ai.reading.collector import Depth, Request
+    from vsphere_ai.runs.locks import Hold, Mode
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Session:
         self.inventory, self.playbook, self.options = inventory, playbook, options
         self.emit, self.stop = emit, Stop()
         self.settings = playbooks.choose_vcenter(playbook, inventory, options.vcenter)
+        self.locks: Hold | None = None
         self._desired: tuple[Playbook, Estate, Desired] | None = None
 
     def progress(self, line: str) -> None:
@@ -156,7 +161,22 @@ class Session:
 
     def laid_out(self, playbook: Playbook | None, estate: Estate) -> LaidOut:
         """Return an estate with the VMs of the playbook's sets, those to be made included."""
-        return lay_out(self.set_plays(playbook), estate)
+        plays = self.set_plays(playbook)
+        return lay_out(plays, estate, self._book if plays else None)
+
+    @cached_property
+    def _book(self) -> Book:
+        """The leases of addresses as vCenter keeps them, read once."""
+        from vsphere_ai.connect.address_ledger import read_text
+
+        terms = Terms(self.inventory.pools, int(time.time()), self.inventory.reserved)
+        return Book(read_text(self.vcenter).text, terms)
+
+    @property
+    def lock_mode(self) -> Mode:
+        """The lock that a run takes: of the vCenter where it gives addresses of pools, else as the inventory says."""
+        pools = any(n.pools for each in self.set_plays(self.playbook) for n in each.wanted.nics)
+        return "vcenter" if pools else self.settings.lock
 
     def request(self, choose: Callable[[Estate], Depth]) -> Request:
         """Return a request to read what all kinds ask for, as deeply as `choose` says."""

@@ -14,13 +14,14 @@ from pydantic import BeforeValidator
 from vsphere_ai.errors import InputError, Mark, UsageError
 from vsphere_ai.language.document import Document, DocumentPath, Faults, excerpt, load
 from vsphere_ai.language.inventory import Inventory, VCenterSettings
-from vsphere_ai.language.patterns import PatternError, parse
+from vsphere_ai.language.patterns import PatternError, members, parse
 from vsphere_ai.language.play import Desired, Kinds, Options, Play, Playbook, Power, Rolling, Stated, TargetPlan
 from vsphere_ai.language.selection import passed_over, select
 from vsphere_ai.language.validation import Place, describe, settable, suggest, validate
 from vsphere_ai.model.facts import Estate
 from vsphere_ai.model.state import Target, TargetKind
 from vsphere_ai.resources.base import Resource
+from vsphere_ai.resources.makes_vms import MakesVms
 from vsphere_ai.resources.playbook_files import ReadsFiles
 
 TARGETS: Mapping[str, TargetKind] = {"datacenters": "datacenter", "hosts": "host", "vms": "vm"}
@@ -229,6 +230,8 @@ class _Reader:
         target = TARGETS.get(key)
         self.check_keys(value, path, target)
         pattern = self.pattern(value, (index, key)) if key else ""
+        if pattern and any(issubclass(self.kinds[k], MakesVms) for k in value if k in self.kinds):
+            self.check_names(pattern, (index, key))
         settings = self.settings(value, path)
         stated = tuple(self.stated(kind, value[kind], path) for kind in value if kind in self.kinds)
         if not any(kind in self.kinds for kind in value):
@@ -296,6 +299,13 @@ class _Reader:
         except PatternError as error:
             self.place.refuse(path, error.message, error.help)
         return pattern
+
+    def check_names(self, pattern: str, path: DocumentPath) -> None:
+        """Refuse a pattern of a play that makes VMs which does not name them."""
+        try:
+            members(pattern)
+        except PatternError as error:
+            self.place.refuse(path, error.message, error.help)
 
     def settings(self, value: Mapping[str, object], path: DocumentPath) -> _Settings | None:
         given = {key: value[key] for key in _Settings.model_fields if key in value}

@@ -133,6 +133,17 @@ class Destroy(Step):
     disks: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class WriteLeases(Step):
+    """Write the ledger of addresses that vCenter keeps, in one piece, under the lock in vCenter.
+
+    `before` is the SHA-256 of the text it replaces; a release in `text` at the time -1 happens when it is written.
+    """
+
+    before: str
+    text: str
+
+
 Until = Literal["host-back", "gpus-answer", "as-planned", "healthy", "guest-ready"]
 Action = Literal[
     "enter-maintenance", "exit-maintenance", "reboot", "start-ssh", "stop-ssh", "power-off", "power-on", "migrate"

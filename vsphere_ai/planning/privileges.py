@@ -12,7 +12,7 @@ from vsphere_ai.model.deferred import is_deferred
 from vsphere_ai.model.facts import Estate, Facts, grouped
 from vsphere_ai.model.privilege import Duty
 from vsphere_ai.model.state import Target
-from vsphere_ai.model.steps import Clone, Destroy, Invoke, Lifecycle, Reboot, Reconfigure, Step
+from vsphere_ai.model.steps import Clone, Destroy, Invoke, Lifecycle, Reboot, Reconfigure, Step, WriteLeases
 from vsphere_ai.model.vm_sets import member_of
 from vsphere_ai.planning.planner import Plan
 from vsphere_ai.resources import kinds
@@ -26,6 +26,8 @@ READING = ("System.View", "System.Read")
 
 DELETE = "VirtualMachine.Inventory.Delete"
 """What destroying a VM takes, on the VM and on its folder."""
+LEDGER = ("Global.ManageCustomFields", "Global.SetCustomField")
+"""What writing the leases of addresses takes, on the root folder (see `connect.address_ledger`)."""
 READING_METHODS = (
     *("CreateContainerView", "CurrentTime", "QueryConfigOptionEx", "QueryConfigTarget", "QueryOptions"),
     "HasPrivilegeOnEntities",
@@ -136,6 +138,10 @@ def _changing(plan: Plan, estate: Estate, privilege_of: PrivilegeOf) -> Iterator
         step = planned.step
         if isinstance(step, Clone):
             yield from _of_clone(step, estate)
+            continue
+        if isinstance(step, WriteLeases):
+            root = [*estate.up_from(step.target.ref)][-1]
+            yield from (Need(root.name, root.ref, privilege, step.summary) for privilege in LEDGER)
             continue
         on = _object(step, estate)
         for privilege in of_step(step, privilege_of):

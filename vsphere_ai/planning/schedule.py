@@ -215,7 +215,17 @@ def _add_vm(work: _Arrangement, vm: Target) -> None:
             work.firsts[host].append(stop[-1])
         if work.chains[host]:
             work.edges.append((work.chains[host][-1], follow[0]))
-        work.ends[host].append(follow[-1])
+        if not isinstance(follow[0], Clone):  # a new VM is no sign of how its host is
+            work.ends[host].append(follow[-1])
+    work.edges += [(chain[-1], follow[0]) for chain in _before_clone(work, follow) if chain]
+
+
+def _before_clone(work: _Arrangement, steps: Sequence[Step]) -> Iterator[Sequence[Step]]:
+    """Yield the steps of the host that the source of a clone is on: it has to be in service then."""
+    for step in steps:
+        home = work.estate.host_of(step.source) if isinstance(step, Clone) else None
+        if home is not None:
+            yield work.chains.get(home, ())
 
 
 def _goes_off(work: _Arrangement, vm: Target, host: Target) -> bool:

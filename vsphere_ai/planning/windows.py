@@ -32,6 +32,7 @@ from vsphere_ai.model.steps import (
     StartSsh,
     Step,
     StopSsh,
+    WriteLeases,
 )
 from vsphere_ai.planning.vgpu_moves import Migration
 
@@ -178,9 +179,10 @@ def _reboot(host: Target, rolling: Rolling) -> Iterator[Step]:
 def shared_windows(datacenter: Target, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
     """Order what is changed for all hosts and VMs of a datacenter, as (before them, after them); each is read back."""
     first, last = ([s for s in steps if s.comes_last is deferred] for deferred in (False, True))
-    if first:
+    read = any(not isinstance(s, WriteLeases) for s in steps)  # which read back what they write themselves
+    if first and read:
         first.append(AsPlanned(target=datacenter, but_last=bool(last), summary=READ_BACK))
-    if last:
+    if last and read:
         last.append(AsPlanned(target=datacenter, summary=READ_BACK))
     return first, last
 

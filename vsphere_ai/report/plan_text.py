@@ -45,7 +45,7 @@ def _lines(plan: Plan, digest: str, left_out: Collection[Target]) -> Iterator[Li
         yield from _impact(plan, left_out)
     for kind, title in TITLES.items():
         items = [i for i in plan.items if i.target.kind == kind and (i.stays or not nothing)]
-        yield from _section(title, _targets(items))
+        yield from _section(title, _targets(items, plan.impact))
     if nothing:
         yield f"Nothing to do: {counted(sum(not i.stays for i in plan.items), 'setting')} as wanted.", 0
         yield from _section(UNCERTAIN, _warnings(plan))
@@ -142,10 +142,13 @@ def _rollouts(impact: Impact) -> Iterator[str]:
             yield f"red before this plan, and no obstacle to it: {found.host.name}: {names}"
 
 
-def _targets(items: Sequence[Item]) -> Iterator[Line]:
+def _targets(items: Sequence[Item], impact: Impact) -> Iterator[Line]:
     changing = sorted({i.target for i in items if i.changes or i.stays})
     own = {target: [i for i in items if i.target == target] for target in changing}
-    alike = grouped(((_sign(its), tuple(line for i in its for line in _item(i))), t) for t, its in own.items())
+    whole = {**dict.fromkeys(impact.created, "+"), **dict.fromkeys(impact.destroyed, "-")}
+    alike = grouped(
+        ((whole.get(t) or _sign(its), tuple(line for i in its for line in _item(i))), t) for t, its in own.items()
+    )
     for (sign, changes), targets in alike.items():
         yield f"  {sign} {_names(targets)}", 4
         yield from changes

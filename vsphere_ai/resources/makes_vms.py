@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.state import State
 from vsphere_ai.model.vm_sets import Member
 
@@ -58,6 +59,10 @@ class MakesVms:
 
     def wanted_set(self) -> WantedSet:
         """Return what the play says of its VMs."""
+        raise NotImplementedError
+
+    def new_vm(self, member: Member, estate: Estate) -> Facts:
+        """Return a member that is to be made as vCenter will show it right after its clone."""
         raise NotImplementedError
 
     def leaving(self) -> State:

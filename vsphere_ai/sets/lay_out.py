@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from vsphere_ai.model.facts import Estate, Facts
-from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, mac_address
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step
+from vsphere_ai.model.vm_sets import LEAVING, MEMBERS, SET, Member, MemberNic, is_planned_ref, mac_address, members_of
 from vsphere_ai.resources.makes_vms import WantedSet
+from vsphere_ai.sets.leases import Addresses, Book, addresses_of, lease_steps
 from vsphere_ai.sets.members import Found, SetPlay, find
-from vsphere_ai.sets.new_vm import facts_of
 from vsphere_ai.sets.placement import spread
 from vsphere_ai.sets.places import place_of
 
-Nics = Callable[[Found], Mapping[tuple[int, str], MemberNic]]
-"""Returns the NICs of the members of a set, with their addresses, by place and name of the NIC."""
+LEDGER = "AddressLedger:vcenter"
+"""Reference under which an estate has the addresses of its sets."""
+ADDRESSES = "addresses"
 
 
 @dataclass(frozen=True)
@@ -37,26 +40,40 @@ class LaidOut:
 
     def as_read(self, refs: Iterable[str]) -> frozenset[str]:
         """Return references as vCenter knows them, without those of VMs that do not exist yet."""
-        new = {m.ref for m in self.members if not m.exists}
+        new = {m.ref for m in self.members if not m.exists and is_planned_ref(m.ref)}
         return frozenset(self.real.get(ref, ref) for ref in refs if ref not in new)
 
 
-def without_addresses(found: Found) -> Mapping[tuple[int, str], MemberNic]:
-    """Return NICs with their MAC addresses only."""
-    return {}
-
-
-def lay_out(plays: Sequence[SetPlay], estate: Estate, nics: Nics = without_addresses) -> LaidOut:
+def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) -> LaidOut:
     """Lay the members of sets over an estate; one that was laid out before comes back as it is."""
-    if not plays or any(f.ref.startswith(f"{SET}:") for f in estate.objects.values()):
+    if not plays or any(ref.startswith(f"{SET}:") for ref in estate.objects):
         return LaidOut(estate)
-    made = []
-    for each in find(plays, estate):
-        placed = [_placed(each.play.wanted, m, estate) for m in each.members]
-        addresses = nics(each)
-        made.append(replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in placed)))
+    placed = [
+        replace(each, members=tuple(_placed(each.play.wanted, m, estate) for m in each.members))
+        for each in find(plays, estate)
+    ]
+    addresses = addresses_of(placed, estate, book) if book is not None else Addresses()
+    made = (
+        replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in each.members)) for each in placed
+    )
     found = tuple(spread(each, estate) for each in made)
-    return laid(estate, found)
+    done = laid(estate, found)
+    if book is None:
+        return done
+    ledger = Facts(LEDGER, {"name": LEDGER, ADDRESSES: addresses})
+    return replace(done, estate=Estate(estate.about, {**done.estate.objects, LEDGER: ledger}))
+
+
+def ledger_steps(estate: Estate) -> Mapping[Target, Sequence[Step]]:
+    """Return the writes of the ledger that an estate with sets needs, by the datacenter of the VMs."""
+    facts = estate.get(LEDGER)
+    addresses = facts.get(ADDRESSES) if facts else None
+    if not isinstance(addresses, Addresses):
+        return {}
+    members = [m for m in members_of(estate) if m.ref in estate.objects]
+    home = next((d for m in members if (d := estate.datacenter_of(m.ref)) is not None), None)
+    steps = tuple(lease_steps(addresses, home)) if home is not None else ()
+    return {home: steps} if home is not None and steps else {}
 
 
 def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
@@ -74,7 +91,7 @@ def laid(estate: Estate, found: Sequence[Found]) -> LaidOut:
             if not member.exists and member.place.source:
                 sources.add(member.place.source)
             if new or (not member.exists and member.ref not in objects):
-                objects[member.ref] = facts_of(each.play.wanted, member, estate)
+                objects[member.ref] = each.play.kind.new_vm(member, estate)
         name = each.play.wanted.name
         known = {m.ref: m for m in each.members}
         objects[f"{SET}:{name}"] = Facts(
@@ -90,10 +107,10 @@ def _placed(wanted: WantedSet, member: Member, estate: Estate) -> Member:
     return replace(member, place=place, faults=(*member.faults, *faults))
 
 
-def _with_nics(found: Found, member: Member, addresses: Mapping[tuple[int, str], MemberNic], estate: Estate) -> Member:
+def _with_nics(found: Found, member: Member, addresses: Addresses, estate: Estate) -> Member:
     own = []
     for nic in found.play.wanted.nics:
-        given = addresses.get((member.index, nic.name))
         mac = mac_address(estate.about.instance, member.set, member.index, nic.name)
-        own.append(given if given is not None else MemberNic(nic.name, mac))
-    return replace(member, nics=tuple(own))
+        own.append(addresses.nics.get((member.set, member.index, nic.name)) or MemberNic(nic.name, mac))
+    faults = addresses.faults.get((member.set, member.index), ()) if not member.leaving else ()
+    return replace(member, nics=tuple(own), faults=(*member.faults, *faults))

@@ -45,7 +45,11 @@ def plays_of(playbook: Playbook | None, vcenter: str, *, only: bool) -> tuple[Se
     for play in playbook.plays if playbook else ():
         kind = next((s.state for s in play.states if isinstance(s.state, MakesVms)), None)
         if kind is not None and (play.vcenter == vcenter or (only and not play.vcenter)):
-            found.append(SetPlay(play, kind, kind.wanted_set(), patterns.members(play.pattern), playbook.path if playbook else ""))
+            found.append(
+                SetPlay(
+                    play, kind, kind.wanted_set(), patterns.members(play.pattern), playbook.path if playbook else ""
+                )
+            )
     return tuple(found)
 
 

@@ -9,6 +9,8 @@ from vsphere_ai.model.plain import objects
 from vsphere_ai.model.vm_sets import Fault, Place
 from vsphere_ai.resources.makes_vms import WantedSet
 
+DEEP = "config.hardware.device"
+"""Read of a VM that is looked at closely; one without snapshots has no list of them then either."""
 CLUSTERS = ("ClusterComputeResource", "ComputeResource")
 
 
@@ -36,7 +38,7 @@ def place_of(wanted: WantedSet, estate: Estate) -> tuple[Place, tuple[Fault, ...
     if source is not None and wanted.snapshot:
         known = dict(_snapshots(objects((source.get("snapshot") or {}).get("rootSnapshotList"))))
         snapshot = known.get(wanted.snapshot, "")
-        if not snapshot and "snapshot" in source.properties:
+        if not snapshot and DEEP in source.properties:
             there = ", ".join(sorted(known)) or "no snapshots"
             faults.append(Fault("no-snapshot", f"{source.name} has no snapshot '{wanted.snapshot}'", f"it has {there}"))
     cluster = seek("cluster", wanted.cluster, CLUSTERS)

@@ -21,6 +21,7 @@ from vsphere_ai.planning.planner import Item
 if TYPE_CHECKING:
     from vsphere_ai.connect.esxi import Ssh
     from vsphere_ai.connect.vcenter import VCenter
+    from vsphere_ai.connect.vcenter_lock import VCenterLock
 
 AWAY = ("HostCommunication", "HostNotReachable", "NetworkDisruptedAndConfigRolledBack")
 """Faults of calls that lost the host on their way."""
@@ -64,6 +65,8 @@ class Context:
     """Whether TSM-SSH may be started on a host; the inventory says."""
     ssh_user: str = ""
     """Who logs in to hosts; lockdown mode lets its exception users in."""
+    lock: Callable[[], VCenterLock | None] = lambda: None
+    """Returns the lock in vCenter that the run holds; None where it holds none."""
     within: Callable[[str], AbstractContextManager[None]] = lambda _name: nullcontext()
     """Makes a step's name part of the requests it sends (see `VCenter.doing`)."""
 

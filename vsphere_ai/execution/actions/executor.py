@@ -17,7 +17,7 @@ from vsphere_ai.errors import (
     VimFault,
     VsphereAiError,
 )
-from vsphere_ai.execution.actions import mig_instances
+from vsphere_ai.execution.actions import leases, mig_instances
 from vsphere_ai.execution.actions.configure import Changes
 from vsphere_ai.execution.actions.context import AWAY, UNCERTAIN, Context, Say, polling
 from vsphere_ai.execution.actions.lifecycle import Lifecycles
@@ -44,6 +44,7 @@ from vsphere_ai.model.steps import (
     StartSsh,
     Step,
     Wait,
+    WriteLeases,
 )
 from vsphere_ai.planning.rolling import STATE_PATHS, why_down
 
@@ -208,6 +209,8 @@ class Executor:
                 return self._life.exists(step.target)
             case Destroy():
                 return not self._life.is_there(step.target)
+            case WriteLeases():
+                return leases.is_written(self._context, step)
             case EnterMaintenance() | ExitMaintenance():
                 return self._context.in_maintenance(step.target) == isinstance(step, EnterMaintenance)
             case Migrate():
@@ -245,6 +248,8 @@ class Executor:
                 self._life.destroy(step, say)
             case GuestReady():
                 self._life.ready(step, say)
+            case WriteLeases():
+                leases.write(self._context, step)
             case Reconfigure():
                 self._changes.reconfigure(step, say)
             case Invoke():

@@ -7,7 +7,7 @@ from typing import Any
 
 from vsphere_ai.errors import Conflict, NotVerified, OutcomeUnknown, StepFailed, VimFault
 from vsphere_ai.execution.actions.context import Context, Say, polling
-from vsphere_ai.guests.cloud_init import READY
+from vsphere_ai.guests.ready import READY, Answer, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.plain import PlainObject
 from vsphere_ai.model.state import Target
@@ -126,18 +126,27 @@ class VmLife:
 
 def why_not_ready(step: GuestReady, found: Facts) -> str:
     """Return what is missing until a guest is ready, in words; empty when nothing is."""
-    said = settings_of(found).get(READY, "")
+    text = settings_of(found).get(READY, "")
+    if not text:
+        return "the guest has not said that it is ready"
+    try:
+        said = verdict(text)
+    except ValueError as error:
+        return str(error)
+    if said.generation != step.generation:
+        return f"the guest reports generation {said.generation} of its settings, not {step.generation}"
     reported = {
         str(nic.get("macAddress", "")).lower(): {str(a).lower() for a in _addresses(nic)}
         for nic in found.get("guest.net") or ()
     }
-    if said.split(" ")[0] != str(step.generation):
-        return "the guest has not said that it is ready"
     for mac, wanted in step.nics:
-        have = reported.get(mac, set())
-        missing = [a for a in wanted if a.lower() not in have]
-        if missing:
-            return f"{mac} does not report {', '.join(missing)}"
+        have, own = reported.get(mac, set()), said.nics.get(mac)
+        for address in wanted:
+            answer = own.addresses.get(address, Answer("")) if own else Answer("")
+            if answer.word == "conflict":
+                return f"{address} is in use by the station {answer.mac or 'with an unknown MAC address'}"
+            if address.lower() not in have:
+                return f"{mac} does not report {address}"
         if not wanted and not any(not a.startswith("fe80:") for a in have):
             return f"{mac} has no address yet"
     return ""

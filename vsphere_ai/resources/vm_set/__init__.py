@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, Self
+from collections.abc import Iterator, Sequence
+from typing import Self
 
 from vsphere_ai.model.facts import Estate, Facts
 from vsphere_ai.model.privilege import Duty
-from vsphere_ai.model.state import Change, Problem, State, Target, observed, setting
+from vsphere_ai.model.state import Change, Problem, State, Target
 from vsphere_ai.model.steps import Destroy, GuestReady, Step
 from vsphere_ai.model.view import View
 from vsphere_ai.model.vm_sets import Member, mark_of, member_of
@@ -18,13 +18,11 @@ from vsphere_ai.resources.base import Export, Form, Resource, Traits
 from vsphere_ai.resources.makes_vms import MakesVms, WantedNic, WantedSet
 from vsphere_ai.resources.vm_set.checks import making_problems, present_problems
 from vsphere_ai.resources.vm_set.clone import clone_step, disks_of, guest_words, is_ready, nics_of
-from vsphere_ai.resources.vm_set.settings import MOST_NICS, SetNic, SetUser
-
-FIXED = ("source", "linked", "guest", "addresses", "folder")
-"""Fields that only a new VM takes."""
+from vsphere_ai.resources.vm_set.new_vm import facts_of
+from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 
-class VmSet(MakesVms, Resource):
+class VmSet(MakesVms, VmSetFields, Resource):
     """Makes the VMs that the play names: one clone each of a template or VM, marked as a member of the set.
 
     The names are a range such as `train-[01:04]`. A VM that the range no longer names is destroyed, after confirmation.
@@ -58,27 +56,6 @@ class VmSet(MakesVms, Resource):
         ),
     )
 
-    name: str | None = setting("Name of the set; VMs carry it in their mark.", pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
-    source: str | None = setting("Template, or VM that is off, that is cloned; by name or inventory path.")
-    snapshot: str | None = setting("Snapshot of the source that is cloned.")
-    linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
-    cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
-    resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
-    folder: str | None = setting("VM folder by name or inventory path; that of the source where it is left out.")
-    datastore: str | None = setting("Datastore by name; that of the source where it is left out.")
-    cpus: int | None = setting("Number of virtual CPUs.", ge=1, le=768)
-    memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
-    guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
-    nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
-    users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
-    power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
-    index: int | None = observed("Place in the set, counted from 1.")
-    host: str | None = observed("Host on which the VM is made.")
-    addresses: Mapping[str, str] | None = observed("MAC address and addresses of each NIC.")
-    guest: str | None = observed("What the guest is given.")
-    ready: bool | None = observed("The guest has said that it is ready.")
-    destroyed: bool | None = observed("The VM is destroyed, with its disks.")
-
     # -- before the VM exists
 
     def wanted_set(self) -> WantedSet:
@@ -99,9 +76,13 @@ class VmSet(MakesVms, Resource):
             guest_id=self.guest_id or "",
         )
 
+    def new_vm(self, member: Member, estate: Estate) -> Facts:
+        """Return a member that is to be made as vCenter will show it right after its clone."""
+        return facts_of(self.wanted_set(), member, estate)
+
     def leaving(self) -> State:
         """Return the state of a VM that the play no longer names."""
-        return VmSet.model_construct(name=self.name, destroyed=True)
+        return VmSet.model_construct(name=self.name, disks=())
 
     def implied(self, member: Member) -> Sequence[State]:
         """Return the network adapters that follow from the NICs, with the MAC addresses of the member."""
@@ -141,6 +122,7 @@ class VmSet(MakesVms, Resource):
             addresses={n.name: str(n) for n in mark.nics},
             guest=mark.guest,
             ready=on and is_ready(facts, mark.generation),
+            disks=disks_of(facts) or ("no disk",),
         )
 
     def settle(self, target: Target, view: View) -> Self:
@@ -161,11 +143,6 @@ class VmSet(MakesVms, Resource):
             return self.model_copy(update={**update, "host": host.name if host else None, "source": self.made_of})
         once = ("snapshot", "linked", "cluster", "resource_pool", "folder", "datastore", "nics", "users")
         return self.model_copy(update={**dict.fromkeys(once), **update, "source": self.made_of})
-
-    @property
-    def made_of(self) -> str:
-        """The source and its snapshot, in one text."""
-        return f"{self.source or ''}@{self.snapshot}" if self.snapshot else self.source or ""
 
     def problems(self, target: Target, view: View) -> Iterator[Problem]:
         """What stands against making, changing or destroying the VM."""
@@ -215,11 +192,9 @@ class VmSet(MakesVms, Resource):
             )
 
     def notes(self, target: Target, view: View) -> Iterator[str]:
-        """Say why a new VM is placed where it is, and which disks go with one that is destroyed."""
-        member, facts = member_of(view.estate, target.ref), view.facts(target.ref)
-        if self.destroyed:
-            yield from (f"destroys the disk {name}" for name in disks_of(facts))
-        elif member is not None and not member.exists and member.why_here:
+        """Say why a new VM is placed where it is."""
+        member = member_of(view.estate, target.ref)
+        if not self.destroyed and member is not None and not member.exists and member.why_here:
             yield member.why_here
 
     def export(self, target: Target, view: View, form: Form) -> Export:

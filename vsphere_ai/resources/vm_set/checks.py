@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from vsphere_ai.guests import cloud_init
-from vsphere_ai.guests.netplan import faults as network_faults
+from vsphere_ai.guests.cloud_init import guest_problems
 from vsphere_ai.model.facts import Facts
+from vsphere_ai.model.state import Target
 from vsphere_ai.model.view import View
-from vsphere_ai.model.vm_sets import Fault, Member
+from vsphere_ai.model.vm_sets import Fault, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources.vm_set.clone import disks_of, guest_of
-
-if TYPE_CHECKING:
-    from vsphere_ai.resources.vm_set import VmSet
+from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 REBUILD = {
     "source": "the template or VM that it was cloned of",
@@ -25,7 +23,7 @@ REBUILD = {
 """Fields that only a new VM takes, in words."""
 
 
-def making_problems(state: VmSet, member: Member, facts: Facts, view: View) -> Iterator[Fault]:
+def making_problems(state: VmSetFields, member: Member, facts: Facts, view: View) -> Iterator[Fault]:
     """Yield what keeps a VM from being made as the play wants it."""
     for name in ("name", "source"):
         if getattr(state, name) is None:
@@ -40,11 +38,11 @@ def making_problems(state: VmSet, member: Member, facts: Facts, view: View) -> I
             yield Fault("no-port-group", f"{nic.name}: there is no port group '{nic.port_group}'", f"write {known}")
     guest = guest_of(state, member)
     if guest.nics:
-        found = (*network_faults(guest.nics), *cloud_init.faults(guest))
-        yield from (Fault("guest", sentence, "correct the NICs or users of vm_set") for sentence in found)
+        found = guest_problems(Target("vm", member.name, member.ref), guest, settings_of(facts))
+        yield from (Fault(p.rule, p.message, p.help) for p in found)
 
 
-def _source_problems(state: VmSet, member: Member, view: View) -> Iterator[Fault]:
+def _source_problems(state: VmSetFields, member: Member, view: View) -> Iterator[Fault]:
     source = view.estate.get(member.place.source)
     if source is None:
         return
@@ -63,7 +61,7 @@ def _source_problems(state: VmSet, member: Member, view: View) -> Iterator[Fault
         )
 
 
-def present_problems(state: VmSet, now: VmSet, facts: Facts, view: View) -> Iterator[Fault]:
+def present_problems(state: VmSetFields, now: VmSetFields, facts: Facts, view: View) -> Iterator[Fault]:
     """Yield what keeps a member that is there from being as the play wants it, or from being destroyed."""
     if state.destroyed:
         yield from destroy_problems(facts)

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from vsphere_ai.guests import cloud_init
 from vsphere_ai.guests.netplan import GuestNic, Route
+from vsphere_ai.guests.ready import READY, verdict
 from vsphere_ai.model.facts import Facts
 from vsphere_ai.model.state import Target
 from vsphere_ai.model.steps import Clone
@@ -19,15 +20,13 @@ from vsphere_ai.model.vm_sets import Mark, Member, settings_of
 from vsphere_ai.resources._helpers import ethernet
 from vsphere_ai.resources._helpers.network_adapter import NetworkAdapter, device_of
 from vsphere_ai.resources._helpers.vm_devices import device_change
-
-if TYPE_CHECKING:
-    from vsphere_ai.resources.vm_set import VmSet
+from vsphere_ai.resources.vm_set.settings import VmSetFields
 
 IN_THE_CLONE = ("vmxnet3",)
 """Types of NICs that the clone itself brings; the others come in the reconfigure after it."""
 
 
-def guest_of(state: VmSet, member: Member) -> cloud_init.Guest:
+def guest_of(state: VmSetFields, member: Member) -> cloud_init.Guest:
     """Return what the guest of a member is to be."""
     own = {n.name: n for n in member.nics}
     nics = tuple(
@@ -47,7 +46,7 @@ def guest_of(state: VmSet, member: Member) -> cloud_init.Guest:
     return cloud_init.Guest(member.name.lower(), member.uuid, nics, users, member.generation)
 
 
-def guest_words(state: VmSet, member: Member) -> str:
+def guest_words(state: VmSetFields, member: Member) -> str:
     """Return what the guest is given, in words and as a checksum of all of it."""
     texts = sorted(cloud_init.extra_config(guest_of(state, member)).items())
     checksum = hashlib.sha256(repr(texts).encode()).hexdigest()[:8]
@@ -55,13 +54,13 @@ def guest_words(state: VmSet, member: Member) -> str:
     return f"hostname {member.name.lower()}, {users} ({checksum})"
 
 
-def clone_step(state: VmSet, target: Target, member: Member, view: View) -> Clone:
+def clone_step(state: VmSetFields, target: Target, member: Member, view: View) -> Clone:
     """Return the clone that makes a member."""
     place, host = member.place, view.estate.get(member.place.host)
     on = f" on {host.name}" if host else ""
     return Clone(
         target=target,
-        kinds=(state.kind,),
+        kinds=("vm_set",),
         source=place.source,
         folder=place.folder,
         name=member.name,
@@ -70,7 +69,7 @@ def clone_step(state: VmSet, target: Target, member: Member, view: View) -> Clon
     )
 
 
-def _clone_spec(state: VmSet, member: Member, view: View) -> dict[str, object]:
+def _clone_spec(state: VmSetFields, member: Member, view: View) -> dict[str, object]:
     place = member.place
     location: dict[str, object] = {"_typeName": "VirtualMachineRelocateSpec"}
     location |= {k: v for k, v in (("pool", place.pool), ("host", place.host), ("datastore", place.datastore)) if v}
@@ -108,7 +107,7 @@ def _clone_spec(state: VmSet, member: Member, view: View) -> dict[str, object]:
     return spec | ({"snapshot": place.snapshot} if place.snapshot else {})
 
 
-def _nic_changes(state: VmSet, member: Member, view: View) -> Iterator[Mapping[str, Any]]:
+def _nic_changes(state: VmSetFields, member: Member, view: View) -> Iterator[Mapping[str, Any]]:
     """Remove the NICs of the source and add those of the member, known by their MAC addresses."""
     source = view.estate.get(member.place.source)
     for device in ethernet.cards(source.get("config.hardware.device", ()) if source else ()):
@@ -127,8 +126,10 @@ def nics_of(member: Member) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def is_ready(facts: Facts, generation: int) -> bool:
     """Return whether the guest of a VM has said that it is ready, in this generation."""
-    said = settings_of(facts).get(cloud_init.READY, "")
-    return said.split(" ")[0] == str(generation)
+    try:
+        return verdict(settings_of(facts).get(READY, "")).generation == generation
+    except ValueError:
+        return False
 
 
 def disks_of(facts: Facts) -> tuple[str, ...]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from vsphere_ai.model.state import Settings, setting
+from vsphere_ai.guests.ssh_key import public_key
+from vsphere_ai.model.state import Settings, State, observed, setting
 
 DHCP = "dhcp"
 MOST_NICS = 10
 """Virtual NICs of a VM (vSphere configuration maximums)."""
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,14}")
-_KEY = re.compile(r"(ssh-(ed25519|rsa)|ecdsa-sha2-nistp\d+|sk-[a-z0-9@.-]+) [A-Za-z0-9+/=]+( .*)?")
 
 
 def _listed(value: object) -> object:
@@ -27,8 +28,7 @@ def _nic_name(text: str) -> str:
 
 
 def _public_key(text: str) -> str:
-    if not _KEY.fullmatch(text.strip()):
-        raise ValueError("this is no public key of SSH\nwrite the line of a .pub file, such as ssh-ed25519 AAAA... ops")
+    public_key(text)
     return text.strip()
 
 
@@ -76,3 +76,38 @@ class SetUser(Settings):
     def __str__(self) -> str:
         many = len(self.ssh_authorized_keys)
         return f"{self.name} ({many} SSH key{'' if many == 1 else 's'})"
+
+
+class VmSetFields(State):
+    """What a play says of the VMs that it makes, and what is decided or read of each of them."""
+
+    name: str | None = setting("Name of the set; VMs carry it in their mark.", pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,39}$")
+    source: str | None = setting("Template, or VM that is off, that is cloned; by name or inventory path.")
+    snapshot: str | None = setting("Snapshot of the source that is cloned.")
+    linked: bool | None = setting("`true`: disks are children of the snapshot's, or share the template's.")
+    cluster: str | None = setting("Cluster in whose root resource pool the VMs are.")
+    resource_pool: str | None = setting("Resource pool by name or inventory path, instead of `cluster`.")
+    folder: str | None = setting("VM folder by name or inventory path; that of the source where it is left out.")
+    datastore: str | None = setting("Datastore by name; that of the source where it is left out.")
+    cpus: int | None = setting("Number of virtual CPUs.", ge=1, le=768)
+    memory_gb: int | None = setting("Memory in GB.", ge=1, le=24_560)
+    guest_id: str | None = setting("Guest operating system, as vSphere calls it, e.g. `ubuntu64Guest`.")
+    nics: tuple[SetNic, ...] | None = setting("NICs of each VM; those of the source are removed.", max_length=MOST_NICS)
+    users: tuple[SetUser, ...] | None = setting("Accounts in the guest, with their public keys.")
+    power_state: Literal["on", "off"] | None = setting("Whether the VMs run; `on` where it is left out.")
+    index: int | None = observed("Place in the set, counted from 1.")
+    host: str | None = observed("Host on which the VM is made.")
+    addresses: Mapping[str, str] | None = observed("MAC address and addresses of each NIC.")
+    guest: str | None = observed("What the guest is given.")
+    ready: bool | None = observed("The guest has said that it is ready.")
+    disks: tuple[str, ...] | None = observed("Files of its disks; none: the VM is destroyed with them.")
+
+    @property
+    def destroyed(self) -> bool:
+        """Whether this is the end of a VM."""
+        return self.disks == ()
+
+    @property
+    def made_of(self) -> str:
+        """The source and its snapshot, in one text."""
+        return f"{self.source or ''}@{self.snapshot}" if self.snapshot else self.source or ""

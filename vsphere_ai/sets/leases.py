@@ -1,0 +1,157 @@
+"""Leases of the members of sets: their addresses in the plan, and the changes of the ledger that vCenter keeps."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from vsphere_ai.addresses.conflicts import find_conflicts
+from vsphere_ai.addresses.holding import Ledger, Nic
+from vsphere_ai.addresses.in_use import InUse, of_guests, of_hosts
+from vsphere_ai.addresses.leasing import lease, release
+from vsphere_ai.addresses.ledger_text import ledger_text, read_ledger
+from vsphere_ai.addresses.pool import Place
+from vsphere_ai.addresses.request import Lease, NicRequest, SetRequest, Terms
+from vsphere_ai.fabric.dvs import PORT_GROUP
+from vsphere_ai.model.facts import Estate
+from vsphere_ai.model.state import Target
+from vsphere_ai.model.steps import Step, WriteLeases
+from vsphere_ai.model.vm_sets import Fault, MemberNic, mac_address
+from vsphere_ai.model.vm_sets import Place as Where
+from vsphere_ai.sets.members import Found
+
+RELEASED_NOW = -1
+"""Time of a release in a plan: the moment in which it is written."""
+
+
+@dataclass(frozen=True)
+class Addresses:
+    """NICs of members by set, place and name of the NIC; what stands against them; and the texts of the ledger.
+
+    `before` is as it was read, `taken` has the new leases, `kept` is without those of members that leave.
+    """
+
+    nics: Mapping[tuple[str, int, str], MemberNic] = field(default_factory=dict)
+    faults: Mapping[tuple[str, int], tuple[Fault, ...]] = field(default_factory=dict)
+    before: str = ""
+    taken: str = ""
+    kept: str = ""
+
+
+@dataclass(frozen=True)
+class Book:
+    """What addresses depend on beside the estate: the text of the ledger, the pools of the inventory, and the time."""
+
+    text: str
+    terms: Terms
+
+
+def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresses:
+    """Return the addresses of all members, as the ledger will have them."""
+    before = read_ledger(book.text)
+    requests = [r for each in found if (r := _request(each, estate)) is not None]
+    result = lease(before, book.terms, requests)
+    own = {(r.name, n.name) for r in requests for n in r.nics}
+    leases = [each for each in result.leases if (each.nic.set, each.nic.name) in own]
+    faults: dict[tuple[str, int], list[Fault]] = {}
+    for problem in result.problems:
+        name = problem.subject.partition("/")[0]
+        for member in (m for each in found if each.play.wanted.name == name for m in each.members if not m.leaving):
+            faults.setdefault((name, member.index), []).append(Fault(problem.rule, problem.message, problem.help))
+    for problem in find_conflicts(leases, _in_use(estate), book.terms.pools):
+        name, index, _nic = problem.subject.split("/")
+        faults.setdefault((name, int(index)), []).append(Fault(problem.rule, problem.message, problem.help))
+    taken = result.ledger if not result.problems else before
+    return Addresses(
+        nics=dict(_nics(found, leases, estate)),
+        faults={key: tuple(own) for key, own in faults.items()},
+        before=book.text,
+        taken=_text(taken, before, book.text),
+        kept=_text(_without_leaving(taken, found, book.terms), before, book.text),
+    )
+
+
+def lease_steps(addresses: Addresses, datacenter: Target) -> Iterator[Step]:
+    """Yield the writes of the ledger: new leases before anything else, released ones after everything else."""
+    if addresses.taken != addresses.before:
+        yield WriteLeases(
+            target=datacenter,
+            summary="take the leases of new addresses, in one write",
+            before=digest(addresses.before),
+            text=addresses.taken,
+        )
+    if addresses.kept != addresses.taken:
+        yield WriteLeases(
+            target=datacenter,
+            summary="release the addresses of destroyed VMs, in one write",
+            before=digest(addresses.taken),
+            text=addresses.kept,
+            comes_last=True,
+        )
+
+
+def digest(text: str) -> str:
+    """Return the SHA-256 of the text of a ledger."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _text(ledger: Ledger, before: Ledger, text: str) -> str:
+    return text if ledger.holdings == before.holdings else ledger_text(ledger)
+
+
+def _request(found: Found, estate: Estate) -> SetRequest | None:
+    wanted, count = found.play.wanted, max((*found.play.names, 0))
+    nics = [n for n in wanted.nics if n.pools]
+    if not nics or not count:
+        return None
+    at = {m.index: m.place for m in found.members}
+    places = {n.name: [_place(found, at.get(i), n.port_group, estate) for i in range(1, count + 1)] for n in nics}
+    return SetRequest(
+        wanted.name, count, tuple(NicRequest(n.name, n.pools, places=tuple(places[n.name])) for n in nics)
+    )
+
+
+def _place(found: Found, place: Where | None, port_group: str, estate: Estate) -> Place:
+    folder = estate.get(place.folder) if place else None
+    return Place(vms=(found.play.wanted.name,), folder=folder.name if folder else "", portgroup=port_group)
+
+
+def _nics(
+    found: Sequence[Found], leases: Sequence[Lease], estate: Estate
+) -> Iterator[tuple[tuple[str, int, str], MemberNic]]:
+    by_nic: dict[tuple[str, int, str], list[Lease]] = {}
+    for each in leases:
+        by_nic.setdefault((each.nic.set, each.index, each.nic.name), []).append(each)
+    for one in found:
+        for member in one.members:
+            for nic in one.play.wanted.nics:
+                own = by_nic.get((member.set, member.index, nic.name), [])
+                yield (
+                    (member.set, member.index, nic.name),
+                    MemberNic(
+                        nic.name,
+                        mac_address(estate.about.instance, member.set, member.index, nic.name),
+                        tuple(f"{each.address}/{each.prefix}" for each in own),
+                        tuple(each.gateway for each in own if each.gateway),
+                        tuple(route for each in own for route in each.routes),
+                    ),
+                )
+
+
+def _without_leaving(ledger: Ledger, found: Sequence[Found], terms: Terms) -> Ledger:
+    """Return the ledger without what members hold that leave at the end of the range."""
+    now = Terms(terms.pools, RELEASED_NOW, terms.avoided, terms.seen)
+    for each in found:
+        name, keep = each.play.wanted.name, max((*each.play.names, 0))
+        nics = [Nic(name, n.name, v) for n in each.play.wanted.nics for v in (4, 6)]
+        held = max((h.count for nic, h in ledger.holdings.items() if nic.set == name), default=0)
+        if held > keep:
+            ledger = release(ledger, now, name, keep, nics)
+    return ledger
+
+
+def _in_use(estate: Estate) -> Iterator[InUse]:
+    groups = {f.ref.partition(":")[2]: f.name for f in estate.of_type(PORT_GROUP)}
+    yield from of_guests(estate.of_type("VirtualMachine"))
+    yield from of_hosts(estate.of_type("HostSystem"), groups)
