@@ -20,6 +20,7 @@ from vsphere_ai.lab.ledger import Ledger
 from vsphere_ai.lab.managed import (
     always_there,
     cluster,
+    cluster_rules,
     datastores,
     host_system,
     maintenance,
@@ -99,6 +100,8 @@ def build(scenario: Scenario, password: str, instance: str = "") -> Farm:
         _hosts(farm)
         _vms(farm, vm_folder)
         datastores.as_described(farm)
+        for each in farm.scenario.clusters:
+            cluster_rules.describe(farm, farm.named[f"cluster:{each.name}"], each.rules)
         always_there.complete(farm)
         networks = [ref for ref in farm.named["networkFolder"]["childEntity"] if isinstance(ref, vim.Network)]
         stores = [mo.ref for mo in datastores.all_of(farm)]
@@ -159,6 +162,7 @@ def _inventory(farm: Farm) -> ManagedObject:
 def _hosts(farm: Farm) -> None:
     folder = farm.named["hostFolder"]
     clusters = {c.name: cluster.add_compute(farm, folder, c.name, c) for c in farm.scenario.clusters}
+    farm.named.update({f"cluster:{name}": mo for name, mo in clusters.items()})
     computes = list(clusters.values())
     number = 0
     for spec in farm.scenario.hosts:

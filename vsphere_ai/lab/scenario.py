@@ -76,6 +76,32 @@ class Switch:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """A DRS rule of a cluster. A name in `vms` or `hosts` may hold a range.
+
+    `kind` is ``affinity`` or ``anti-affinity`` between `vms`, or ``host-affinity`` or ``host-anti-affinity`` between
+    them and `hosts`.
+    """
+
+    name: str
+    kind: str
+    vms: tuple[str, ...]
+    hosts: tuple[str, ...] = ()
+    mandatory: bool = False
+    enabled: bool = True
+
+    @property
+    def vm_names(self) -> set[str]:
+        """The names of the VMs."""
+        return {name for text in self.vms for name in expand(text)}
+
+    @property
+    def host_names(self) -> list[str]:
+        """The names of the hosts."""
+        return [name for text in self.hosts for name in expand(text)]
+
+
+@dataclass(frozen=True)
 class Cluster:
     """A cluster. `drs` is ``off``, ``manual``, ``partiallyAutomated`` or ``fullyAutomated``.
 
@@ -91,6 +117,7 @@ class Cluster:
     image: bool = False
     configuration_profile: bool = False
     pools: tuple[str, ...] = ()
+    rules: tuple[Rule, ...] = ()
 
 
 @dataclass(frozen=True)

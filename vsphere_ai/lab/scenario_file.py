@@ -33,6 +33,7 @@ CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("Host", "lockdown"): ("disabled", "normal", "strict"),
     ("Host", "driver_line"): ("AIE", "VMware"),
     ("Nic", "rdma_state"): ("Active", "Down"),
+    ("Rule", "kind"): ("affinity", "anti-affinity", "host-affinity", "host-anti-affinity"),
     ("Ssh", "policy"): ("on", "off", "automatic"),
     ("Vm", "power"): ("on", "off", "suspended"),
     ("Vm", "connection"): ("connected", "disconnected", "orphaned", "inaccessible", "invalid"),
@@ -202,10 +203,29 @@ def _relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagn
                     mark, f"{adapter.name} of {host.name!r} names the unknown port group {adapter.port_group!r}"
                 )
     yield from _storage_relations(scenario, places, hosts)
+    yield from _rule_relations(scenario, places)
     mounted = {d.name: {name for text in d.hosts for name in expand(text)} for d in scenario.all_datastores}
     for vm in scenario.vms:
         yield from _vm_relations(vm, places[id(vm)], (hosts, groups), seen)
         yield from _vm_places(scenario, vm, places[id(vm)], mounted)
+
+
+def _rule_relations(scenario: Scenario, places: Mapping[int, Mark]) -> Iterator[Diagnostic]:
+    clusters = {name: host.cluster for host in scenario.hosts for name in expand(host.name)}
+    rules = [(cluster, rule) for cluster in scenario.clusters for rule in cluster.rules]
+    vms = {name: set(expand(vm.host)) for vm in scenario.vms if rules for name in expand(vm.name)}
+    for cluster, rule in rules:
+        mark = places[id(rule)]
+        if [each.name for each in cluster.rules].count(rule.name) > 1:
+            yield Diagnostic(mark, f"rule {rule.name!r} is described twice")
+        if rule.kind.startswith("host-") != bool(rule.hosts):
+            yield Diagnostic(mark, f"rule {rule.name!r} of kind {rule.kind} has {'no ' * (not rule.hosts)}hosts")
+        for name in sorted(rule.vm_names):
+            if not any(clusters.get(host) == cluster.name for host in vms.get(name, ())):
+                yield Diagnostic(mark, f"rule {rule.name!r} names VM {name!r}, which is not of the cluster")
+        for name in rule.host_names:
+            if clusters.get(name) != cluster.name:
+                yield Diagnostic(mark, f"rule {rule.name!r} names host {name!r}, which is not of the cluster")
 
 
 def _storage_relations(scenario: Scenario, places: Mapping[int, Mark], hosts: set[str]) -> Iterator[Diagnostic]:

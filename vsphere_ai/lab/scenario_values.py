@@ -30,6 +30,7 @@ SHAPES: dict[tuple[str, str], tuple[re.Pattern[str], str]] = {
     ("PortGroup", "name"): _NAMED,
     ("Nic", "name"): _NAMED,
     ("Vmkernel", "name"): _NAMED,
+    ("Rule", "name"): _NAMED,
     ("Datastore", "name"): (re.compile(r"[^\[\]]+"), "a name without brackets"),
     ("DatastoreCluster", "name"): _NAMED,
     ("Scenario", "datastore"): (re.compile(r"[^\[\]]+"), "a name without brackets"),

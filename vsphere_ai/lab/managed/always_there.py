@@ -25,7 +25,7 @@ def complete(farm: Farm) -> None:
         store.set(datastore, host=[vim.Datastore.HostMount(key=h.ref, mountInfo=_mount(datastore)) for h in hosts])
     for mo in store.of(vim.ClusterComputeResource):
         shown = mo["configurationEx"]
-        configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig)
+        configuration = vim.cluster.ConfigInfo(dasConfig=shown.dasConfig, drsConfig=shown.drsConfig, rule=shown.rule)
         store.set(mo, configuration=configuration, summaryEx=mo["summary"])
     for mo in (*stores, *store.of(vim.HostSystem), *store.of(vim.EnvironmentBrowser)):
         shown_at = mo.extra.get("compute", mo)

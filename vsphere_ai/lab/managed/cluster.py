@@ -7,11 +7,8 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes
-from vsphere_ai.lab.managed.refusals import invalid_argument, not_supported
 from vsphere_ai.lab.scenario import Cluster
-from vsphere_ai.lab.store import ManagedObject, fill, given
-from vsphere_ai.lab.tasks import Task
+from vsphere_ai.lab.store import ManagedObject, fill
 
 
 def add_folder(farm: Farm, parent: ManagedObject, name: str, types: list[Any]) -> ManagedObject:
@@ -130,54 +127,3 @@ def summarise(farm: Farm, mo: ManagedObject) -> None:
     networks = list(dict.fromkeys(ref for h in hosts for ref in h["network"]))
     stores = list(dict.fromkeys(ref for h in hosts for ref in h["datastore"]))
     farm.store.set(mo, summary=summary, network=networks, datastore=stores)
-
-
-DRS_SETTINGS = ("enabled", "defaultVmBehavior", "enableVmBehaviorOverrides", "vmotionRate", "option")
-
-
-def _override(farm: Farm, mo: ManagedObject, specs: Any) -> dict[str, Any]:
-    """Add, edit or remove automation levels of single VMs; return what changed, for the ledger."""
-    config, detail = mo["configurationEx"], {}
-    present = {c.key._moId: c for c in config.drsVmConfig or ()}
-    for spec in specs:
-        ref = spec.removeKey if spec.operation == "remove" else spec.info.key
-        vm = farm.store.get(ref)
-        if (vm.moid in present) == (spec.operation == "add") or farm.host_of(vm)["parent"] != mo.ref:
-            raise invalid_argument(
-                "drsVmConfigSpec", "there is one already, there is none, or it is of another cluster"
-            )
-        if spec.operation == "remove":
-            del present[vm.moid]
-        else:
-            present[vm.moid] = spec.info
-        detail[str(vm["name"])] = spec.operation
-    if detail:
-        config.drsVmConfig = list(present.values())
-    return detail
-
-
-@changes(vim.ComputeResource, "ReconfigureComputeResource_Task", "Host.Inventory.EditCluster")
-def reconfigure_compute(call: Call, spec: Any, modify: bool) -> Any:
-    """Change DRS settings of a cluster; with `modify` false everything not named would be reset, which is refused."""
-    farm, mo = call.farm, call.mo
-    drs, own = getattr(spec, "drsConfig", None), getattr(spec, "drsVmConfigSpec", None) or []
-    others = [
-        name for name in given(spec) if name not in ("drsConfig", "drsVmConfigSpec", "dynamicType", "dynamicProperty")
-    ]
-    if others or not (drs or own) or not modify:
-        what = ", ".join(others) or "this"
-        raise not_supported(f"the lab changes drsConfig and drsVmConfig with modify=true only, not {what}")
-
-    def work(_task: Task) -> None:
-        detail = _override(farm, mo, own)
-        present = mo["configurationEx"].drsConfig
-        for name in DRS_SETTINGS if drs else ():
-            value = getattr(drs, name)
-            if value not in (None, []) and value != getattr(present, name):
-                setattr(present, name, value)
-                detail[name] = value if isinstance(value, (str, bool, int)) else str(value)
-        if detail:
-            farm.store.touch(mo, "configurationEx")
-            farm.record(mo, "ReconfigureComputeResource_Task", **detail)
-
-    return farm.tasks.start(mo, "reconfigure", work)

@@ -12,9 +12,9 @@ from pyVmomi import vim, vmodl
 from vsphere_ai.lab import ledger
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware.host import HostRefused
-from vsphere_ai.lab.managed import Call, changes, migration, vgpu_migration
+from vsphere_ai.lab.managed import Call, changes, cluster_rules, migration, vgpu_migration
 from vsphere_ai.lab.managed.host_system import powered_on
-from vsphere_ai.lab.managed.placement import can_take, move
+from vsphere_ai.lab.managed.placement import can_take, drs_level, move
 from vsphere_ai.lab.managed.power import power_off_now, power_on_now, profiles
 from vsphere_ai.lab.managed.refusals import host_not_connected, invalid_argument, invalid_state
 from vsphere_ai.lab.managed.vm_states import VCLS, is_kept_by_vcenter
@@ -192,7 +192,9 @@ def _best(farm: Farm, mo: ManagedObject, vm: ManagedObject) -> ManagedObject | N
     cluster = farm.store.get(mo["parent"])
     others = [farm.store.get(ref) for ref in cluster["host"] if ref != mo.ref]
     fitting = [h for h in others if "entering" not in h.extra and can_take(farm, h, vm) and _has_gpus(farm, h, vm)]
-    return min(fitting, key=lambda h: (len(powered_on(farm, h)), h["name"]), default=None)
+    rules = {h.moid: list(cluster_rules.broken_by(farm, vm, h)) for h in fitting}
+    allowed = [h for h in fitting if not any(rule.mandatory for rule in rules[h.moid])]
+    return min(allowed, key=lambda h: (len(rules[h.moid]), len(powered_on(farm, h)), h["name"]), default=None)
 
 
 def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = None) -> bool:
@@ -200,11 +202,7 @@ def _drs_automated(farm: Farm, mo: ManagedObject, vm: ManagedObject | None = Non
     parent = farm.store.get(mo["parent"])
     if not isinstance(parent.ref, vim.ClusterComputeResource):
         return False
-    config = parent["configurationEx"]
-    drs, level = config.drsConfig, config.drsConfig.defaultVmBehavior
-    if vm is not None and drs.enableVmBehaviorOverrides is not False:
-        own = next((c for c in config.drsVmConfig or () if c.key == vm.ref), None)
-        if own is not None and own.enabled is False:
-            return False
-        level = (own.behavior if own is not None else None) or level
-    return bool(drs.enabled) and level == "fullyAutomated"
+    if vm is not None:
+        return drs_level(farm, vm) == "fullyAutomated"
+    drs = parent["configurationEx"].drsConfig
+    return bool(drs.enabled) and drs.defaultVmBehavior == "fullyAutomated"

@@ -13,7 +13,7 @@ from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
 from vsphere_ai.lab.hardware import vgpu as vgpus
-from vsphere_ai.lab.managed import Call, changes, demand, device_groups
+from vsphere_ai.lab.managed import Call, changes, cluster_rules, demand, device_groups
 from vsphere_ai.lab.managed.option_manager import HOT_VGPU
 from vsphere_ai.lab.managed.placement import hardware_of, move, newest_hardware
 from vsphere_ai.lab.managed.power import check_power_on, profiles
@@ -96,6 +96,7 @@ def check(farm: Farm, vm: ManagedObject, target: ManagedObject) -> None:
         raise vim.fault.VirtualHardwareVersionNotSupported(
             hostName=machine.name, host=target.ref, msg=f"The host does not support hardware version {hardware_of(vm)}."
         )
+    cluster_rules.refuse_mandatory(farm, vm, target)
     if vm["runtime"].powerState == "poweredOff":
         return  # what a VM that is off uses is looked at when it powers on
     _check_devices(farm, vm, source, target)

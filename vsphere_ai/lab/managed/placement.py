@@ -50,12 +50,30 @@ def unreserved_mb(farm: Farm, host: ManagedObject) -> int:
 
 def can_take(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
     """Return whether a host is up, out of maintenance, and has the VM's networks, datastores, memory and hardware."""
+    return compatible(farm, host, vm) and reserved_mb(vm) <= unreserved_mb(farm, host)
+
+
+def compatible(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
+    """Return whether a host is up, out of maintenance, and has a VM's networks, datastores and hardware version."""
     machine = farm.host(host)
-    if not machine.up or machine.in_maintenance:
-        return False
-    if hardware_of(vm) > newest_hardware(machine.version) or reserved_mb(vm) > unreserved_mb(farm, host):
+    if not machine.up or machine.in_maintenance or hardware_of(vm) > newest_hardware(machine.version):
         return False
     return datastores.reaches(host, vm["datastore"]) and all(network in host["network"] for network in vm["network"])
+
+
+def drs_level(farm: Farm, vm: ManagedObject) -> str:
+    """Return the automation level of DRS for a VM, its own or its cluster's; empty where DRS lets it be."""
+    parent = farm.store.get(farm.host_of(vm)["parent"])
+    if not isinstance(parent.ref, vim.ClusterComputeResource):
+        return ""
+    config = parent["configurationEx"]
+    drs, level = config.drsConfig, config.drsConfig.defaultVmBehavior
+    if drs.enableVmBehaviorOverrides is not False:
+        own = next((c for c in config.drsVmConfig or () if c.key == vm.ref), None)
+        if own is not None and own.enabled is False:
+            return ""
+        level = (own.behavior if own is not None else None) or level
+    return str(level) if drs.enabled else ""
 
 
 def move(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:

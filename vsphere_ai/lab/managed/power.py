@@ -15,6 +15,7 @@ from vsphere_ai.lab.hardware import vgpu as vgpus
 from vsphere_ai.lab.managed import (
     Call,
     changes,
+    cluster_rules,
     device_groups,
     devices_pci,
     dvs_bandwidth,
@@ -24,6 +25,8 @@ from vsphere_ai.lab.managed import (
 )
 from vsphere_ai.lab.managed.placement import (
     can_take,
+    compatible,
+    drs_level,
     hardware_of,
     hosts_of_cluster,
     move,
@@ -34,6 +37,7 @@ from vsphere_ai.lab.managed.placement import (
 )
 from vsphere_ai.lab.managed.refusals import (
     host_not_connected,
+    invalid_argument,
     invalid_power_state,
     invalid_state,
     power_on_failed,
@@ -76,6 +80,7 @@ def check_power_on(farm: Farm, vm: ManagedObject, host: ManagedObject) -> None:
             msg="The host does not have sufficient memory resources to satisfy the reservation.",
         )
     _check_reservation(vm)
+    cluster_rules.refuse_mandatory(farm, vm, host)
     tuned.check_power_on(vm, host)
     device_groups.check_power_on(vm, machine)
     devices_pci.check_power_on(farm, vm, host)
@@ -177,15 +182,27 @@ def _power_changed(farm: Farm, vm: ManagedObject) -> None:
 
 @changes(vim.VirtualMachine, "PowerOnVM_Task", "VirtualMachine.Interact.PowerOn")
 def power_on(call: Call, host: Any = None) -> Any:
-    """Power a VM on, on its own host or on the one given."""
+    """Power a VM on, on its own host or on the one given; on its own where the one given is not compatible."""
     farm, mo = call.farm, call.mo
-    target = farm.store.get(host) if host else None
+    asked = farm.store.get(host) if host else None
+    if asked is not None and asked["parent"] != farm.host_of(mo)["parent"]:
+        raise invalid_argument("host", "it is of another compute resource")
 
     def work(_task: Task) -> None:
         refuse_unless_off(farm, mo, resumes=True)
-        power_on_now(farm, mo, target or farm.host_of(mo), "PowerOnVM_Task")
+        own = farm.host_of(mo)
+        power_on_now(farm, mo, asked if asked and _takes(farm, asked, mo) else own, "PowerOnVM_Task")
 
     return farm.tasks.start(mo, "powerOn", work)
+
+
+def _takes(farm: Farm, host: ManagedObject, vm: ManagedObject) -> bool:
+    """Return whether a host is compatible with a VM; what it has left of memory and GPUs is looked at afterwards."""
+    try:
+        cluster_rules.refuse_mandatory(farm, vm, host)
+    except vmodl.MethodFault:
+        return False
+    return compatible(farm, host, vm) and "entering" not in host.extra
 
 
 @changes(vim.VirtualMachine, "PowerOffVM_Task", "VirtualMachine.Interact.PowerOff")
@@ -293,12 +310,16 @@ def _refuse_without_tools(vm: ManagedObject) -> None:
 
 
 def place(farm: Farm, vm: ManagedObject) -> ManagedObject:
-    """Return the host DRS powers a VM on at: its own if possible, else another; raise the own host's fault."""
-    candidates = hosts_of_cluster(farm, vm)
+    """Return the host DRS powers a VM on at: the first one on which it breaks the fewest rules, its own if possible.
+
+    Raise the fault of the host that was tried first.
+    """
+    own = farm.host_of(vm)
+    candidates = cluster_rules.best_first(farm, vm, hosts_of_cluster(farm, vm)) if drs_level(farm, vm) else [own]
     refusal: Exception | None = None
     for host in candidates:
         try:
-            if host is not candidates[0] and not can_take(farm, host, vm):
+            if host is not own and not can_take(farm, host, vm):
                 continue
             check_power_on(farm, vm, host)
             return host

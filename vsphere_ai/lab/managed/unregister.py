@@ -7,7 +7,7 @@ from typing import Any
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, datastores
+from vsphere_ai.lab.managed import Call, changes, cluster_config, datastores
 from vsphere_ai.lab.managed.folder import checked_name, refuse_twin
 from vsphere_ai.lab.managed.refusals import invalid_power_state
 from vsphere_ai.lab.managed.virtual_machine import refresh, stamp
@@ -40,6 +40,7 @@ def _remove(farm: Farm, mo: ManagedObject, method: str) -> None:
             if isinstance(refs, list) and mo.ref in refs:
                 farm.store.set(owner, **{name: [r for r in refs if r != mo.ref]})
     held = datastores.let_go(farm, mo)
+    cluster_config.forget(farm, mo)
     for snapshot in [s for s in farm.store.of(vim.vm.Snapshot) if s["vm"] == mo.ref]:
         farm.store.delete(snapshot)
     farm.note_removed(mo)
