@@ -23,7 +23,7 @@ from support.pods import (
     seen,
 )
 
-from vsphere_ai.addresses.pool import Pool, Route
+from vsphere_ai.addresses.pool import Affinity, Pool, Route
 from vsphere_ai.kubernetes.export_network_operator import NetworkOperatorOptions
 from vsphere_ai.kubernetes.export_spiderpool import SpiderpoolOptions
 from vsphere_ai.model.networks import address_range
@@ -59,7 +59,7 @@ def test_each_vm_has_a_pool_of_its_block_without_its_own_address():
             "ipVersion": 4, "subnet": "172.16.2.0/23", "ips": ips, "nodeName": [f"trn-0{n}"],
             "multusName": ["spiderpool/rail1"],
         }
-        for n, ips in ((1, ["172.16.2.2-172.16.2.31"]), (2, ["172.16.2.32", "172.16.2.34-172.16.2.63"]))
+        for n, ips in ((1, ["172.16.2.2-172.16.2.30"]), (2, ["172.16.2.34-172.16.2.62"]))
     }  # fmt: skip
     (network,) = specs(found, "SpiderMultusConfig").values()
     pools = {"ipv4": ["rail1-trn-01", "rail1-trn-02"]}
@@ -81,6 +81,37 @@ def test_vms_in_a_subnet_of_their_own_get_its_gateway_and_routes():
     cidr = specs(exported(seen(one, two), OPERATOR, {"rail1": pool}), "CIDRPool")["rail1"]
     assert [each["gateway"] for each in cidr["staticAllocations"]] == ["172.16.2.30", "172.16.2.62"]
     assert cidr["routes"] == [{"dst": "172.16.0.0/16"}]
+
+
+def test_each_block_has_the_gateway_that_the_pool_gives_it():
+    pool = Pool(subnet="172.16.2.0/23", per_node=27, node_gateway=30, routes=(Route(to="172.16.0.0/16"),))
+    machines = [
+        machine(n, [card(n, 1, "pg-rail1")], ethernet(n, 1, "rail1", f"172.16.2.{32 * n - 31}/27")) for n in (1, 2)
+    ]
+    spider = specs(exported(seen(*machines), pools={"rail1": pool}), "SpiderIPPool")
+    assert [(each["subnet"], each["ips"], each["routes"]) for each in spider.values()] == [
+        (
+            f"172.16.2.{n}/27",
+            [f"172.16.2.{n + 2}-172.16.2.{n + 29}"],
+            [{"dst": "172.16.0.0/16", "gw": f"172.16.2.{n + 30}"}],
+        )
+        for n in (0, 32)
+    ]
+    operator = exported(seen(*machines), OPERATOR, {"rail1": pool})
+    (cidr,) = specs(operator, "CIDRPool").values()
+    assert [each["gateway"] for each in cidr["staticAllocations"]] == ["172.16.2.30", "172.16.2.62"]
+    assert cidr["routes"] == [{"dst": "172.16.0.0/16"}]
+    assert rules(operator, "warning") == ["export.pvrdma"]
+
+
+def test_a_pool_is_for_the_port_groups_that_it_names():
+    pool = Pool(subnet="172.16.2.0/23", per_node=27, domain="a", affinity=Affinity(portgroups=("dvpg-rail[23]",)))
+    other = pool.model_copy(update={"domain": "b", "affinity": Affinity(portgroups=("dvpg-rail1",))})
+    plain = pool.model_copy(update={"domain": "c", "affinity": Affinity()})
+    for pools, chosen in (({"x": pool}, None), ({"x": pool, "y": other}, "y"), ({"w": plain, "y": other}, "y")):
+        found = exported(seen(*rails(1)), pools=pools)
+        assert rules(found) == ([] if chosen else ["export.nothing"])
+        assert not chosen or list(specs(found, "SpiderIPPool")) == [f"{chosen}-trn-01"]
 
 
 def test_a_cidr_pool_has_each_vms_block_and_gives_none_to_other_nodes():
@@ -137,7 +168,7 @@ def test_both_families_are_in_one_network():
     pools = POOLS | {"six": Pool(subnet="fd00::/64", per_node=120)}
     one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "fd00::301/64"))
     spider = exported(seen(one), pools=pools)
-    assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::300", "fd00::302-fd00::3ff"]
+    assert specs(spider, "SpiderIPPool")["six-trn-01"]["ips"] == ["fd00::302-fd00::3fe"]
     (network,) = specs(spider, "SpiderMultusConfig").values()
     assert network["macvlan"]["ippools"] == {"ipv4": ["rail1-trn-01"], "ipv6": ["six-trn-01"]}
     operator = exported(seen(one), OPERATOR, pools)
@@ -148,7 +179,7 @@ def test_both_families_are_in_one_network():
 def test_a_subnet_of_spiderpool_holds_what_the_vms_hold():
     subnets = SpiderpoolOptions(subnets=True)
     assert specs(exported(seen(*rails(1, 2)), subnets), "SpiderSubnet")["rail1"]["ips"] == [
-        "172.16.2.2-172.16.2.32", "172.16.2.34-172.16.2.63"
+        "172.16.2.2-172.16.2.30", "172.16.2.34-172.16.2.62"
     ]  # fmt: skip
     own = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/27"))
     assert rules(exported(seen(own), subnets)) == ["export.subnets"]
@@ -163,7 +194,7 @@ def test_addresses_that_are_reserved_excluded_or_of_other_adapters_are_not_for_p
     one = machine(1, [card(1, 1, "pg-rail1")], ethernet(1, 1, "rail1", "172.16.2.1/23", "172.16.2.10/23"))
     found = exported(seen(one), pools={"rail1": pool}, reserved=(address_range("172.16.2.5-172.16.2.6"),))
     (spec,) = specs(found, "SpiderIPPool").values()
-    ranges = "172.16.2.2-172.16.2.4 172.16.2.7-172.16.2.9 172.16.2.11-172.16.2.19 172.16.2.21-172.16.2.29 172.16.2.31"
+    ranges = "172.16.2.2-172.16.2.4 172.16.2.7-172.16.2.9 172.16.2.11-172.16.2.19 172.16.2.21-172.16.2.29"
     assert (spec["ips"], spec["gateway"]) == (ranges.split(), "172.16.2.20")
 
 
@@ -172,7 +203,7 @@ def test_an_address_that_the_guest_reports_counts_and_one_in_conflict_does_not()
     one = machine(1, [card(1, 1, "pg-rail1")], net=[net], guest__hostName="Node-A.example")
     found = exported(seen(one), interfaces={"dvpg-rail1": "ens224"})
     (spec,) = specs(found, "SpiderIPPool").values()
-    assert (spec["ips"][0], spec["nodeName"]) == ("172.16.2.64", ["node-a.example"])
+    assert (spec["ips"][0], spec["nodeName"]) == ("172.16.2.66-172.16.2.94", ["node-a.example"])
     assert "interface by --interface" in found.text
     assert "172.16.2.65 (reported by VMware Tools)" in " ".join(found.text.replace("#", "").split())
 
@@ -180,7 +211,7 @@ def test_an_address_that_the_guest_reports_counts_and_one_in_conflict_does_not()
 def test_what_a_guest_reports_goes_before_what_it_was_given():
     file = ethernet(1, 1, "rail1", "172.16.2.1/23")
     moved = exported(seen(machine(1, [card(1, 1, "pg-rail1")], file, net=[reports(1, 1, "172.16.2.65/23")])))
-    assert specs(moved, "SpiderIPPool")["rail1-trn-01"]["ips"][0] == "172.16.2.64"
+    assert specs(moved, "SpiderIPPool")["rail1-trn-01"]["ips"] == ["172.16.2.66-172.16.2.94"]
     silent = exported(seen(machine(1, [card(1, 1, "pg-rail1")], file, net=[reports(1, 1, "fe80::1/64")])))
     assert "172.16.2.1 (of guestinfo.metadata)" in " ".join(silent.text.replace("#", "").split())
 

@@ -27,10 +27,12 @@ NAMES = st.one_of(st.just(""), st.text(max_size=6), st.sampled_from(["1e3", "0x1
 def pools(draw, rail):
     """A pool of one rail: rails lie apart, blocks are of any size that has an address for pods."""
     if draw(st.booleans()):
-        prefix = draw(st.integers(26, 30))
+        prefix = draw(st.integers(26, 29))
         found = Pool(subnet=f"172.{16 + rail}.0.0/20", per_node=prefix)
     else:
         found = Pool(subnet=f"fd00:{rail + 1}::/64", per_node=draw(st.sampled_from([96, 120, 124])))
+    if draw(st.booleans()):
+        found = Pool(subnet=found.subnet, per_node=found.per_node, node_gateway=draw(st.integers(1, 2)))
     exclude = draw(st.lists(st.integers(0, 60), max_size=3))
     first = int(found.network.network_address)
     return found.model_copy(update={"exclude": tuple(str(ip_address(first + 10**3 + n)) for n in exclude)})
@@ -48,8 +50,8 @@ def farms(draw):
         cards, ethernets, net = [], {}, []
         for rail, pool in enumerate(own.values()):
             base = int(pool.network.network_address) + block * pool.block
-            place = base + draw(st.integers(1, 2))
-            length = pool.network.prefixlen if flat[rail] else pool.per_node
+            place = base + (draw(st.integers(1, 2)) if pool.node_gateway is None else 3 - pool.node_gateway)
+            length = pool.network.prefixlen if flat[rail] and pool.node_gateway is None else pool.per_node
             text = f"{ip_address(place) if pool.version == 4 else ip_network((place, 128)).network_address}/{length}"
             cards.append(card(number, rail, f"pg-rail{rail + 1}", types[rail]))
             known = draw(st.booleans())

@@ -116,7 +116,9 @@ def _pool_findings(pool: str, shares: Sequence[Share]) -> Iterator[Finding]:
             f"pods get the prefix /{shares[0].prefix.prefixlen} of their block of the pool {pool}, though the VMs "
             "reach all of it directly; without a gateway in each block they reach no pods of other nodes"
         )
-        yield Finding("export.flat-subnet", "warning", pool, message, "use Spiderpool, or a gateway in each block")
+        yield Finding(
+            "export.flat-subnet", "warning", pool, message, "set 'node_gateway' in the pool, or use Spiderpool"
+        )
 
 
 def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptions) -> Written:

@@ -104,7 +104,7 @@ def _addresses(pool: Pool, shares: Sequence[Share], flat: bool) -> Object:
     """Return subnet, addresses, gateway and routes; a VM in a subnet of its own has the gateways of that one."""
     subnet = pool.network if flat else shares[0].prefix
     gateway = pool.gateway if flat else str(shares[0].gateway or "")
-    pairs = [(route.to, route.via if flat else gateway) for route in pool.routes]
+    pairs = [(route.to, (route.via or gateway) if flat else gateway) for route in pool.routes]
     routes: list[JsonValue] = [{"dst": to, "gw": gw} for to, gw in pairs if gw and (":" in to) == (pool.version == 6)]
     ranges = [each for share in shares for each in share.free]
     return {

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 
-from vsphere_ai.addresses.pool import Pool
+from vsphere_ai.addresses.pool import Affinity, Place, Pool
 from vsphere_ai.kubernetes.guest_network import Interface
 from vsphere_ai.kubernetes.objects import Severity
 from vsphere_ai.kubernetes.vm_nodes import MOST_NAME, NodeNic, PassedNic, VmNode
 from vsphere_ai.model.facts import grouped
-from vsphere_ai.model.networks import Address, Network, Range, address, address_range, range_of, without
+from vsphere_ai.model.networks import Address, Network, Range, address, address_range, without
 
 Pools = Mapping[str, Pool]
 
@@ -149,16 +149,23 @@ def _networks(shares: Sequence[tuple[NodeNic, Share]]) -> Iterator[PodNetwork]:
 def _held(nic: NodeNic, pools: Pools) -> Iterator[tuple[str, Interface]]:
     """Yield the pool with blocks that each address of an adapter is in, one per family.
 
-    Pools of several domains may have the same subnet: then the one that is named like the interface or the port group.
+    Pools of several domains may have the same subnet: then the one for the port group, or that is named like it or the
+    interface.
     """
     seen: set[int] = set()
     for own in nic.addresses:
-        found = [name for name, pool in pools.items() if pool.per_node is not None and own.ip in pool.network]
-        like = [name for name in found if name in (nic.interface, nic.port_group)]
-        chosen = like or found
-        if chosen and own.version not in seen:
+        found = {name: rank for name, pool in pools.items() if (rank := _rank(nic, own, name, pool)) is not None}
+        if found and own.version not in seen:
             seen.add(own.version)
-            yield chosen[0], own
+            yield max(found, key=lambda name: found[name]), own
+
+
+def _rank(nic: NodeNic, own: Interface, name: str, pool: Pool) -> tuple[bool, bool] | None:
+    """Return how surely an address is of a pool; None where it cannot be."""
+    named = Affinity(portgroups=pool.affinity.portgroups).matches(Place(portgroup=nic.port_group))
+    if pool.per_node is None or own.ip not in pool.network or named is None:
+        return None
+    return any(named), name in (nic.interface, nic.port_group)
 
 
 def _reason(nic: NodeNic, pools: Pools, found: Collection[object]) -> str | None:
@@ -201,17 +208,16 @@ def _share(node: VmNode, nic: NodeNic, name: str, pool: Pool, own: Interface) ->
     base, at = int(pool.network.network_address), int(own.ip)
     first = at - (at - base) % pool.block
     block = Range(pool.version, first, first + pool.block - 1)
-    gateway = next((via for via in (*nic.gateways, *_vias(pool)) if via in block and via != own.ip), None)
+    gateways = (*nic.gateways, *map(address, filter(None, [pool.gateway_of(block)])), *_vias(pool))
+    gateway = next((via for via in gateways if via in block and via != own.ip), None)
     return Share(node.name, node.vm.name, name, block, own, nic.is_reported, gateway=gateway)
 
 
 def _with_free(share: Share, pool: Pool, taken: Sequence[Range]) -> Share:
-    """Return a share with what is free for pods: neither the subnet's ends, nor a gateway, nor what is excluded."""
-    edges = range_of(pool.network if share.is_flat else share.prefix)
-    ends = [Range(4, end, end) for end in (edges.first, edges.last)] if pool.version == 4 and edges.size > 2 else []
+    """Return a share with what is free for pods: no address of a VM, no gateway, and nothing that is excluded."""
     gateways = {str(via) for via in (*_vias(pool), share.gateway) if via}
-    gone = [*taken, *ends, *map(address_range, (*pool.exclude, *gateways))]
-    return replace(share, free=tuple(without([share.block], gone)))
+    gone = [*taken, *map(address_range, (*pool.exclude, *gateways))]
+    return replace(share, free=tuple(without(pool.inner(share.block), gone)))
 
 
 def _vias(pool: Pool) -> list[Address]:
