@@ -22,8 +22,11 @@ CEILINGS = {
 }
 LATER = (
     "kubernetes",
-    "app.kubernetes_manifests",
+    "app.kubernetes_",
+    "report.explain_text",
+    "report.export_text",
     "report.manifest_text",
+    "cli.explain",
     "cli.render",
     "model.networks",
     "addresses",
