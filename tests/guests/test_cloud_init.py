@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from vsphere_ai.guests import cloud_init
 from vsphere_ai.guests.cloud_init import (
     MOST_BYTES,
     MOST_SETTINGS,
@@ -20,6 +21,7 @@ from vsphere_ai.guests.cloud_init import (
     decoded,
     extra_config,
     given_network,
+    guest_checksum,
     guest_problems,
     missing_addresses,
 )
@@ -62,6 +64,28 @@ def test_the_user_data_have_keys_and_no_password_and_end_with_the_word_that_all_
     assert found["runcmd"] == [["sh", "/var/lib/vsphere-ai/ready.sh"]]
     assert {each["path"] for each in found["write_files"]} > {"/var/lib/vsphere-ai/ready.sh"}
     assert "passwd" not in text.replace("lock_passwd", "").replace("ssh_pwauth", "")
+
+
+def test_a_comment_of_any_script_arrives_as_it_is():
+    key = KEY.replace("ops@example.com", "Jürgen 小林 \N{ROCKET}")
+    guest = replace(GUEST, users=(User("ops", (key,)),))
+    assert rules(guest) == []
+    assert yaml.safe_load(decoded(extra_config(guest), "userdata"))["users"][0]["ssh_authorized_keys"] == [key]
+
+
+def test_the_checksum_is_of_the_guest_and_not_of_this_version(monkeypatch):
+    before = guest_checksum(GUEST)
+    settings = extra_config(GUEST)
+    monkeypatch.setattr(cloud_init, "_shipped", lambda name: f"another {name}")
+    assert extra_config(GUEST) != settings
+    assert guest_checksum(GUEST) == before
+    others = [
+        replace(GUEST, hostname="trn-02"),
+        replace(GUEST, generation=4),
+        replace(GUEST, users=(User("ops", (KEY,), sudo=False),)),
+        replace(GUEST, nics=(NICS[0], replace(NICS[1], mtu=1500))),
+    ]
+    assert len({before, *map(guest_checksum, others)}) == 5
 
 
 def test_the_same_guest_has_the_same_settings_in_every_plan():

@@ -45,6 +45,8 @@ def test_type_key_and_comment_are_read():
         "ssh-ed25519 " + ED25519.split()[1][:-8] + " cut",
         'command="reboot" ' + ED25519,
         f"{ED25519}\x1b[2J",
+        f"{ED25519}\x85",
+        f"{ED25519}\u202e",
     ],
 )
 def test_what_is_no_public_key_is_refused_and_not_repeated(text):

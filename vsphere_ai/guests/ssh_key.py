@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from dataclasses import dataclass
 
 TYPES = (
@@ -23,7 +22,6 @@ TYPES = (
 LEAST_RSA = 2048
 
 _FORM = "write a line of a .pub file: TYPE KEY COMMENT"
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ def public_key(text: str) -> PublicKey:
     """
     if "PRIVATE KEY" in text:
         raise ValueError("is a private key\nwrite the public key, from the file that ends in .pub; replace the pair")
-    if _CONTROL.search(text.strip("\n")):
+    if not text.strip("\n").isprintable():
         raise ValueError(f"is more than one line, or holds control characters\n{_FORM}")
     kind, _, rest = text.strip().partition(" ")
     encoded, _, comment = rest.strip().partition(" ")
