@@ -88,8 +88,6 @@ class Request:
 
     paths: Mapping[str, tuple[str, ...]]
     choose: Callable[[Estate], Depth]
-    outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """More paths that are read of every object of a type."""
     probes: tuple[Probe, ...] = ()
     queries: tuple[Query, ...] = ()
     ask: Callable[[Estate], tuple[Query, ...]] = lambda _estate: ()
@@ -98,6 +96,8 @@ class Request:
     parallel: int = 8
     deadline_s: float = 60.0
     progress: Callable[[str], None] | None = None
+    outlines: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """More paths that are read of every object of a type."""
 
 
 def collect(vcenter: VCenter, shells: Shells | None, request: Request) -> Estate:
