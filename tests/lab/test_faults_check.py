@@ -131,11 +131,16 @@ def test_what_was_left_behind(farm):
     farm.history.note("power", "vm1", False)
     farm.history.note("session", "s1", True)
     farm.history.note("torn", "a.lab 0000:3b:00.0: GPU instance 1 of vm1", True)
+    farm.history.note("mac", "vm1 and vm2", True)
+    farm.history.note("mac", "vm1 and vm2", False)
+    farm.history.note("uuid", "vm1 is vm2", True)
     assert farm.violated() == {
         "maintenance": ("a.lab was left in maintenance mode",),
         "services": ("b.lab: TSM-SSH was stopped and is running",),
         "power": ("vm1 was on and is off",),
         "gpu-instances": ("a.lab 0000:3b:00.0: GPU instance 1 of vm1 went away under a VM",),
+        "macs": ("vm1 and vm2",),
+        "identities": ("vm1 is vm2",),
         "sessions": ("s1 is still open",),
     }
     for fact, name, value in (
@@ -145,7 +150,15 @@ def test_what_was_left_behind(farm):
         ("session", "s1", False),
     ):
         farm.history.note(fact, name, value)
-    assert list(farm.violated()) == ["gpu-instances"]
+    assert list(farm.violated()) == ["gpu-instances", "macs", "identities"]
+
+
+def test_a_clone_that_is_asked_for_twice(farm):
+    farm.ledger.record("trn-1", "CloneVM_Task", {"asked_uuid": "u1", "instance_uuid": "u1"})
+    farm.ledger.record("other", "CloneVM_Task", {"asked_uuid": "", "instance_uuid": "x"})
+    assert farm.violated() == {}
+    farm.ledger.record("trn-1", "CloneVM_Task", {"asked_uuid": "u1", "instance_uuid": "y"})
+    assert farm.violated() == {"identities": ("trn-1: u1 was another VM's",)}
 
 
 def test_what_was_so_at_the_start_is_not_held_against_the_run(farm):

@@ -36,6 +36,8 @@ class Farm:
         self.traffic = Traffic()
         self.hosts: dict[str, Host] = {}
         self.named: dict[str, ManagedObject] = {}
+        self.macs: dict[str, list[str]] = {}
+        """The VMs that run, by their MAC addresses; of several the first one came up first."""
         self.closed = False
         self.project: Callable[[Farm, ManagedObject], None] = lambda farm, mo: None
         self._dirty: set[str] = set()

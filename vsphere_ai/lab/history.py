@@ -10,7 +10,7 @@ from typing import Literal
 
 from vsphere_ai.lab.ledger import Client
 
-Fact = Literal["up", "maintenance", "ssh", "power", "removed", "session", "torn"]
+Fact = Literal["up", "maintenance", "ssh", "power", "removed", "session", "torn", "mac", "uuid"]
 Key = tuple[Fact, str]
 
 
@@ -32,7 +32,8 @@ class History:
     """Facts at the start and every change since; a position is a number of changes.
 
     `up`, `maintenance` and `ssh` (service TSM-SSH) are noted of hosts, `power` of VMs, `removed` of those that left the
-    inventory, `session` of logins; `torn` of GPU instances that went away under a VM. `clusters` says in which cluster
+    inventory, `session` of logins; `torn` of GPU instances that went away under a VM; `mac` and `uuid` of VMs that have
+    the MAC address (while they run) or the instance UUID of another one. `clusters` says in which cluster
     a host is, empty for none.
     """
 

@@ -188,6 +188,19 @@ def _instances(run: Run) -> Verdict:
     return _verdict(f"{c.name} went away under a VM" for c in run.changes if c.fact == "torn" and c.value)
 
 
+def _macs(run: Run) -> Verdict:
+    return _verdict(c.name for c in run.changes if c.fact == "mac" and c.value)
+
+
+def _identities(run: Run) -> Verdict:
+    """Two VMs of one instance UUID, and clones that were asked to have the one of a VM that was there."""
+    twice = [c.name for c in run.changes if c.fact == "uuid" and c.value]
+    clones = [e for e in run.entries if e.call == "CloneVM_Task" and e.detail.get("asked_uuid")]
+    other = [f"{e.object}: {e.detail['asked_uuid']} was another VM's" for e in clones
+             if e.detail["asked_uuid"] != e.detail["instance_uuid"]]  # fmt: skip
+    return _verdict([*twice, *other], f"{len(clones)} clones with an identity of their own")
+
+
 def _sessions(run: Run) -> Verdict:
     before, now = run.at_start("session"), run.at_end("session")
     return _verdict(f"{name} is still open" for name, live in sorted(now.items()) if live and not before.get(name))
@@ -206,5 +219,7 @@ INVARIANTS: Mapping[str, tuple[str, Callable[[Run], Verdict]]] = {
     "power": ("every VM that was on is on", _power),
     "others": ("what another user has switched stays as that user put it", _others),
     "gpu-instances": ("no GPU instance goes away under a VM", _instances),
+    "macs": ("no two running VMs have one MAC address", _macs),
+    "identities": ("no two VMs have one instance UUID, and none is cloned twice", _identities),
     "sessions": ("no session is left open", _sessions),
 }

@@ -94,7 +94,8 @@ def _cloned(farm: Farm, request: Request) -> Any:
     made = _made(farm, request)
     mo = register(farm, made, request.folder, request.pool, tools=source.extra["tools"])
     mo.extra["guest"] = copy.deepcopy(source.extra.get("guest"))
-    farm.record(mo, "CloneVM_Task", source=str(source["name"]), **ledger_detail(farm, mo))
+    asked = (spec.config.instanceUuid if spec.config is not None else None) or ""
+    farm.record(mo, "CloneVM_Task", source=str(source["name"]), asked_uuid=asked, **ledger_detail(farm, mo))
     if spec.powerOn and not spec.template:
         power_on_now(farm, mo, farm.host_of(mo), "CloneVM_Task")
     return mo.ref

@@ -18,7 +18,7 @@ import yaml
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import guest_ready
+from vsphere_ai.lab.managed import guest_ready, mac_addresses
 from vsphere_ai.lab.store import ManagedObject
 
 CARD = vim.vm.device.VirtualEthernetCard
@@ -51,7 +51,9 @@ def _come_up(farm: Farm, mo: ManagedObject) -> None:
     metadata = _document(settings, METADATA)
     guest = mo["guest"]
     ethernets = _ethernets(metadata)
-    guest.net = [_nic(card, ethernets) for card in mo["config"].hardware.device if isinstance(card, CARD)]
+    clashes = mo.extra.get(mac_addresses.CLASHES, {})
+    cards = [card for card in mo["config"].hardware.device if isinstance(card, CARD)]
+    guest.net = [_nic(c, {} if c.macAddress.lower() in clashes else ethernets) for c in cards]
     routed = [n for n in guest.net if any(e.get("routes") for e in ethernets.values() if _is_of(e, n.macAddress))]
     first = next((a.ipAddress for n in (*routed, *guest.net) for a in n.ipConfig.ipAddress if not _is_local(a)), None)
     _show(mo, str(metadata.get("local-hostname") or mo["config"].name), first)

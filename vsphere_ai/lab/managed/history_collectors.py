@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim, vmodl
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, reads
+from vsphere_ai.lab.managed import Call, events, reads
 from vsphere_ai.lab.managed.refusals import invalid_argument
 from vsphere_ai.lab.store import ManagedObject
 
@@ -47,11 +47,21 @@ def query_events(call: Call, filter: Any, **_view: Any) -> Any:
 def _events(farm: Farm, filter: Any) -> list[Any]:
     _refuse_unknown(filter, {"entity", "time", "userName", "type", "eventTypeId", "maxCount", "disableFullMessage"})
     kinds = {getattr(t, "_wsdlName", str(t)) for t in filter.type or ()} | {str(t) for t in filter.eventTypeId or ()}
-    wanted = {"Event", "TaskEvent", "vim.event.TaskEvent", "vim.event.Event"}
-    if kinds and not kinds & wanted:
-        return []
-    infos = [mo["info"] for mo in farm.store.of(vim.Task)]
-    return [_event(farm, i) for i in infos if _passes(farm, filter, i)]
+    infos = [mo["info"] for mo in farm.store.of(vim.Task)] if _is_of(vim.event.TaskEvent, kinds) else []
+    found = [_event(farm, i) for i in infos if _passes(farm, filter, i)]
+    for event in events.posted(farm):
+        shown = vim.TaskInfo(entity=event.vm.vm, queueTime=event.createdTime)
+        if _is_of(type(event), kinds) and _passes(farm, filter, shown):
+            found.append(event)
+    return sorted(found, key=lambda event: event.createdTime)
+
+
+def _is_of(typ: Any, kinds: set[str]) -> bool:
+    """Return whether events of a type are among the kinds that are asked for; without kinds every one is."""
+    names = {
+        name for each in typ.__mro__ if (own := getattr(each, "_wsdlName", "")) for name in (own, f"vim.event.{own}")
+    }
+    return not kinds or bool(kinds & names)
 
 
 def _event(farm: Farm, info: Any) -> Any:

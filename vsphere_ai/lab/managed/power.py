@@ -20,6 +20,7 @@ from vsphere_ai.lab.managed import (
     devices_pci,
     dvs_bandwidth,
     guest_boot,
+    mac_addresses,
     tuned,
     virtual_functions,
 )
@@ -175,6 +176,7 @@ def power_off_now(farm: Farm, vm: ManagedObject, call: str, *, state: str = "pow
 
 def _power_changed(farm: Farm, vm: ManagedObject) -> None:
     guest_changed(farm, vm)
+    (mac_addresses.claim if vm["runtime"].powerState == "poweredOn" else mac_addresses.release)(farm, vm)
     farm.note_power(vm, on=vm["runtime"].powerState == "poweredOn", by=ledger.client.get())
     farm.store.touch(vm, "runtime", "summary")
     farm.settle()

@@ -9,7 +9,7 @@ from pyVmomi import VmomiSupport as Vmomi
 from pyVmomi import vim
 
 from vsphere_ai.lab.farm import Farm
-from vsphere_ai.lab.managed import Call, changes, datastores, demand, device_groups, vm_states
+from vsphere_ai.lab.managed import Call, changes, datastores, demand, device_groups, mac_addresses, vm_states
 from vsphere_ai.lab.managed.devices import Change
 from vsphere_ai.lab.managed.property_collector import fingerprint
 from vsphere_ai.lab.managed.refusals import invalid_argument, invalid_power_state, not_supported
@@ -76,9 +76,22 @@ def reconfigure(call: Call, spec: Any) -> Any:
         mo.props["config"] = config
         refresh(farm, mo)
         datastores.delete(farm, doomed)
+        if "instanceUuid" in detail:
+            _note_twin(farm, mo)
+        if mo["runtime"].powerState == "poweredOn":
+            mac_addresses.claim(farm, mo)
         farm.record(mo, "ReconfigVM_Task", **detail)
 
     return farm.tasks.start(mo, "reconfigure", work)
+
+
+def _note_twin(farm: Farm, mo: ManagedObject) -> None:
+    """Note whether a VM has the instance UUID of another one."""
+    identity = mo["config"].instanceUuid
+    vms = farm.store.of(vim.VirtualMachine)
+    others = [vm for vm in vms if vm is not mo and vm.props.get("config") and vm["config"].instanceUuid == identity]
+    for other in others:
+        farm.history.note("uuid", f"{mo['name']} ({mo.moid}) has {identity} of {other['name']} ({other.moid})", True)
 
 
 def _destroyed(config: Any, spec: Any) -> list[str]:
