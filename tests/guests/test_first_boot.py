@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import hashlib
+import ipaddress
 import json
 import os
 import shutil
 import subprocess
 import sys
 from importlib import resources
+from pathlib import Path
 
 import pytest
 import yaml
@@ -71,7 +74,7 @@ def said(guest):
     return verdict(value)
 
 
-def first_boot(guest, *more, check=True):
+def first_boot(guest, *more):
     """Run the last command of a first boot in a network of its own; `more` is done to the network before."""
     unshare = shutil.which("unshare")
     if unshare is None or shutil.which("ip") is None:
@@ -118,6 +121,8 @@ behind {sys.executable} {guest}/sniff.py {guest}/frames & sleep 0.5"""
     mgmt, rail = found.nics[MGMT], found.nics[RAIL]
     assert found.generation == 7
     assert found.not_probed == ""
+    if (own := Path("/etc/machine-id")).is_file():
+        assert found.machine == hashlib.sha256(own.read_bytes().strip()).hexdigest()[:8]
     assert (mgmt.name, mgmt.mtu, mgmt.routing) == ("mgmt", 1500, "main")
     assert mgmt.addresses == {"10.0.0.11": Answer("free"), "fd00::11": Answer("free")}
     assert mgmt.gateways == {"10.0.0.1": Answer("answered", ROUTER), "fd00::1": Answer("answered", ROUTER)}
@@ -146,8 +151,6 @@ behind {sys.executable} {guest}/sniff.py {guest}/frames & sleep 0.5"""
 
 def meaning(frame):
     """What a frame of the guest says, read by the test's own eyes; the kernel's own traffic is left out."""
-    import ipaddress
-
     raw = bytes.fromhex(frame)
     mac = raw[6:12].hex(":")
     if mac not in (MGMT, RAIL):
@@ -250,7 +253,7 @@ def test_the_command_is_posix_shell_and_the_probe_runs_on_old_interpreters():
         subprocess.run(["sh", "-n", script], check=True, timeout=30)
     tree = ast.parse((files / "probe.py.txt").read_text("utf-8"), feature_version=(3, 6))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
-    assert imported <= {"json", "re", "select", "socket", "struct", "subprocess", "sys", "time"}
+    assert imported <= {"hashlib", "json", "re", "select", "socket", "struct", "subprocess", "sys", "time"}
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
 
 

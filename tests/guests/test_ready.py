@@ -8,7 +8,7 @@ from copy import deepcopy
 import pytest
 
 from vsphere_ai.guests.netplan import GuestNic
-from vsphere_ai.guests.ready import Answer, ready_problems, unprobed, verdict
+from vsphere_ai.guests.ready import Answer, machine_problems, ready_problems, unprobed, verdict
 from vsphere_ai.model.state import Target
 
 VM = Target("vm", "trn-01", "VirtualMachine:vm-1")
@@ -92,6 +92,16 @@ def test_what_was_not_probed_is_no_problem_but_is_named():
     none = {"generation": 3, "not_probed": "no Python interpreter"}
     assert rules(none) == []
     assert list(unprobed(verdict(json.dumps(none)))) == ["no address was probed: no Python interpreter"]
+
+
+def test_guests_with_one_machine_id_are_a_problem():
+    ids = {"trn-01": "0a0b0c0d", "trn-02": "ffffffff", "trn-03": "0a0b0c0d", "trn-04": "", "trn-05": ""}
+    guests = {
+        Target("vm", vm, f"VirtualMachine:{vm}"): verdict(json.dumps({**GOOD, "machine": i})) for vm, i in ids.items()
+    }
+    found = list(machine_problems(guests))
+    assert [(p.target.name, p.rule) for p in found] == [("trn-01", "guest.machine-id"), ("trn-03", "guest.machine-id")]
+    assert "trn-03" in found[0].message
 
 
 @pytest.mark.parametrize(

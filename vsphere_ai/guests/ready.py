@@ -37,6 +37,7 @@ class _Nic(_Part):
 class _Text(_Part):
     generation: int = Field(ge=1)
     not_probed: str = ""
+    machine: str = ""
     nics: dict[str, _Nic] = {}
 
 
@@ -70,12 +71,14 @@ class NicReady:
 class Ready:
     """What a guest reports: the generation of what it was given, and each NIC by its MAC address.
 
-    `not_probed` is why there is nothing of the NICs; empty where there is.
+    `not_probed` is why there is nothing of the NICs; empty where there is. `machine` is the same in guests with one
+    machine id, and empty where that is not known.
     """
 
     generation: int
     nics: Mapping[str, NicReady]
     not_probed: str = ""
+    machine: str = ""
 
 
 def verdict(text: str) -> Ready:
@@ -91,7 +94,7 @@ def verdict(text: str) -> Ready:
         raise ValueError(f"{READY} is malformed: {error}") from None
     if not nics and not found.not_probed:
         raise ValueError(f"{READY} is malformed: it names no NIC, and no reason")
-    return Ready(found.generation, nics, found.not_probed)
+    return Ready(found.generation, nics, found.not_probed, found.machine)
 
 
 def ready_problems(target: Target, ready: Ready, nics: Sequence[GuestNic], generation: int) -> Iterator[Problem]:
@@ -123,6 +126,16 @@ def unprobed(ready: Ready) -> Iterator[str]:
         for text, answer in (*nic.addresses.items(), *nic.gateways.items()):
             if answer.word == NOT_PROBED:
                 yield f"{nic.name or mac}: {text} was not probed: {answer.reason}"
+
+
+def machine_problems(guests: Mapping[Target, Ready]) -> Iterator[Problem]:
+    """Yield a problem for each guest whose machine id another one has as well: the image was not cleaned."""
+    for target, ready in guests.items():
+        others = [t.name for t, r in guests.items() if t != target and ready.machine and r.machine == ready.machine]
+        if others:
+            words = f"its machine id is also that of {', '.join(others)}"
+            help = "run `cloud-init clean --machine-id` in the image, and make the VMs anew"
+            yield Problem(target, "guest.machine-id", words, help)
 
 
 def _against(nic: GuestNic, table: int | None, found: NicReady) -> Iterator[tuple[str, str, str]]:

@@ -45,7 +45,8 @@ def reported(farm: Farm, mo: ManagedObject, userdata: Mapping[str, Any], etherne
         nic["mac"]: _result(farm, mo, nic, cards.get(nic["mac"])) | _rendered(nic, ethernets.get(nic["mac"], {}))
         for nic in given["nics"]
     }
-    return json.dumps({"generation": given["generation"], "nics": nics}, separators=(",", ":"))
+    machine = mo["config"].instanceUuid.replace("-", "")[-8:]
+    return json.dumps({"generation": given["generation"], "machine": machine, "nics": nics}, separators=(",", ":"))
 
 
 def _rendered(given: Mapping[str, Any], ethernet: Mapping[str, Any]) -> dict[str, Any]:
