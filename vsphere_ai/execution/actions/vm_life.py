@@ -47,7 +47,7 @@ class VmLife:
             raise StepFailed(
                 f"{step.target.name} was cloned, but vCenter gave the new VM another instance UUID",
                 "it carries no valid mark: look at it in the vSphere Client, and remove it by hand",
-                rule="vm_set.identity",
+                rule="clone.identity",
             )
 
     def exists(self, vm: Target) -> bool:
@@ -120,7 +120,7 @@ class VmLife:
         raise NotVerified(
             f"{step.target.name} is not ready after {step.timeout:.0f} s: {last}",
             "look at the console of the guest; vsphere-ai resume waits for it again",
-            rule="vm_set.not-ready",
+            rule="guest.not-ready",
         )
 
 

@@ -1,4 +1,4 @@
-"""What stands against making, changing or destroying a VM of a set."""
+"""Checks of VMs of a set: reasons against making, changing or destroying them."""
 
 from __future__ import annotations
 
