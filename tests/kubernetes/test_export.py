@@ -269,6 +269,13 @@ def test_nothing_is_written_that_could_not_work(machines, more, rule, how):
     assert (found.text, found.objects, found.is_refused) == ("", (), True)
 
 
+def test_many_adapters_that_are_left_out_for_one_reason_are_named_once():
+    files = {n: ethernet(n, 1, "rail1", f"172.16.2.{32 * n - 31}/23") for n in (1, 2, 3, 4, 5)}
+    lan = [machine(n, [card(n, 0, "pg-rail2"), card(n, 1, "pg-rail1")], file) for n, file in files.items()]
+    (line,) = (each for each in exported(seen(*lan)).text.split("\n# ") if each.startswith("Not for pods"))
+    assert " ".join(line.split()).startswith("Not for pods: trn-01, trn-02, trn-03 and 2 more: Network adapter 1 on")
+
+
 def test_a_block_without_an_address_for_pods_is_refused():
     found = exported(seen(*rails(1)), pools={"rail1": Pool(subnet="172.16.2.0/23", per_node=32)})
     assert rules(found) == ["export.no-room"]

@@ -113,15 +113,16 @@ class Names:
 def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[Range]) -> Pods:
     """Return the networks of pods on VMs, out of those pools in which the VMs hold blocks."""
     findings = list(_unknown(nodes))
-    left_out: list[str] = []
+    others: dict[str, list[str]] = {}
     held: list[tuple[VmNode, NodeNic, str, Interface]] = []
     for node in nodes:
         for nic in node.nics:
             found = list(_held(nic, pools))
             if isinstance(reason := _reason(nic, pools, found), str):
-                left_out.append(f"{node.vm.name}: {nic.label} on {nic.port_group}: {reason}")
+                others.setdefault(f"{nic.label} on {nic.port_group}: {reason}", []).append(node.vm.name)
             findings += _refused(node, nic) if found else ()
             held += ((node, nic, pool, own) for pool, own in found)
+    left_out = tuple(f"{_few(vms)}: {why}" for why, vms in others.items())
     taken = [address_range(str(own.ip)) for node in nodes for nic in node.nics for own in nic.addresses]
     taken += reserved
     given = ((nic, _share(node, nic, pool, pools[pool], own)) for node, nic, pool, own in held)
@@ -132,7 +133,13 @@ def pods_on(nodes: Sequence[VmNode], pools: Pools, reserved: Sequence[Range]) ->
         help = "give a pool of the inventory 'per_node', and each VM an address of its own block"
         findings.append(Finding("export.nothing", "error", "", message, help))
     networks = tuple(_networks(shares))
-    return Pods(tuple(nodes), networks, pools, tuple(findings), tuple(left_out))
+    return Pods(tuple(nodes), networks, pools, tuple(findings), left_out)
+
+
+def _few(names: Sequence[str]) -> str:
+    """Return the first names of a list, and how many there are more."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def _networks(shares: Sequence[tuple[NodeNic, Share]]) -> Iterator[PodNetwork]:
