@@ -306,3 +306,48 @@ def test_a_thousand_random_sets(vms):
         assert main["0.0.0.0/0"] == [primary.name] * (4 in families), "one default route in main, by the primary NIC"
         assert main["::/0"] == [primary.name] * (6 in families)
     assert len(seen) == sum(len(nic.addresses) for nics in vms for nic in nics)
+
+
+def applied(nics):
+    """Commands of iproute2 that do what the network file says, read from its text alone."""
+    for name, each in yaml.safe_load(network_text(nics))["network"]["ethernets"].items():
+        yield f"ip link add {name} address {each['match']['macaddress']} type veth peer name far-{name}"
+        yield f"ip link set far-{name} up"
+        yield f"ip link set {name} up"
+        yield from (f"ip addr add {text} dev {name} {'nodad' if ':' in text else ''}" for text in each["addresses"])
+        for route in each.get("routes", ()):
+            via = f"via {route['via']}" if "via" in route else ""
+            table = f"table {route['table']}" if "table" in route else ""
+            yield f"ip route add {route['to']} {via} dev {name} {table}"
+        for rule in each.get("routing-policy", ()):
+            family = "-6" if ":" in rule["from"] else "-4"
+            yield f"ip {family} rule add from {rule['from']} lookup {rule['table']} priority {rule['priority']}"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        # a reply to a station outside, and to one of the rails' range, leaves by the NIC that was asked
+        ("198.51.100.9 from 172.16.1.11", "via 172.16.1.1 dev rail1 table 101"),
+        ("172.16.9.9 from 172.16.1.11", "via 172.16.1.254 dev rail1 table 101"),
+        ("172.16.2.20 from 172.16.1.11", "via 172.16.1.254 dev rail1 table 101"),
+        ("172.16.1.20 from 172.16.1.11", "dev rail1 table 101"),
+        ("2001:db8::9 from fd02::11", "via fd02::1 dev rail2 table 102"),
+        # what has no source yet goes by main: the primary NIC, or the NIC of the network
+        ("198.51.100.9", "via 10.0.0.1 dev mgmt"),
+        ("198.51.100.9 from 10.0.0.11", "via 10.0.0.1 dev mgmt"),
+        ("2001:db8::9", "via fd00::1 dev mgmt"),
+        ("172.16.2.20", "dev rail2 src 172.16.2.11"),
+    ],
+)
+def test_a_kernel_routes_as_meant(question, expected):
+    unshare = shutil.which("unshare")
+    if unshare is None or shutil.which("ip") is None:
+        pytest.skip("unshare or ip is not installed")
+    alone = [unshare, "--user", "--map-root-user", "--net"]
+    if subprocess.run([*alone, "ip", "link", "add", "try1", "type", "veth"], capture_output=True).returncode:
+        pytest.skip("this machine gives no network namespace with a veth pair")
+    script = "\n".join(["set -e", "ip link set lo up", *applied(NICS), f"ip route get {question}"])
+    done = subprocess.run([*alone, "sh", "-c", script], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    assert expected in " ".join(done.stdout.split())
