@@ -13,6 +13,7 @@ from support.pods import (
     POOLS,
     SPIDERPOOL,
     card,
+    dynamic,
     ethernet,
     exported,
     machine,
@@ -152,6 +153,23 @@ def test_a_virtual_function_is_taken_whole_by_a_pod_of_the_operator_and_shared_b
     assert rules(shared, "warning") == ["export.sriov"]
 
 
+def test_a_function_of_a_nic_without_rdma_is_not_offered_for_it():
+    one = machine(1, [card(1, 1, "pg-rail1", "sriov")], ethernet(1, 1, "rail1", "172.16.2.1/23"))
+    estate = seen(one)
+    plain = estate.with_objects([estate[estate.hosts[0].ref].having({"config.network.rdmaDevice": ()})])
+    (policy,) = specs(exported(plain, OPERATOR), "NicClusterPolicy").values()
+    (device,) = json.loads(policy["sriovDevicePlugin"]["config"])["resourceList"]
+    assert device["selectors"] == {"pfNames": ["rail1"]}
+    (network,) = specs(exported(plain, SPIDERPOOL), "SpiderMultusConfig").values()
+    assert "rdmaResourceName" not in network["ipvlan"]
+
+
+def test_an_adapter_of_no_port_group_is_shared_with_a_warning():
+    cards = [{**card(1, 1, "pg-none"), "backing": {"opaqueNetworkId": "segment-7"}}]
+    found = exported(seen(machine(1, cards, ethernet(1, 1, "rail1", "172.16.2.1/23"))))
+    assert ("export.mac-filter" in rules(found, "warning"), "on segment-7" in found.text) == (True, True)
+
+
 def test_whole_nics_get_a_policy_and_functions_a_network():
     whole = exported(seen(machine(1, [passed(0x15B3, 0x101B)])), NetworkOperatorOptions(functions=4))
     (policy,) = specs(whole, "SriovNetworkNodePolicy").values()
@@ -160,6 +178,8 @@ def test_whole_nics_get_a_policy_and_functions_a_network():
     (network,) = specs(function, "HostDeviceNetwork").values()
     assert network["resourceName"] == "vf_101e"
     assert rules(function, "warning") == ["export.no-addresses"]
+    either = exported(seen(machine(1, [dynamic((0x15B3, 0x1019), (0x15B3, 0x101B), (0x8086, 0x1583))])), OPERATOR)
+    assert list(specs(either, "SriovNetworkNodePolicy")) == ["pf-1019", "pf-101b"]
     other = exported(seen(machine(1, [passed(0x10DE, 0x20F1)])), OPERATOR)
     assert rules(other) == ["export.nothing"]
 

@@ -44,6 +44,13 @@ def passed(vendor, device):
     return {"_typeName": "VirtualPCIPassthrough", "key": 13000, "backing": backing}
 
 
+def dynamic(*models):
+    """A device of any of some models, as a label or a list of ids asks for it."""
+    allowed = tuple({"vendorId": vendor, "deviceId": device} for vendor, device in models)
+    backing = {"_typeName": "VirtualPCIPassthroughDynamicBackingInfo", "allowedDevice": allowed}
+    return {"_typeName": "VirtualPCIPassthrough", "key": 13001, "backing": backing}
+
+
 def ethernet(number, at, name, *addresses, **more):
     found = {"match": {"macaddress": mac(number, at)}, "set-name": name, "addresses": list(addresses), **more}
     return {name: found}

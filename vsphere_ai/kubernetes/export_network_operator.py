@@ -96,7 +96,7 @@ def _passed(nic: PassedNic, options: NetworkOperatorOptions) -> Written:
         "isRdma": True,
     }
     said = f"NIC {ids}, a whole device by DirectPath I/O; its virtual functions are made in the guest."
-    more = f"Write a SriovNetwork for the resource pf_{nic.device}."
+    more = f"Nodes are those with its label of Node Feature Discovery. Write a SriovNetwork for pf_{nic.device}."
     return Written(
         kubernetes_object(SRIOV, "SriovNetworkNodePolicy", f"pf-{nic.device}", spec, NAMESPACE), (said, more)
     )
@@ -143,7 +143,8 @@ def _policy(pods: Pods, resources: dict[str, str], options: NetworkOperatorOptio
     if listed:
         spec["sriovDevicePlugin"] = image("sriov-network-device-plugin", "resourceList", listed)
     spec["secondaryNetwork"] = {"cniPlugins": image("plugins"), "multus": image("multus-cni")}
-    spec["nvIpam"] = image("nvidia-k8s-ipam")
+    if pods.networks:
+        spec["nvIpam"] = image("nvidia-k8s-ipam")
     said = f"Images of the release {release}: give that of your operator with --release."
     drivers = "The guests' own drivers are used: there is no ofedDriver. RDMA devices are in the shared namespace mode."
     return Written(kubernetes_object(OPERATOR, "NicClusterPolicy", fields.POLICY_NAME, spec), (said, drivers))

@@ -33,7 +33,5 @@ def rdma_findings(network: PodNetwork) -> Iterator[Finding]:
         )
         yield Finding("export.pvrdma", "warning", network.label, message, "test with ib_write_bw between two pods")
     elif network.nic.type == "sriov":
-        message = (
-            "Spiderpool documents its SR-IOV modes on bare metal only; a VM with a virtual function has no vMotion"
-        )
+        message = "SR-IOV modes of pods are documented on bare metal only; a VM with a virtual function has no vMotion"
         yield Finding("export.sriov", "warning", network.label, message, "test with ib_write_bw between two pods")

@@ -122,7 +122,8 @@ def _nic(
     most = switch.get("config.maxMtu") if switch else None
     file = known.get(mac, Ethernet(mac))
     seen = reported(objects(facts.get("guest.net")), mac)
-    name = group.name if group else str((device.get("backing") or {}).get("deviceName") or "")
+    backing = device.get("backing") or {}
+    name = group.name if group else str(backing.get("deviceName") or backing.get("opaqueNetworkId") or "no network")
     stated = interfaces.get(name, "")
     host = estate.host_of(vm.ref)
     return NodeNic(
