@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from vsphere_ai.addresses.holding import Nic, NoRoom, Pools
 from vsphere_ai.addresses.pool import Place
-from vsphere_ai.addresses.request import AddressProblem, NicRequest, against
+from vsphere_ai.addresses.request import AddressProblem, NicRequest, problem
 
 
 def candidates(pools: Pools, which: Nic, nic: NicRequest, place: Place) -> tuple[str, ...] | AddressProblem:
@@ -31,10 +31,12 @@ def candidates(pools: Pools, which: Nic, nic: NicRequest, place: Place) -> tuple
     if open_ones:
         return open_ones
     if chosen:
-        return against(which, "pool-disabled", f"{listed(chosen)} is disabled", "enable it, or name another pool")
+        return problem(
+            which, "addresses.pool-disabled", f"{listed(chosen)} is disabled", "enable it, or name another pool"
+        )
     if nic.pools:
         message = f"{listed(nic.pools)} is not for it: {_words(place)}"
-        return against(which, "affinity", message, "correct 'affinity' of the pool, or name another pool")
+        return problem(which, "addresses.affinity", message, "correct 'affinity' of the pool, or name another pool")
     return _no_pool(
         which, f"no pool is named, none has an affinity to it, and none is the default of IPv{which.version}"
     )
@@ -45,7 +47,7 @@ def no_room(found: NoRoom) -> AddressProblem:
     waits = f"; {found.quarantined} are in quarantine" if found.quarantined else ""
     message = f"{listed(found.pools)} has addresses for {found.free} of {found.asked} VMs more{waits}"
     help = "add ranges or a further pool, or take fewer VMs; vsphere-ai ipam show says who holds addresses"
-    return against(found.nic, "no-room", message, help)
+    return problem(found.nic, "addresses.no-room", message, help)
 
 
 def listed(names: Iterable[str]) -> str:
@@ -54,7 +56,7 @@ def listed(names: Iterable[str]) -> str:
 
 
 def _no_pool(nic: Nic, why: str) -> AddressProblem:
-    return against(nic, "no-pool", why, "name a pool of the inventory; vsphere-ai ipam list shows them")
+    return problem(nic, "addresses.no-pool", why, "name a pool of the inventory; vsphere-ai ipam list shows them")
 
 
 def _words(place: Place) -> str:

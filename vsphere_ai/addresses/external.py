@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from vsphere_ai.addresses.holding import Held, Ledger, Nic
 from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import AddressProblem, Terms, against
+from vsphere_ai.addresses.request import AddressProblem, Terms, problem
 from vsphere_ai.model.networks import Range, address_range, network, range_of
 
 VERSION = 1
@@ -83,7 +83,9 @@ def with_answers(
     name = names[0]
     pool = terms.pools[name]
     if pool.backend is None:
-        return against(which, "backend-mixed", f"'{name}' is computed, and another of its pools is of a program", _ONE)
+        return problem(
+            which, "addresses.backend-mixed", f"'{name}' is computed, and another of its pools is of a program", _ONE
+        )
     usable = pool.usable(terms.avoided)
     others = [
         (nic, held.range)
@@ -96,14 +98,14 @@ def with_answers(
         span = terms.answers.get(key_of(terms.vcenter, which, index))
         if span is None:
             message = f"'{name}' is of a program, which was not asked for VM {index} yet"
-            return against(which, "backend-pending", message, "it is asked when the plan is applied")
+            return problem(which, "addresses.backend-pending", message, "it is asked when the plan is applied")
         taken = next((f"{nic.name} of {nic.set} holds it" for nic, held in others if held.overlaps(span)), "")
         taken = taken or next(("it is in use in the network" for seen in terms.seen if seen.overlaps(span)), "")
         if not any(u.first <= span.first and span.last <= u.last for u in usable):
             taken = taken or "the pool does not give it, or it is reserved"
         if taken:
             message = f"the program of '{name}' gave {span} for VM {index}, and {taken}"
-            return against(which, "backend-answer", message, "correct it where the program has it from")
+            return problem(which, "addresses.backend-answer", message, "correct it where the program has it from")
         new.append(Held(name, span))
     return ledger.with_held(which, new, pool.block)
 

@@ -9,7 +9,7 @@ from vsphere_ai.addresses.choosing import candidates, listed, no_room
 from vsphere_ai.addresses.external import key_of, with_answers
 from vsphere_ai.addresses.holding import RESERVED, Choice, Held, Holding, Ledger, Nic, NoRoom, Pools
 from vsphere_ai.addresses.pool import Pool
-from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, against
+from vsphere_ai.addresses.request import AddressProblem, Lease, Leases, NicRequest, SetRequest, Terms, problem
 
 
 def lease(ledger: Ledger, terms: Terms, requests: Sequence[SetRequest]) -> Leases:
@@ -110,7 +110,9 @@ def _grown(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest, count: int
         blocks = {terms.pools[name].block for name in names} | ({holding.block} if holding.held else set())
         if len(blocks) > 1:
             message = f"pools {listed(names)} give blocks of different sizes"
-            return against(which, "block-size", message, "name pools whose blocks have the size of those it holds")
+            return problem(
+                which, "addresses.block-size", message, "name pools whose blocks have the size of those it holds"
+            )
         new = list(indices)
         if any(terms.pools[name].backend for name in names):
             given = with_answers(ledger, terms, which, names, new)
@@ -132,11 +134,13 @@ def _edited(ledger: Ledger, terms: Terms, which: Nic, nic: NicRequest) -> Addres
     own = Ledger({which: ledger.holdings[which]} if which in ledger.holdings else {})
     for _, held, why in out_of_range(own, terms):
         help = "take the edit of the pool back, or release the addresses first: destroy the VMs of the set"
-        return against(which, "out-of-range", f"it holds {held.range} of '{held.pool}': {why}", help)
+        return problem(which, "addresses.out-of-range", f"it holds {held.range} of '{held.pool}': {why}", help)
     for held in own.holdings[which].held if nic.pools and own.holdings else ():
         if held.pool not in nic.pools:
             message = f"it holds {held.range} of '{held.pool}', and the playbook names {listed(nic.pools)}"
-            return against(which, "other-pool", message, f"add '{held.pool}' to the pools, or destroy the VMs first")
+            return problem(
+                which, "addresses.other-pool", message, f"add '{held.pool}' to the pools, or destroy the VMs first"
+            )
     return None
 
 

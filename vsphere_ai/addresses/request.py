@@ -94,7 +94,7 @@ class Terms:
     answers: Mapping[str, Range] = field(default_factory=dict)
 
 
-def against(nic: Nic, rule: str, message: str, help: str) -> AddressProblem:
+def problem(nic: Nic, rule: str, message: str, help: str) -> AddressProblem:
     """Return a problem of a NIC of a set in one family."""
     subject = f"{nic.set}/{nic.name}"
-    return AddressProblem(subject, f"addresses.{rule}", f"{nic.name} of {nic.set}, IPv{nic.version}: {message}", help)
+    return AddressProblem(subject, rule, f"{nic.name} of {nic.set}, IPv{nic.version}: {message}", help)

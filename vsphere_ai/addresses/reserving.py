@@ -34,7 +34,7 @@ def reserve(ledger: Ledger, terms: Terms, span: Range, note: str, pool_name: str
     The pool is the one that gives these addresses; it is named where pools of several domains do.
     """
     if not _NOTE.fullmatch(note):
-        return _problem(span, "note", "the note needs 1 to 80 characters, without '/'", "give a shorter --for")
+        return problem(span, "addresses.note", "the note needs 1 to 80 characters, without '/'", "give a shorter --for")
     names = [
         name
         for name, pool in terms.pools.items()
@@ -45,14 +45,18 @@ def reserve(ledger: Ledger, terms: Terms, span: Range, note: str, pool_name: str
     if not names:
         where = f"'{pool_name}'" if pool_name else "no pool of the inventory"
         said = f"{where} does not give these addresses" if pool_name else f"{where} gives all of these addresses"
-        return _problem(span, "no-pool", said, "nothing is to be reserved there; vsphere-ai ipam list shows the pools")
+        return problem(
+            span, "addresses.no-pool", said, "nothing is to be reserved there; vsphere-ai ipam list shows the pools"
+        )
     if len(names) > 1:
-        return _problem(span, "domain", f"pools {', '.join(names)} give these addresses", "name one with --pool")
+        return problem(
+            span, "addresses.domain", f"pools {', '.join(names)} give these addresses", "name one with --pool"
+        )
     domain = terms.pools[names[0]].domain
     for nic, held in _holders(ledger, terms, domain, span):
         who = f"reserved for {nic.name}" if nic.set == RESERVED else f"held by {nic.name} of the set {nic.set}"
         help = "destroy its VMs or reserve other addresses" if nic.set != RESERVED else "release it first"
-        return _problem(span, "held", f"{held.range} is {who}", help)
+        return problem(span, "addresses.held", f"{held.range} is {who}", help)
     key = Nic(RESERVED, note, span.version)
     before = ledger.holdings.get(key, Holding())
     after = replace(before, held=(*before.held, Held(names[0], span)))
@@ -80,7 +84,7 @@ def unreserve(ledger: Ledger, terms: Terms, span: Range, pool_name: str = "") ->
         holdings[nic] = replace(holding, held=tuple(kept), released=(*holding.released, *released))
     if gone != span.size:
         message = f"{gone} of these {span.size} addresses are reserved"
-        return _problem(span, "not-reserved", message, "vsphere-ai ipam show lists the reservations")
+        return problem(span, "addresses.not-reserved", message, "vsphere-ai ipam show lists the reservations")
     return replace(ledger, holdings=holdings).tidied(terms.pools, terms.now)
 
 
@@ -92,5 +96,6 @@ def _holders(ledger: Ledger, terms: Terms, domain: str, span: Range) -> Iterator
                 yield nic, held
 
 
-def _problem(span: Range, rule: str, message: str, help: str) -> AddressProblem:
-    return AddressProblem(str(span), f"addresses.{rule}", f"{span}: {message}", help)
+def problem(span: Range, rule: str, message: str, help: str) -> AddressProblem:
+    """Return a problem of a range."""
+    return AddressProblem(str(span), rule, f"{span}: {message}", help)
