@@ -98,7 +98,7 @@ def with_answers(
         span = terms.answers.get(key_of(terms.vcenter, which, index))
         if span is None:
             message = f"'{name}' is of a program, which was not asked for VM {index} yet"
-            return problem(which, "addresses.backend-pending", message, "it is asked when the plan is applied")
+            return problem(which, "addresses.backend-pending", message, "ask it with vsphere-ai ipam lease PLAYBOOK")
         taken = next((f"{nic.name} of {nic.set} holds it" for nic, held in others if held.overlaps(span)), "")
         taken = taken or next(("it is in use in the network" for seen in terms.seen if seen.overlaps(span)), "")
         if not any(u.first <= span.first and span.last <= u.last for u in usable):

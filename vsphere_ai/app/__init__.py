@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         reserve_addresses,
     )
     from vsphere_ai.app.address_check import CheckLeasesRequest, CheckLeasesResult, check_leases
+    from vsphere_ai.app.address_lease import LeaseRequest, LeaseResult, lease_addresses
     from vsphere_ai.app.address_pools import (
         LeasesRequest,
         LeasesResult,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "address_changes": "AddressChange ReleaseRequest ReserveRequest release_addresses reserve_addresses",
     "address_check": "CheckLeasesRequest CheckLeasesResult check_leases",
+    "address_lease": "LeaseRequest LeaseResult lease_addresses",
     "address_pools": "LeasesRequest LeasesResult PoolsRequest PoolsResult list_leases list_pools",
     "address_reclaim": "Reclaim ReclaimRequest reclaim_addresses",
     "apply_plan": "ApplyRequest apply",
@@ -91,6 +93,7 @@ __all__ += ["CheckRequest", "CheckResult", "VerifyRequest", "VerifyResult", "che
 __all__ += ["CapacityRequest", "CapacityResult", "ReadRequest", "ShowRequest", "ShowResult", "capacity", "read", "show"]
 __all__ += ["DevicesRequest", "DevicesResult", "TraceRequest", "TraceResult", "devices", "trace"]
 __all__ += ["LeasesRequest", "LeasesResult", "PoolsRequest", "PoolsResult", "list_leases", "list_pools"]
+__all__ += ["LeaseRequest", "LeaseResult", "lease_addresses"]
 __all__ += ["AddressChange", "ReleaseRequest", "ReserveRequest", "release_addresses", "reserve_addresses"]
 __all__ += ["CheckLeasesRequest", "CheckLeasesResult", "Reclaim", "ReclaimRequest", "check_leases", "reclaim_addresses"]
 __all__ += ["ManifestsRequest", "ManifestsResult", "check_manifests"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from vsphere_ai.cli.events import show_event
-from vsphere_ai.cli.options import agreed, format_option, gathering, inventory_option, vcenter_options, yes_option
+from vsphere_ai.cli.options import FILE, agreed, format_option, gathering, inventory_option, vcenter_options, yes_option
 
 if TYPE_CHECKING:
     from vsphere_ai.app import AddressChange, EstateRequest, ReleaseRequest, ReserveRequest
@@ -153,6 +153,29 @@ def release(request: ReleaseRequest, form: str, yes: bool) -> None:
     from vsphere_ai import app
 
     _changed(app.release_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event), form)
+
+
+@command.command("lease")
+@click.argument("playbook", type=FILE)
+@vcenter_options
+@format_option()
+@yes_option
+def lease(playbook: Path, estate: EstateRequest, form: str, yes: bool) -> None:
+    """Ask the programs of pools for the addresses that the sets of PLAYBOOK lack, and keep them, after asking.
+
+    Plans have these addresses from then on. Pools without a program need it not: apply takes their addresses.
+    """
+    from vsphere_ai import app
+    from vsphere_ai.report.addresses_text import leases_document, leases_text
+
+    request = app.LeaseRequest(playbook, estate)
+    found = app.lease_addresses(request, lambda what: _agreed(f"{what}?", yes), show_event)
+    if form == "json":
+        _json(vcenter=found.vcenter, changed=found.changed, leases=leases_document((), found.leases, ())["leases"])
+    elif found.changed:
+        click.echo(leases_text((), found.leases, ()))
+    else:
+        click.echo("no address of a program is lacking", err=True)
 
 
 def _changed(found: AddressChange, form: str) -> None:

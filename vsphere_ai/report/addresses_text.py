@@ -23,7 +23,8 @@ _LEASE = ("SET", "VM", "NIC", "ADDRESS", "POOL")
 def leases_text(use: Sequence[PoolUse], leases: Sequence[Lease], kept: Sequence[Reservation]) -> str:
     """Return the use of pools, the leases of sets, and the reservations."""
     rows = [(u.name, *map(str, (u.usable, u.held, u.reserved, u.quarantined, u.free))) for u in use]
-    parts = [_table((_USE, *rows)) if rows else "the inventory has no pools; add them under 'pools:'"]
+    none = "the inventory has no pools; add them under 'pools:'"
+    parts = [_table((_USE, *rows))] if rows else [] if leases else [none]
     if leases:
         parts.append(_table((_LEASE, *map(_row, leases))))
     parts += [f"reserved: {r.range} of {r.pool}: {r.note}" for r in kept]

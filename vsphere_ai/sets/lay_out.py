@@ -48,10 +48,7 @@ def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) 
     """Lay the members of sets over an estate; one that was laid out before comes back as it is."""
     if not plays or any(ref.startswith(f"{SET}:") for ref in estate.objects):
         return LaidOut(estate)
-    placed = [
-        replace(each, members=tuple(_placed(each.play.wanted, m, estate) for m in each.members))
-        for each in find(plays, estate)
-    ]
+    placed = placed_in(plays, estate)
     addresses = addresses_of(placed, estate, book) if book is not None else Addresses()
     made = (
         replace(each, members=tuple(_with_nics(each, m, addresses, estate) for m in each.members)) for each in placed
@@ -62,6 +59,14 @@ def lay_out(plays: Sequence[SetPlay], estate: Estate, book: Book | None = None) 
         return done
     ledger = Facts(LEDGER, {"name": LEDGER, ADDRESSES: addresses})
     return replace(done, estate=Estate(estate.about, {**done.estate.objects, LEDGER: ledger}))
+
+
+def placed_in(plays: Sequence[SetPlay], estate: Estate) -> list[Found]:
+    """Return the members of sets with the places that the plays give them, but for the hosts that are chosen."""
+    return [
+        replace(each, members=tuple(_placed(each.play.wanted, m, estate) for m in each.members))
+        for each in find(plays, estate)
+    ]
 
 
 def ledger_steps(estate: Estate) -> Mapping[Target, Sequence[Step]]:

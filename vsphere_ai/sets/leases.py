@@ -50,7 +50,7 @@ class Book:
 def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresses:
     """Return the addresses of all members, as the ledger will have them."""
     before = read_ledger(book.text)
-    requests = [r for each in found if (r := _request(each, estate)) is not None]
+    requests = requests_of(found, estate)
     result = lease(before, book.terms, requests)
     own = {(r.name, n.name) for r in requests for n in r.nics}
     leases = [each for each in result.leases if (each.nic.set, each.nic.name) in own]
@@ -70,6 +70,11 @@ def addresses_of(found: Sequence[Found], estate: Estate, book: Book) -> Addresse
         taken=_text(taken, before, book.text),
         kept=_text(_without_leaving(taken, found, book.terms), before, book.text),
     )
+
+
+def requests_of(found: Sequence[Found], estate: Estate) -> list[SetRequest]:
+    """Return what the sets that have addresses of pools ask for."""
+    return [request for each in found if (request := _request(each, estate)) is not None]
 
 
 def lease_steps(addresses: Addresses, datacenter: Target) -> Iterator[Step]:

@@ -1,0 +1,66 @@
+"""Leases of a playbook's sets from pools of programs: asked for before planning, and kept in the ledger."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from vsphere_ai.addresses.leasing import lease, wanted_keys
+from vsphere_ai.app.address_changes import locked, store
+from vsphere_ai.app.address_programs import with_answers_of_programs
+from vsphere_ai.app.address_reading import read_recorded
+from vsphere_ai.app.events import Emit, Status, ignore
+from vsphere_ai.app.read_estate import read_with
+from vsphere_ai.app.session import EstateRequest, load, open_session
+from vsphere_ai.errors import Refused
+from vsphere_ai.reading.collector import Depth
+from vsphere_ai.sets.lay_out import placed_in
+from vsphere_ai.sets.leases import requests_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from vsphere_ai.addresses.request import Lease
+
+
+@dataclass(frozen=True)
+class LeaseRequest:
+    """A playbook that makes VMs, and its estate."""
+
+    playbook: Path
+    estate: EstateRequest = field(default_factory=EstateRequest)
+
+
+@dataclass(frozen=True)
+class LeaseResult:
+    """Leases that programs gave, and whether the ledger has them now."""
+
+    vcenter: str
+    leases: tuple[Lease, ...] = ()
+    changed: bool = False
+
+
+def lease_addresses(request: LeaseRequest, confirm: Callable[[str], bool], emit: Emit = ignore) -> LeaseResult:
+    """Ask programs for the addresses that a playbook's sets lack, and keep them; the same again changes nothing.
+
+    `Refused` when a set cannot have addresses for another reason. Leases of other pools are written by `apply`.
+    """
+    playbook = load(request.playbook)
+    with open_session(request.estate, playbook, emit) as session, locked(session, "ipam lease", emit) as hold:
+        found = read_recorded(session)
+        estate = read_with(session, lambda _: Depth())
+        wanted = requests_of(placed_in(session.set_plays(playbook), estate), estate)
+        keys = wanted_keys(found.ledger, found.terms, wanted)
+        emit(Status(""))
+        count = sum(map(len, keys.values()))
+        if not count or not confirm(f"ask for {count} addresses of {', '.join(sorted(keys))}"):
+            return LeaseResult(session.vcenter.name)
+        terms = with_answers_of_programs(session, found, wanted)
+        given = lease(found.ledger, terms, wanted)
+        if given.problems:
+            first = given.problems[0]
+            raise Refused("\n".join(each.message for each in given.problems), first.help, rule=first.rule)
+        own = tuple(each for each in given.new if each.pool in keys)
+        store(hold, found, given.ledger)
+        return LeaseResult(session.vcenter.name, own, True)
